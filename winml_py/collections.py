@@ -1,0 +1,120 @@
+"""The read-only maps and vectors of the API: plain Python protocols with WinRT's extra names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from .errors import NotBoundError
+
+V = TypeVar("V")
+
+
+class NameMap(Mapping[str, V], Generic[V]):
+    """A map from names, found in any case; iteration gives the names as they were written.
+
+    An exact match wins over one in another case. The map is a view for reading: it holds the values,
+    it does not copy them.
+
+    Example:
+        >>> from winml_py.collections import NameMap
+        >>> NameMap({"Author": "me"})["AUTHOR"]
+        'me'
+    """
+
+    __slots__ = ("_folded", "_items")
+
+    def __init__(self, items: Mapping[str, V]) -> None:
+        self._items = dict(items)
+        self._folded: dict[str, str] | None = None
+
+    def _spelling(self, name: object) -> str | None:
+        if not isinstance(name, str) or name in self._items:
+            return name if isinstance(name, str) else None
+        if self._folded is None:  # first spelling wins, so fill backwards
+            self._folded = {key.casefold(): key for key in reversed(self._items)}
+        return self._folded.get(name.casefold())
+
+    def __getitem__(self, name: str) -> V:
+        spelling = self._spelling(name)
+        if spelling is None:
+            known = ", ".join(map(repr, self._items)) or "nothing"
+            raise NotBoundError(f"There is no {name!r} here.", hint=f"The map holds {known}.")
+        return self._items[spelling]
+
+    def __contains__(self, name: object) -> bool:
+        return self._spelling(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._items!r})"
+
+    def has_key(self, key: str, /) -> bool:
+        """WinRT's name for `key in map`."""
+        return key in self
+
+    def lookup(self, key: str, /) -> V:
+        """WinRT's name for `map[key]`."""
+        return self[key]
+
+    @property
+    def size(self) -> int:
+        """WinRT's name for `len(map)`."""
+        return len(self)
+
+
+class VectorView(Sequence[Any]):
+    """A tensor's elements in row-major order: a read-only copy, given out as Python numbers or strings.
+
+    `np.asarray(view)` gives them as a flat array without another copy.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array.reshape(-1)
+        self._array.flags.writeable = False
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._array[index].tolist()
+        return self._array.item(index)
+
+    def __len__(self) -> int:
+        return int(self._array.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._array.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Iterable) and not isinstance(other, str):
+            return list(self) == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self._array, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"VectorView({np.array2string(self._array, threshold=12, separator=', ')})"
+
+    @property
+    def size(self) -> int:
+        """WinRT's name for `len(view)`."""
+        return len(self)
+
+    def get_at(self, index: int, /) -> Any:
+        """WinRT's name for `view[index]`."""
+        return self[index]

@@ -1,0 +1,68 @@
+"""LearningModelDevice: where a session runs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+from .errors import InvalidDeviceError
+from .kinds import LearningModelDeviceKind
+from .runtime.engine import Engine, EngineInput, EngineOptions
+
+
+class DisplayAdapterId(NamedTuple):
+    """The number Windows gives an adapter; both parts are 0 for the CPU."""
+
+    low_part: int
+    high_part: int
+
+
+class LearningModelDevice:
+    """A device to compile sessions for.
+
+    Args:
+        kind: `DEFAULT` and `CPU` are the CPU.
+
+    Raises:
+        InvalidDeviceError: a kind that means a GPU, of which this version knows none.
+
+    Example:
+        >>> from winml_py import LearningModelDevice, LearningModelDeviceKind
+        >>> LearningModelDevice(LearningModelDeviceKind.CPU)
+        <LearningModelDevice CPU>
+    """
+
+    def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
+        self._kind = LearningModelDeviceKind(kind)
+        if self._kind not in (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU):
+            raise InvalidDeviceError(
+                f"There is no device for {self._kind.name}: this version of winml-py runs on the CPU alone.",
+                hint="Use LearningModelDeviceKind.DEFAULT or CPU.",
+            )
+
+    @property
+    def kind(self) -> LearningModelDeviceKind:
+        """The kind the device was made with."""
+        return self._kind
+
+    @property
+    def adapter_id(self) -> DisplayAdapterId:
+        """0 and 0 for the CPU."""
+        return DisplayAdapterId(0, 0)
+
+    def __repr__(self) -> str:
+        return f"<LearningModelDevice {self._kind.name}>"
+
+    def _compile(self, model: EngineInput, options: EngineOptions) -> Engine:
+        from .runtime.ort import compile_for_cpu
+
+        return compile_for_cpu(model, options)
+
+    def _key(self) -> Hashable:
+        """Equal for devices whose sessions may share an engine."""
+        return "cpu"
+
+    def _session_lock(self) -> AbstractContextManager[object]:
+        """What a session holds while it runs: nothing on the CPU; a GPU's provider wants one lock a session."""
+        return nullcontext()

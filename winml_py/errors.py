@@ -1,0 +1,155 @@
+"""Every error the package raises.
+
+WinMLError(OSError)                                     the root: `.winerror`, `.hresult`, `.hint`
+├── InvalidArgumentError(ValueError)                    E_INVALIDARG
+│   ├── ModelDisposedError                              a disposed model cannot be compiled again
+│   └── MissingInputError                               evaluate() without all inputs bound
+├── ModelNotFoundError(FileNotFoundError)               ERROR_FILE_NOT_FOUND
+├── CorruptModelError(ValueError)                       ERROR_FILE_CORRUPT: not ONNX, or an invalid graph
+│   └── ModelVersionError                               opset or IR version the runtime does not know
+├── NotSupportedError(NotImplementedError)              E_NOTIMPL: a feature type or operator nobody here runs
+├── InvalidDeviceError(ValueError)                      WINML_ERR_INVALID_DEVICE
+├── InvalidBindingError(ValueError)                     WINML_ERR_INVALID_BINDING
+├── SizeMismatchError(ValueError)                       WINML_ERR_SIZE_MISMATCH
+├── NotBoundError(KeyError)                             E_BOUNDS: looked up, but never bound
+├── ClosedError                                         RO_E_CLOSED: the session has been closed
+├── IllegalCallError(RuntimeError)                      E_ILLEGAL_METHOD_CALL: a closed tensor, or one without data
+├── PictureError(ValueError)                            WINCODEC_ERR_BADIMAGE: a file that is not a picture
+└── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
+
+Each class also inherits the builtin a Python person would catch.
+"""
+
+from __future__ import annotations
+
+E_FAIL = 0x80004005
+E_NOTIMPL = 0x80004001
+E_INVALIDARG = 0x80070057
+E_BOUNDS = 0x8000000B
+E_UNEXPECTED = 0x8000FFFF
+E_ILLEGAL_METHOD_CALL = 0x8000000E
+RO_E_CLOSED = 0x80000013
+FILE_NOT_FOUND = 0x80070002
+FILE_CORRUPT = 0x80070570
+INTERNAL_ERROR = 0x8007054F
+WINML_ERR_INVALID_DEVICE = 0x88900001
+WINML_ERR_INVALID_BINDING = 0x88900002
+WINML_ERR_SIZE_MISMATCH = 0x88900004
+WINCODEC_ERR_BADIMAGE = 0x88982F60
+
+
+class WinMLError(OSError):
+    """The root of all errors of this package.
+
+    Args:
+        message: what was expected and what came.
+        hint: what to do next; it follows the message in `str(error)`.
+        hresult: the HRESULT, where it differs from the class's own.
+
+    Attributes:
+        hresult: the HRESULT as Windows writes it, unsigned, `0x88900002` say.
+        winerror: the same number as pywinrt raises it, a signed 32-bit integer.
+        hint: what to do next, or "".
+
+    Example:
+        >>> from winml_py import errors
+        >>> error = errors.InvalidBindingError("no variable 'x'.", hint="Try 'X'.")
+        >>> hex(error.hresult), error.winerror, str(error)
+        ('0x88900002', -2003828734, "no variable 'x'. Try 'X'.")
+    """
+
+    hresult: int = E_FAIL
+
+    def __init__(self, message: str, *, hint: str = "", hresult: int | None = None) -> None:
+        super().__init__(f"{message} {hint}" if hint else message)
+        self.hint = hint
+        if hresult is not None:
+            self.hresult = hresult
+        self.winerror = self.hresult - (1 << 32) if self.hresult & 0x80000000 else self.hresult
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class InvalidArgumentError(WinMLError, ValueError):
+    """An argument that can never be right, such as a shape of -5."""
+
+    hresult = E_INVALIDARG
+
+
+class ModelDisposedError(InvalidArgumentError):
+    """The model was disposed, so no further session can be made from it."""
+
+
+class MissingInputError(InvalidArgumentError):
+    """`evaluate` was called before all required inputs were bound."""
+
+
+class ModelNotFoundError(WinMLError, FileNotFoundError):
+    """The model file, or a data file it refers to, is not there or cannot be opened."""
+
+    hresult = FILE_NOT_FOUND
+
+
+class CorruptModelError(WinMLError, ValueError):
+    """The file is not an ONNX model, or its graph is invalid."""
+
+    hresult = FILE_CORRUPT
+
+
+class ModelVersionError(CorruptModelError):
+    """The model's opset or IR version is newer than the runtime knows."""
+
+
+class NotSupportedError(WinMLError, NotImplementedError):
+    """The model or the call needs something that neither Windows ML nor the runtime offers."""
+
+    hresult = E_NOTIMPL
+
+
+class InvalidDeviceError(WinMLError, ValueError):
+    """The device asked for is not there."""
+
+    hresult = WINML_ERR_INVALID_DEVICE
+
+
+class InvalidBindingError(WinMLError, ValueError):
+    """A value cannot be bound to the feature: unknown name, wrong type, wrong kind."""
+
+    hresult = WINML_ERR_INVALID_BINDING
+
+
+class SizeMismatchError(WinMLError, ValueError):
+    """A value has the right type for the feature and the wrong shape."""
+
+    hresult = WINML_ERR_SIZE_MISMATCH
+
+
+class NotBoundError(WinMLError, KeyError):
+    """The name was looked up in a map, and nothing stands under it."""
+
+    hresult = E_BOUNDS
+
+
+class ClosedError(WinMLError):
+    """The session was closed before the call."""
+
+    hresult = RO_E_CLOSED
+
+
+class IllegalCallError(WinMLError, RuntimeError):
+    """The object is in a state that forbids the call, such as a closed tensor."""
+
+    hresult = E_ILLEGAL_METHOD_CALL
+
+
+class PictureError(WinMLError, ValueError):
+    """The file or the bytes are not a picture that can be decoded."""
+
+    hresult = WINCODEC_ERR_BADIMAGE
+
+
+class EvaluationError(WinMLError, RuntimeError):
+    """The engine failed; the message carries its own words."""
+
+    hresult = E_FAIL

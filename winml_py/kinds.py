@@ -1,0 +1,87 @@
+"""The enumerations of the API, with WinRT's members and values."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class LearningModelFeatureKind(IntEnum):
+    """What a feature is: a tensor, a sequence, a map or an image."""
+
+    TENSOR = 0
+    SEQUENCE = 1
+    MAP = 2
+    IMAGE = 3
+
+
+class LearningModelDeviceKind(IntEnum):
+    """Where a session runs. `DEFAULT` is the CPU, as in Windows ML; the `DIRECTX` kinds mean a GPU.
+
+    The members named `GPU` are aliases of the `DIRECTX` ones, for systems that have no DirectX.
+    """
+
+    DEFAULT = 0
+    CPU = 1
+    DIRECTX = 2
+    DIRECTX_HIGH_PERFORMANCE = 3
+    DIRECTX_MIN_POWER = 4
+    GPU = 2
+    GPU_HIGH_PERFORMANCE = 3
+    GPU_MIN_POWER = 4
+
+
+class TensorKind(IntEnum):
+    """The element type of a tensor. ONNX types that Windows ML lacks are `UNDEFINED`."""
+
+    UNDEFINED = 0
+    FLOAT = 1
+    UINT8 = 2
+    INT8 = 3
+    UINT16 = 4
+    INT16 = 5
+    INT32 = 6
+    INT64 = 7
+    STRING = 8
+    BOOLEAN = 9
+    FLOAT16 = 10
+    DOUBLE = 11
+    UINT32 = 12
+    UINT64 = 13
+    COMPLEX64 = 14
+    COMPLEX128 = 15
+
+
+class LearningModelPixelRange(IntEnum):
+    """The range of the numbers that a model takes for the bytes 0 to 255."""
+
+    ZERO_TO255 = 0
+    ZERO_TO_ONE = 1
+    MINUS_ONE_TO_ONE = 2
+
+
+class BitmapPixelFormat(IntEnum):
+    """The order and size of a pixel's channels in memory.
+
+    `RGB8` and `BGR8`, three bytes a pixel, are ours: WinRT has no such formats,
+    while nearly every Python picture has. Their values lie outside WinRT's range.
+    """
+
+    UNKNOWN = 0
+    RGBA16 = 12
+    RGBA8 = 30
+    GRAY16 = 57
+    GRAY8 = 62
+    BGRA8 = 87
+    NV12 = 103
+    P010 = 104
+    YUY2 = 107
+    RGB8 = 1001
+    BGR8 = 1002
+
+
+class BitmapAlphaMode(IntEnum):
+    """How the alpha channel relates to the colours. Windows ML never looks at it."""
+
+    PREMULTIPLIED = 0
+    STRAIGHT = 1
+    IGNORE = 2

@@ -1,0 +1,1 @@
+"""Engines: what compiles and runs a model. The only room that imports onnxruntime."""

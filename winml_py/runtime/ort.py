@@ -1,0 +1,197 @@
+"""ONNX Runtime as an engine."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ClosedError
+from ..source import Skeleton
+from .engine import EngineBinding, EngineInput, EngineOptions, Value
+from .ort_errors import translate
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
+
+
+def compile_for_cpu(model: EngineInput, options: EngineOptions) -> OrtEngine:
+    """Compiles a model with ONNX Runtime's CPU provider.
+
+    Raises:
+        WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+    """
+    import onnxruntime
+
+    native = _session_options(options)
+    source: str | bytes
+    if isinstance(model, Skeleton):
+        native.add_session_config_entry("session.model_external_initializers_file_folder_path", str(model.folder))
+        source = model.model
+    else:
+        source = str(model) if isinstance(model, Path) else model
+    try:
+        session = onnxruntime.InferenceSession(source, native, ["CPUExecutionProvider"], enable_fallback=0)
+    except Exception as error:  # the runtime raises classes that have no common base
+        raise translate(error) from None
+    return OrtEngine(session, options)
+
+
+def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
+    import onnxruntime
+
+    native = onnxruntime.SessionOptions()
+    native.log_severity_level = _FATAL
+    native.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    native.intra_op_num_threads = options.intra_op_num_threads
+    if not options.intra_op_thread_spinning:
+        native.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if options.batch_size is not None:
+        native.add_free_dimension_override_by_denotation("DATA_BATCH", options.batch_size)
+    for name, size in options.dimensions:
+        native.add_free_dimension_override_by_name(name, size)
+    return native
+
+
+class OrtEngine:
+    """A compiled model. Its bindings may run at the same time, each in its own thread."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, options: EngineOptions) -> None:
+        self.options = options
+        self._session: onnxruntime.InferenceSession | None = session
+        self._bindings: weakref.WeakSet[_IoBinding | _FeedBinding] = weakref.WeakSet()
+        kinds = [value.type for value in (*session.get_inputs(), *session.get_outputs())]
+        self._binding_type = _IoBinding if all(map(_is_numeric, kinds)) else _FeedBinding
+
+    def bind(self) -> EngineBinding:
+        """A new, empty binding."""
+        session = self._session
+        if session is None:
+            raise closed()
+        binding = self._binding_type(session)
+        self._bindings.add(binding)
+        if self._session is None:  # closed by another thread meanwhile
+            binding.close()
+        return binding
+
+    def close(self) -> None:
+        """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
+        self._session = None
+        for binding in list(self._bindings):
+            binding.close()
+
+
+class _IoBinding:
+    """Tensors of numbers, bound by address: what runs nearly every model."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        native = session.io_binding()
+        # The native binding must go before its session, and a tuple drops its last item first.
+        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._allocated: dict[str, int] = {}
+        for index, output in enumerate(session.get_outputs()):
+            native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
+            self._allocated[output.name] = index
+        self._indices = dict(self._allocated)
+
+    def set_input(self, name: str, value: Value) -> None:
+        assert isinstance(value, np.ndarray)
+        self._open()[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
+        self._arrays[name] = value
+
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
+        native = self._open()[1]
+        if array is None:
+            native.bind_output(name, "cpu")
+            self._arrays.pop(name, None)
+            self._allocated[name] = self._indices[name]
+        else:
+            native.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            self._arrays[name] = array
+            self._allocated.pop(name, None)
+
+    def run(self) -> Mapping[str, Value]:
+        session, native = self._open()
+        try:
+            session.run_with_iobinding(native)
+            if not self._allocated:
+                return {}
+            values = native.get_outputs()
+            fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
+            for name in fresh:  # or the next run would write over what the caller now owns
+                native.bind_output(name, "cpu")
+            return fresh
+        except Exception as error:  # see compile_for_cpu
+            raise translate(error) from None
+        finally:
+            del session, native  # a traceback somebody keeps must not keep the session
+
+    def close(self) -> None:
+        """Lets go of the native session, the bound memory and the native binding."""
+        self._native = None
+        self._arrays = {}
+
+    def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
+        native = self._native
+        if native is None:
+            raise closed()
+        return native
+
+
+class _FeedBinding:
+    """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session: onnxruntime.InferenceSession | None = session
+        self._names = [output.name for output in session.get_outputs()]
+        self._inputs: dict[str, Value] = {}
+        self._outputs: dict[str, np.ndarray[Any, Any]] = {}
+
+    def set_input(self, name: str, value: Value) -> None:
+        self._inputs[name] = value
+
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
+        if array is None:
+            self._outputs.pop(name, None)
+        else:
+            self._outputs[name] = array
+
+    def run(self) -> Mapping[str, Value]:
+        session = self._session
+        if session is None:
+            raise closed()
+        try:
+            fresh = dict(zip(self._names, session.run(self._names, self._inputs), strict=True))
+        except Exception as error:  # see compile_for_cpu
+            raise translate(error) from None
+        finally:
+            del session  # see _IoBinding.run
+        for name, array in self._outputs.items():
+            value = fresh.pop(name)
+            if value.shape != array.shape:
+                raise wrong_output_shape(name, array.shape, value.shape)
+            np.copyto(array, value)
+        return fresh
+
+    def close(self) -> None:
+        """Lets go of the native session and the bound memory."""
+        self._session = None
+        self._inputs, self._outputs = {}, {}
+
+
+def _is_numeric(kind: str) -> bool:
+    """Whether a runtime type, spelled like `tensor(float)`, is a tensor of numbers."""
+    return kind.startswith("tensor(") and kind != "tensor(string)"
+
+
+def closed() -> ClosedError:
+    """The error for a session that was closed before the call, or during it."""
+    return ClosedError(
+        "The session has been closed.", hint="Create another from the model; its properties can still be read."
+    )

@@ -1,0 +1,170 @@
+"""Where a model's bytes are: a file that stays on disk, or a buffer in memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
+from .proto import Header, cut_weights, read_header
+from .wire import Buffer
+
+MAPPED_FROM = 16 << 20
+"""Bytes of weights from which a model's file is mapped by the engine, not read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A model without its weights, which stay in a file of `folder`."""
+
+    model: bytes
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A model file, and what it looked like when its header was read."""
+
+    path: Path
+    stamp: tuple[int, ...]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> tuple[FileSource, Header]:
+        """Reads the header of the model at `path`, without bringing the weights into memory.
+
+        Raises:
+            ModelNotFoundError: there is no such file, or it cannot be opened.
+            CorruptModelError: it is not an ONNX model.
+        """
+        if not os.fspath(path):
+            raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
+        absolute = Path(path).absolute()
+        with _mapped(absolute) as (buffer, stamp):
+            return cls(absolute, stamp), read_header(buffer)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model file, external data apart."""
+        return self.stamp[0]
+
+    @property
+    def folder(self) -> Path:
+        """Where the model's external data files are looked for."""
+        return self.path.parent
+
+    def engine_input(self, header: Header) -> Path | Skeleton:
+        """What an engine compiles: the path, or for large models a skeleton over the mapped file.
+
+        A mapped file saves a copy of the weights at the peak, and lets weights that the engine
+        does not rearrange stay in the system's file cache.
+
+        Raises:
+            ModelNotFoundError: the file, or a data file it names, is gone.
+            CorruptModelError: the file is no longer the one whose header was read.
+        """
+        self._require_data_files(header)
+        with _mapped(self.path) as (buffer, stamp):
+            if stamp != self.stamp:
+                raise CorruptModelError(
+                    f"The model file {self.path} has changed since the model was loaded from it.",
+                    hint="Load it again, and replace model files by renaming, never in place.",
+                )
+            cut = sum(weight.size for weight in header.weights)
+            if cut < max(MAPPED_FROM, self.size // 2) or not _is_text(self.path.name):
+                return self.path
+            return Skeleton(cut_weights(buffer, header, self.path.name), self.folder)
+
+    def _require_data_files(self, header: Header) -> None:
+        for weight in header.weights:
+            if weight.location and not (self.folder / weight.location).is_file():
+                raise ModelNotFoundError(
+                    f"The model {self.path} keeps the weight {weight.name} in the file {weight.location}, "
+                    f"which is not in {self.folder}.",
+                    hint="Copy the data file beside the model, under the name it was saved with.",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class BytesSource:
+    """A model in memory: the caller's own `bytes` object, not a copy of it."""
+
+    data: bytes
+
+    @classmethod
+    def open(cls, data: bytes | bytearray | memoryview) -> tuple[BytesSource, Header]:
+        """Reads the header of the model in `data`; `bytearray` and `memoryview` are copied.
+
+        Raises:
+            CorruptModelError: it is not an ONNX model.
+        """
+        source = cls(data if isinstance(data, bytes) else bytes(data))
+        return source, read_header(source.data)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model."""
+        return len(self.data)
+
+    def engine_input(self, header: Header) -> bytes:
+        """What an engine compiles: the bytes.
+
+        Raises:
+            ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
+        """
+        external = next((weight for weight in header.weights if weight.location), None)
+        if external is not None:
+            raise ModelNotFoundError(
+                f"The model keeps the weight {external.name} in the file {external.location}, "
+                "and a model loaded from memory has no folder to look in.",
+                hint="Load it from its path, or save it as one file.",
+            )
+        return self.data
+
+
+ModelSource = FileSource | BytesSource
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+    """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+            if status.st_size == 0:
+                yield b"", stamp
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+                if hasattr(mmap, "MADV_RANDOM"):  # no read-ahead: only the pages with tags are wanted
+                    buffer.madvise(mmap.MADV_RANDOM)
+                yield buffer, stamp
+    except (CorruptModelError, ModelNotFoundError):
+        raise
+    except (OSError, ValueError) as error:
+        raise ModelNotFoundError(
+            f"Model file not found: {path} cannot be opened ({getattr(error, 'strerror', None) or error}).",
+            hint=_neighbours(path),
+        ) from error
+
+
+def _neighbours(path: Path) -> str:
+    try:
+        models = sorted(file.name for file in path.parent.glob("*.onnx"))
+    except (OSError, ValueError):
+        models = []
+    if not models:
+        return f"There is no .onnx file in {path.parent} either; check the working directory."
+    return f"The models in {path.parent}: {', '.join(models[:8])}."
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name can stand in a protobuf string; not all bytes on a disk can."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
