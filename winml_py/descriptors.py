@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from .kinds import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 
@@ -17,15 +18,12 @@ class FeatureDescriptor:
     Attributes:
         name: the feature's name, in the model's spelling.
         description: the ValueInfo's doc string, or "".
+        kind: tensor, sequence, map or image.
     """
 
+    kind: ClassVar[LearningModelFeatureKind]
     name: str
     description: str
-
-    @property
-    def kind(self) -> LearningModelFeatureKind:
-        """Tensor, sequence, map or image."""
-        raise AssertionError("every descriptor states its kind")
 
     @property
     def is_required(self) -> bool:
@@ -50,17 +48,15 @@ class TensorFeatureDescriptor(FeatureDescriptor):
             ask for what Windows ML cannot do. Tensors bind to it, pictures do not.
     """
 
+    kind = LearningModelFeatureKind.TENSOR
     tensor_kind: TensorKind
     shape: tuple[int, ...]
     dimension_names: tuple[str, ...] = ()
     has_rank: bool = True
     unsupported_image_metadata: bool = False
 
-    @property
-    def kind(self) -> LearningModelFeatureKind:
-        return LearningModelFeatureKind.TENSOR
-
     def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
         return spell_tensor(self.tensor_kind, self.shape)
 
 
@@ -76,16 +72,13 @@ class ImageFeatureDescriptor(FeatureDescriptor):
         shape: batch, channels, height, width; -1 where any size fits.
     """
 
+    kind = LearningModelFeatureKind.IMAGE
     bitmap_pixel_format: BitmapPixelFormat
     pixel_range: LearningModelPixelRange
     tensor_kind: TensorKind
     shape: tuple[int, ...]
     dimension_names: tuple[str, ...] = ()
     bitmap_alpha_mode: BitmapAlphaMode = field(default=BitmapAlphaMode.PREMULTIPLIED)
-
-    @property
-    def kind(self) -> LearningModelFeatureKind:
-        return LearningModelFeatureKind.IMAGE
 
     @property
     def width(self) -> int:
@@ -98,6 +91,7 @@ class ImageFeatureDescriptor(FeatureDescriptor):
         return _size(self.shape, 2)
 
     def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
         width, height = (-1 if size == FREE else size for size in (self.width, self.height))
         return f"Image[{width}x{height}]"
 
@@ -106,14 +100,12 @@ class ImageFeatureDescriptor(FeatureDescriptor):
 class MapFeatureDescriptor(FeatureDescriptor):
     """A map. `key_kind` is INT64 or STRING, `value_descriptor` describes each value."""
 
+    kind = LearningModelFeatureKind.MAP
     key_kind: TensorKind
     value_descriptor: FeatureDescriptor
 
-    @property
-    def kind(self) -> LearningModelFeatureKind:
-        return LearningModelFeatureKind.MAP
-
     def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
         return f"Map<{spell_kind(self.key_kind)},{self.value_descriptor.expects()}>"
 
 
@@ -121,13 +113,11 @@ class MapFeatureDescriptor(FeatureDescriptor):
 class SequenceFeatureDescriptor(FeatureDescriptor):
     """A list. `element_descriptor` describes each element."""
 
+    kind = LearningModelFeatureKind.SEQUENCE
     element_descriptor: FeatureDescriptor
 
-    @property
-    def kind(self) -> LearningModelFeatureKind:
-        return LearningModelFeatureKind.SEQUENCE
-
     def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
         return f"Sequence<{self.element_descriptor.expects()}>"
 
 

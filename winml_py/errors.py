@@ -15,6 +15,7 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── ClosedError                                         RO_E_CLOSED: the session has been closed
 ├── IllegalCallError(RuntimeError)                      E_ILLEGAL_METHOD_CALL: a closed tensor, or one without data
 ├── PictureError(ValueError)                            WINCODEC_ERR_BADIMAGE: a file that is not a picture
+│   └── PictureNotFoundError(FileNotFoundError)         ERROR_FILE_NOT_FOUND
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
 
 Each class also inherits the builtin a Python person would catch.
@@ -147,6 +148,12 @@ class PictureError(WinMLError, ValueError):
     """The file or the bytes are not a picture that can be decoded."""
 
     hresult = WINCODEC_ERR_BADIMAGE
+
+
+class PictureNotFoundError(PictureError, FileNotFoundError):
+    """There is no such picture file."""
+
+    hresult = FILE_NOT_FOUND
 
 
 class EvaluationError(WinMLError, RuntimeError):

@@ -8,7 +8,7 @@ All comparisons are exact and case-sensitive there, and so they are here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .descriptors import (
     FeatureDescriptor,
@@ -52,8 +52,7 @@ _PIXEL_RANGES = {
 _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageMetadata:
+class ImageMetadata(NamedTuple):
     """The three image keys of a model's `metadata_props`; they hold for all of its images."""
 
     pixel_format: BitmapPixelFormat | None
@@ -105,11 +104,9 @@ def _describe_tensor(kind: TensorType, name: str, description: str, metadata: Im
     shape = tuple(-1 if dim.value is None else dim.value for dim in dimensions)
     names = tuple(dim.name for dim in dimensions)
     is_image = kind.denotation == "IMAGE" and tensor_kind in _IMAGE_ELEMENTS
-    if is_image and metadata.pixel_format is not None and metadata.pixel_range is not None:
-        if not metadata.linear_gamma:
-            return ImageFeatureDescriptor(
-                name, description, metadata.pixel_format, metadata.pixel_range, tensor_kind, shape, names
-            )
+    pixel_format, pixel_range = metadata.pixel_format, metadata.pixel_range
+    if is_image and pixel_format is not None and pixel_range is not None and not metadata.linear_gamma:
+        return ImageFeatureDescriptor(name, description, pixel_format, pixel_range, tensor_kind, shape, names)
     return TensorFeatureDescriptor(
         name, description, tensor_kind, shape, names, kind.dimensions is not None, unsupported_image_metadata=is_image
     )

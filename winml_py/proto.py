@@ -8,7 +8,7 @@ Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.prot
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .errors import CorruptModelError
 from .wire import BYTES, Buffer, Field, corrupt, encode_field, encode_varint, fields
@@ -20,8 +20,7 @@ MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, wher
 _FLOAT_DATA, _RAW_DATA, _DOUBLE_DATA = 4, 9, 10
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(NamedTuple):
     """One dimension of a tensor type: a number, or a name, or neither."""
 
     value: int | None = None
@@ -29,8 +28,7 @@ class Dimension:
     denotation: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(NamedTuple):
     """A tensor's element type (ONNX's number) and dimensions; `None` where the rank is unknown."""
 
     element: int
@@ -38,23 +36,20 @@ class TensorType:
     denotation: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceType:
+class SequenceType(NamedTuple):
     """A list of values of one type."""
 
     element: OnnxType
 
 
-@dataclass(frozen=True, slots=True)
-class MapType:
+class MapType(NamedTuple):
     """A map from keys (ONNX's element number) to values of one type."""
 
     key: int
     value: OnnxType
 
 
-@dataclass(frozen=True, slots=True)
-class OtherType:
+class OtherType(NamedTuple):
     """A type that Windows ML has no descriptor for; `name` is ONNX's word for it."""
 
     name: str
@@ -63,8 +58,7 @@ class OtherType:
 OnnxType = TensorType | SequenceType | MapType | OtherType
 
 
-@dataclass(frozen=True, slots=True)
-class ValueInfo:
+class ValueInfo(NamedTuple):
     """A named, typed input or output of the graph."""
 
     name: str
@@ -72,8 +66,7 @@ class ValueInfo:
     type: OnnxType
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(NamedTuple):
     """An initializer of the graph: its name and where its bytes stand in the file."""
 
     name: str
@@ -87,24 +80,24 @@ class Weight:
         return self.data.end - self.data.value if self.data else 0
 
 
-@dataclass(slots=True)
 class Header:
     """All of a model but its nodes and weights."""
 
-    ir_version: int = 0
-    producer_name: str = ""
-    producer_version: str = ""
-    domain: str = ""
-    model_version: int = 0
-    doc_string: str = ""
-    graph_name: str = ""
-    opsets: dict[str, int] = field(default_factory=dict)
-    metadata: dict[str, str] = field(default_factory=dict)
-    inputs: list[ValueInfo] = field(default_factory=list)
-    outputs: list[ValueInfo] = field(default_factory=list)
-    weights: list[Weight] = field(default_factory=list)
-    node_count: int = 0
-    graph: Field | None = None
+    def __init__(self) -> None:
+        self.ir_version = 0
+        self.producer_name = ""
+        self.producer_version = ""
+        self.domain = ""
+        self.model_version = 0
+        self.doc_string = ""
+        self.graph_name = ""
+        self.opsets: dict[str, int] = {}
+        self.metadata: dict[str, str] = {}
+        self.inputs: list[ValueInfo] = []
+        self.outputs: list[ValueInfo] = []
+        self.weights: list[Weight] = []
+        self.node_count = 0
+        self.graph: Field | None = None
 
 
 def read_header(buffer: Buffer) -> Header:
@@ -174,7 +167,9 @@ def _weight(buffer: Buffer, tensor: Field) -> Weight:
     for item in fields(buffer, tensor.value, tensor.end):
         if item.number == 8:
             name = item.text(buffer)
-        elif item.number in (_FLOAT_DATA, _RAW_DATA, _DOUBLE_DATA) and item.wire_type == BYTES and item.end > item.value:
+        elif (
+            item.number in (_FLOAT_DATA, _RAW_DATA, _DOUBLE_DATA) and item.wire_type == BYTES and item.end > item.value
+        ):
             data = item
         elif item.number == 13:
             key, value = _key_value(buffer, item)

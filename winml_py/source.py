@@ -6,8 +6,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from .errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
 from .proto import Header, cut_weights, read_header
@@ -17,19 +16,17 @@ MAPPED_FROM = 16 << 20
 """Bytes of weights from which a model's file is mapped by the engine, not read whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skeleton:
+class Skeleton(NamedTuple):
     """A model without its weights, which stay in a file of `folder`."""
 
     model: bytes
-    folder: Path
+    folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileSource:
+class FileSource(NamedTuple):
     """A model file, and what it looked like when its header was read."""
 
-    path: Path
+    path: str
     stamp: tuple[int, ...]
 
     @classmethod
@@ -40,9 +37,9 @@ class FileSource:
             ModelNotFoundError: there is no such file, or it cannot be opened.
             CorruptModelError: it is not an ONNX model.
         """
+        absolute = os.path.abspath(os.fsdecode(path))
         if not os.fspath(path):
             raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
-        absolute = Path(path).absolute()
         with _mapped(absolute) as (buffer, stamp):
             return cls(absolute, stamp), read_header(buffer)
 
@@ -52,11 +49,11 @@ class FileSource:
         return self.stamp[0]
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> str:
         """Where the model's external data files are looked for."""
-        return self.path.parent
+        return os.path.dirname(self.path)
 
-    def engine_input(self, header: Header) -> Path | Skeleton:
+    def engine_input(self, header: Header) -> str | Skeleton:
         """What an engine compiles: the path, or for large models a skeleton over the mapped file.
 
         A mapped file saves a copy of the weights at the peak, and lets weights that the engine
@@ -74,13 +71,13 @@ class FileSource:
                     hint="Load it again, and replace model files by renaming, never in place.",
                 )
             cut = sum(weight.size for weight in header.weights)
-            if cut < max(MAPPED_FROM, self.size // 2) or not _is_text(self.path.name):
+            if cut < max(MAPPED_FROM, self.size // 2) or not _is_text(self.path):
                 return self.path
-            return Skeleton(cut_weights(buffer, header, self.path.name), self.folder)
+            return Skeleton(cut_weights(buffer, header, os.path.basename(self.path)), self.folder)
 
     def _require_data_files(self, header: Header) -> None:
         for weight in header.weights:
-            if weight.location and not (self.folder / weight.location).is_file():
+            if weight.location and not os.path.isfile(os.path.join(self.folder, weight.location)):
                 raise ModelNotFoundError(
                     f"The model {self.path} keeps the weight {weight.name} in the file {weight.location}, "
                     f"which is not in {self.folder}.",
@@ -88,8 +85,7 @@ class FileSource:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class BytesSource:
+class BytesSource(NamedTuple):
     """A model in memory: the caller's own `bytes` object, not a copy of it."""
 
     data: bytes
@@ -129,10 +125,10 @@ ModelSource = FileSource | BytesSource
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+def _mapped(path: str) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
             if status.st_size == 0:
@@ -151,14 +147,15 @@ def _mapped(path: Path) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
         ) from error
 
 
-def _neighbours(path: Path) -> str:
+def _neighbours(path: str) -> str:
+    folder = os.path.dirname(path)
     try:
-        models = sorted(file.name for file in path.parent.glob("*.onnx"))
+        models = sorted(name for name in os.listdir(folder) if name.endswith(".onnx"))
     except (OSError, ValueError):
         models = []
     if not models:
-        return f"There is no .onnx file in {path.parent} either; check the working directory."
-    return f"The models in {path.parent}: {', '.join(models[:8])}."
+        return f"There is no .onnx file in {folder} either; check the working directory."
+    return f"The models in {folder}: {', '.join(models[:8])}."
 
 
 def _is_text(name: str) -> bool:

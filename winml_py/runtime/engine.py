@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,8 +14,7 @@ Value = np.ndarray[Any, Any] | list[Any] | dict[Any, Any]
 """A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(NamedTuple):
     """What an engine is compiled with. Equal options mean engines that can be shared.
 
     Attributes:
@@ -66,22 +63,22 @@ class Engine(Protocol):
         """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
 
 
-EngineInput = Path | bytes | Skeleton
+EngineInput = str | bytes | Skeleton
 Compile = Callable[[EngineInput, EngineOptions], Engine]
-"""Makes an engine of a model; raises one of our errors and nothing else."""
+"""Makes an engine of a model (a path, bytes, or a skeleton); raises one of our errors and nothing else."""
 
 
-@dataclass(slots=True)
 class _Shared:
-    engine: Engine | None = None
-    users: int = 0
-    compiling: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+        self.users = 0
+        self.compiling = threading.Lock()
 
 
 class Lease:
     """One session's use of a shared engine; the last one to be released closes it."""
 
-    __slots__ = ("_pool", "engine", "_key")
+    __slots__ = ("_key", "_pool", "engine")
 
     def __init__(self, pool: EnginePool, key: Hashable, engine: Engine) -> None:
         self._pool: EnginePool | None = pool

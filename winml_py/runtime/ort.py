@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ..errors import ClosedError
 from ..source import Skeleton
 from .engine import EngineBinding, EngineInput, EngineOptions, Value
-from .ort_errors import translate
+from .ort_errors import translate, wrong_output_shape
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -29,14 +28,11 @@ def compile_for_cpu(model: EngineInput, options: EngineOptions) -> OrtEngine:
     import onnxruntime
 
     native = _session_options(options)
-    source: str | bytes
     if isinstance(model, Skeleton):
-        native.add_session_config_entry("session.model_external_initializers_file_folder_path", str(model.folder))
-        source = model.model
-    else:
-        source = str(model) if isinstance(model, Path) else model
+        native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)
+        model = model.model
     try:
-        session = onnxruntime.InferenceSession(source, native, ["CPUExecutionProvider"], enable_fallback=0)
+        session = onnxruntime.InferenceSession(model, native, ["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:  # the runtime raises classes that have no common base
         raise translate(error) from None
     return OrtEngine(session, options)

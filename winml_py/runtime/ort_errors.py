@@ -37,7 +37,9 @@ _OPSET = re.compile(r"Opset (\d+) is under development.*support for domain (\S+)
 _OPERATOR = re.compile(r"No Op registered for (\S+) with domain_version of (\d+)")
 _DOMAIN = re.compile(r"Fatal error: ([\w.\-]+):(\w+)\S* is not a registered function/op")
 _OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})")
-_DIMENSIONS = re.compile(r"Got invalid dimensions for input: (\S+) for the following indices\s+(.*?)\s+Please", re.DOTALL)
+_DIMENSIONS = re.compile(
+    r"Got invalid dimensions for input: (\S+) for the following indices\s+(.*?)\s+Please", re.DOTALL
+)
 _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z\w])")
 
 
@@ -88,7 +90,7 @@ def _operator(text: str) -> WinMLError | None:
         domain, operator = match.groups()
         return NotSupportedError(
             f"The model uses the operator {operator} of the operator library {domain}, which is not installed.",
-            hint="ONNX Runtime has the libraries ai.onnx, ai.onnx.ml and com.microsoft; export the model without others.",
+            hint="ONNX Runtime brings ai.onnx, ai.onnx.ml and com.microsoft; export the model without others.",
         )
     return None
 

@@ -1,0 +1,60 @@
+"""The public names, for type checkers; `__init__.py` loads each when it is first used."""
+
+from .binding import LearningModelBinding as LearningModelBinding
+from .collections import NameMap as NameMap
+from .collections import VectorView as VectorView
+from .descriptors import FeatureDescriptor as FeatureDescriptor
+from .descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
+from .descriptors import MapFeatureDescriptor as MapFeatureDescriptor
+from .descriptors import SequenceFeatureDescriptor as SequenceFeatureDescriptor
+from .descriptors import TensorFeatureDescriptor as TensorFeatureDescriptor
+from .device import DisplayAdapterId as DisplayAdapterId
+from .device import LearningModelDevice as LearningModelDevice
+from .errors import ClosedError as ClosedError
+from .errors import CorruptModelError as CorruptModelError
+from .errors import EvaluationError as EvaluationError
+from .errors import IllegalCallError as IllegalCallError
+from .errors import InvalidArgumentError as InvalidArgumentError
+from .errors import InvalidBindingError as InvalidBindingError
+from .errors import InvalidDeviceError as InvalidDeviceError
+from .errors import MissingInputError as MissingInputError
+from .errors import ModelDisposedError as ModelDisposedError
+from .errors import ModelNotFoundError as ModelNotFoundError
+from .errors import ModelVersionError as ModelVersionError
+from .errors import NotBoundError as NotBoundError
+from .errors import NotSupportedError as NotSupportedError
+from .errors import PictureError as PictureError
+from .errors import PictureNotFoundError as PictureNotFoundError
+from .errors import SizeMismatchError as SizeMismatchError
+from .errors import WinMLError as WinMLError
+from .imaging.bitmap import BitmapBounds as BitmapBounds
+from .imaging.bitmap import SoftwareBitmap as SoftwareBitmap
+from .imaging.bitmap import VideoFrame as VideoFrame
+from .kinds import BitmapAlphaMode as BitmapAlphaMode
+from .kinds import BitmapPixelFormat as BitmapPixelFormat
+from .kinds import LearningModelDeviceKind as LearningModelDeviceKind
+from .kinds import LearningModelFeatureKind as LearningModelFeatureKind
+from .kinds import LearningModelPixelRange as LearningModelPixelRange
+from .kinds import TensorKind as TensorKind
+from .model import LearningModel as LearningModel
+from .options import LearningModelSessionOptions as LearningModelSessionOptions
+from .result import LearningModelEvaluationResult as LearningModelEvaluationResult
+from .session import LearningModelSession as LearningModelSession
+from .values.image import ImageFeatureValue as ImageFeatureValue
+from .values.tensor import Tensor as Tensor
+from .values.tensors import TensorBoolean as TensorBoolean
+from .values.tensors import TensorDouble as TensorDouble
+from .values.tensors import TensorFloat as TensorFloat
+from .values.tensors import TensorFloat16Bit as TensorFloat16Bit
+from .values.tensors import TensorInt8Bit as TensorInt8Bit
+from .values.tensors import TensorInt16Bit as TensorInt16Bit
+from .values.tensors import TensorInt32Bit as TensorInt32Bit
+from .values.tensors import TensorInt64Bit as TensorInt64Bit
+from .values.tensors import TensorString as TensorString
+from .values.tensors import TensorUInt8Bit as TensorUInt8Bit
+from .values.tensors import TensorUInt16Bit as TensorUInt16Bit
+from .values.tensors import TensorUInt32Bit as TensorUInt32Bit
+from .values.tensors import TensorUInt64Bit as TensorUInt64Bit
+
+__version__: str
+__all__: list[str]

@@ -1,0 +1,228 @@
+"""LearningModelBinding: values bound to a session's features by name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .descriptors import FeatureDescriptor
+from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
+from .imaging.tensorize import TensorImage, tensorize
+from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, writable_array
+from .values.compatibility import PictureDescriptor, check_tensor, tensor_image
+from .values.conversion import is_pil_image, to_feature_value
+from .values.image import ImageFeatureValue
+from .values.properties import BindProperties
+from .values.tensor import Tensor
+from .values.tensors import TENSOR_CLASSES, TensorString
+
+if TYPE_CHECKING:
+    from .session import LearningModelSession
+
+
+class LearningModelBinding(Mapping[str, Any]):
+    """The inputs and outputs of an evaluation: a map from feature names to what was bound.
+
+    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input.
+    Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
+    A binding is evaluated by one thread at a time (others wait); use one binding a thread.
+
+    Args:
+        session: the session to bind for; the binding keeps it alive.
+
+    Raises:
+        ClosedError: the session has been closed.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+        >>> binding = LearningModelBinding(session)
+        >>> binding.bind("image", ImageFeatureValue.load("samples/pictures/seven.png"))
+        >>> int(np.argmax(session.evaluate(binding).outputs["probabilities"]))
+        7
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, session: LearningModelSession, /) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        model = session.model
+        self._inputs = {feature.name: feature for feature in model.input_features}
+        self._outputs = {feature.name: feature for feature in model.output_features}
+        self._reset()
+
+    def _reset(self) -> None:
+        self._native = self._session._engine().bind()
+        self._bound: dict[str, Any] = {}
+        self._missing = set(self._inputs)
+        self._pictures: dict[str, np.ndarray[Any, Any]] = {}
+        self._slots: dict[str, OutputSlot] = {name: UnboundOutput(feature) for name, feature in self._outputs.items()}
+
+    def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
+        """Binds a value to an input or an output; a name bound before gets the new value.
+
+        Args:
+            name: the feature's name; case does not matter unless the model has names that differ in nothing else.
+            value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
+                or a numpy array. An array must have the feature's dtype and shape; for an image feature,
+                a uint8 array of pixels will do, whose channel order is said by a property.
+            properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
+                `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
+                its own), `PixelRange` (what the bytes become). Other keys are ignored.
+
+        Raises:
+            InvalidBindingError: no such feature, or a value of the wrong kind or type.
+            SizeMismatchError: a value of the wrong shape.
+            ClosedError: the session has been closed.
+        """
+        descriptor, is_input = self._find(name)
+        read = BindProperties.read(properties)
+        feature, read = to_feature_value(value, descriptor, read)
+        with self._lock:
+            self._session._require_open()
+            if is_input:
+                self._bind_input(descriptor, feature, read)
+                self._missing.discard(descriptor.name)
+            else:
+                self._bind_output(descriptor, value, feature, read)
+            self._bound[descriptor.name] = value
+
+    def _find(self, name: str) -> tuple[FeatureDescriptor, bool]:
+        """Inputs before outputs, exact spelling before another case."""
+        for features, is_input in ((self._inputs, True), (self._outputs, False)):
+            if name in features:
+                return features[name], is_input
+        folded = name.casefold() if isinstance(name, str) else None
+        for features, is_input in ((self._inputs, True), (self._outputs, False)):
+            for known, descriptor in features.items():
+                if known.casefold() == folded:
+                    return descriptor, is_input
+        raise InvalidBindingError(
+            f"The model has no variable with name {name}.",
+            hint=f"Its inputs: {', '.join(self._inputs) or 'none'}; its outputs: {', '.join(self._outputs) or 'none'}.",
+        )
+
+    def _bind_input(
+        self, descriptor: FeatureDescriptor, value: Tensor | ImageFeatureValue, properties: BindProperties
+    ) -> None:
+        if isinstance(value, ImageFeatureValue):
+            image = tensor_image(value, descriptor, properties)
+            assert isinstance(descriptor, PictureDescriptor)
+            self._bind_pictures(descriptor, value, image, properties)
+            return
+        check_tensor(value, descriptor)
+        if value.is_placeholder and not value.shape:
+            raise InvalidBindingError(
+                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
+                hint="Give the tensor data: create_from_array or from_numpy.",
+            )
+        array = value.to_numpy()
+        self._native.set_input(descriptor.name, array.copy() if isinstance(value, TensorString) else array)
+        self._pictures.pop(descriptor.name, None)
+
+    def _bind_pictures(
+        self, descriptor: PictureDescriptor, value: ImageFeatureValue, image: TensorImage, properties: BindProperties
+    ) -> None:
+        bitmaps = [frame.software_bitmap for frame in value.video_frames]
+        height = _model_size(descriptor, 2, [bitmap.pixel_height for bitmap in bitmaps])
+        width = _model_size(descriptor, 3, [bitmap.pixel_width for bitmap in bitmaps])
+        shape = (len(bitmaps), image.channels, height, width)
+        name = descriptor.name
+        tensor = self._pictures.get(name)
+        is_new = tensor is None or tensor.shape != shape
+        if tensor is None or is_new:
+            tensor = np.empty(shape, TENSOR_CLASSES[descriptor.tensor_kind].dtype)
+        for bitmap, slot in zip(bitmaps, tensor, strict=True):
+            tensorize(bitmap, image, slot, properties.bounds)
+        if is_new:
+            self._native.set_input(name, tensor)
+            self._pictures[name] = tensor
+
+    def _bind_output(
+        self, descriptor: FeatureDescriptor, bound: Any, value: Tensor | ImageFeatureValue, properties: BindProperties
+    ) -> None:
+        name = descriptor.name
+        if isinstance(value, Tensor):
+            check_tensor(value, descriptor)
+            self._native.set_output(name, writable_array(bound, value))
+            self._slots[name] = TensorOutput(bound, value)
+            return
+        if is_pil_image(bound):
+            raise InvalidBindingError(
+                f"The model variable {name} is an output, and a Pillow image cannot be written in place.",
+                hint="Leave it unbound and call to_pil() on the result, or bind a VideoFrame.",
+            )
+        image = tensor_image(value, descriptor, properties)
+        self._native.set_output(name, None)
+        bitmaps = [frame.software_bitmap for frame in value.video_frames]
+        self._slots[name] = ImageOutput(bound, bitmaps, image, descriptor)
+
+    def clear(self) -> None:
+        """Unbinds everything, and lets go of the memory that pictures were turned into."""
+        with self._lock:
+            self._reset()
+
+    def _evaluate(self) -> dict[str, Any]:
+        with self._lock:
+            if self._missing:
+                raise self._missing_inputs()
+            with self._session._run_lock:
+                fresh = self._native.run()
+            return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+
+    def _missing_inputs(self) -> MissingInputError:
+        missing = [name for name in self._inputs if name in self._missing]
+        expected = ", ".join(f"{name} ({self._inputs[name].expects()})" for name in missing)
+        return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._bound[name]
+        except KeyError:
+            bound = ", ".join(self._bound) or "nothing"
+            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._bound
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._bound))
+
+    def __len__(self) -> int:
+        return len(self._bound)
+
+    def has_key(self, key: str, /) -> bool:
+        """WinRT's name for `key in binding`."""
+        return key in self
+
+    def lookup(self, key: str, /) -> Any:
+        """WinRT's name for `binding[key]`."""
+        return self[key]
+
+    @property
+    def size(self) -> int:
+        """WinRT's name for `len(binding)`."""
+        return len(self)
+
+    def __repr__(self) -> str:
+        return f"<LearningModelBinding {self._bound!r}>"
+
+
+def _model_size(descriptor: PictureDescriptor, axis: int, sizes: list[int]) -> int:
+    """The model's height or width; where it is free, that of the pictures, which must then agree."""
+    fixed = descriptor.shape[axis]
+    if fixed >= 0:
+        return fixed
+    if len(set(sizes)) > 1:
+        side = "height" if axis == 2 else "width"
+        raise InvalidArgumentError(
+            f"The model variable {descriptor.name} takes any {side}, but pictures of one batch must agree on it; "
+            f"these have {', '.join(map(str, sizes))}.",
+            hint="Scale or crop them to one size first.",
+        )
+    return sizes[0]

@@ -1,0 +1,1 @@
+"""Pictures as arrays: decoding, cropping, scaling, and the way into tensors and back. Knows nothing of models."""

@@ -1,0 +1,241 @@
+"""SoftwareBitmap and VideoFrame: a picture in memory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import IllegalCallError, InvalidArgumentError
+from ..kinds import BitmapAlphaMode, BitmapPixelFormat
+from . import codecs
+from .formats import Pixels, convert, layout_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class BitmapBounds(NamedTuple):
+    """A rectangle of a picture, in pixels from its top left corner."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class SoftwareBitmap:
+    """A picture in memory.
+
+    Args:
+        pixel_format: how its pixels lie.
+        width: pixels.
+        height: pixels.
+        alpha: recorded, and never looked at.
+
+    Raises:
+        InvalidArgumentError: no pixels at all, or a format that is not held as one array.
+
+    Example:
+        >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
+        >>> bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2)
+        >>> bitmap.to_numpy()[:] = 255
+        >>> bitmap.to_numpy().shape
+        (2, 4, 4)
+    """
+
+    def __init__(
+        self,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> None:
+        layout = layout_of(pixel_format)
+        if width < 1 or height < 1:
+            raise InvalidArgumentError(f"A picture of {width} by {height} has no pixels.")
+        self._fill(np.zeros(layout.shape(width, height), layout.dtype), pixel_format, alpha)
+
+    def _fill(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> None:
+        self._pixels: Pixels | None = pixels
+        self._format = BitmapPixelFormat(pixel_format)
+        self._alpha = alpha
+        self._height, self._width = int(pixels.shape[0]), int(pixels.shape[1])
+
+    @classmethod
+    def from_array(cls, array: Pixels, pixel_format: BitmapPixelFormat) -> SoftwareBitmap:
+        """A bitmap over an array: a view, so later changes of the array are changes of the picture.
+
+        Args:
+            array: height x width x channels, or height x width for gray; uint8, or uint16 for the
+                16-bit formats; any strides.
+            pixel_format: the order of its channels, which no array tells.
+
+        Raises:
+            InvalidArgumentError: shape or dtype are not those of the format.
+        """
+        layout = layout_of(pixel_format)
+        pixels = np.asarray(array)
+        if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
+            pixels = pixels[..., 0]
+        right_rank = pixels.ndim == (2 if layout.is_gray else 3)
+        if not right_rank or pixels.dtype != layout.dtype or pixels.shape[2:] != layout.shape(1, 1)[2:]:
+            wanted = "height x width" + ("" if layout.is_gray else f" x {layout.channels}")
+            raise InvalidArgumentError(
+                f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {wanted} of "
+                f"{np.dtype(layout.dtype).name}; this one is {_spell(pixels)}.",
+                hint="A tensor in channels-first order is bound as it is, not as a picture."
+                if pixels.ndim >= 3 and pixels.shape[-1] not in (3, 4)
+                else "",
+            )
+        if pixels.size == 0:
+            raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
+        bitmap = cls.__new__(cls)
+        bitmap._fill(pixels, pixel_format, BitmapAlphaMode.PREMULTIPLIED)
+        return bitmap
+
+    @classmethod
+    def from_pil(cls, image: Image) -> SoftwareBitmap:
+        """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`."""
+        return cls.from_array(*codecs.from_pil(image))
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str] | bytes) -> SoftwareBitmap:
+        """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...); EXIF orientation is obeyed.
+
+        Args:
+            source: the path of the file, or its bytes.
+
+        Raises:
+            PictureNotFoundError: there is no such file.
+            PictureError: it is not a picture, or it is damaged or too large.
+        """
+        return cls.from_array(*codecs.decode(source))
+
+    @property
+    def bitmap_pixel_format(self) -> BitmapPixelFormat:
+        """How the pixels lie."""
+        return self._format
+
+    @property
+    def bitmap_alpha_mode(self) -> BitmapAlphaMode:
+        """As it was given; no code looks at it."""
+        return self._alpha
+
+    @property
+    def pixel_width(self) -> int:
+        """Pixels in a row."""
+        return self._width
+
+    @property
+    def pixel_height(self) -> int:
+        """Rows."""
+        return self._height
+
+    def to_numpy(self) -> Pixels:
+        """A view of the pixels: height x width x channels, or height x width for gray.
+
+        Raises:
+            IllegalCallError: the bitmap has been closed.
+        """
+        if self._pixels is None:
+            raise IllegalCallError("The bitmap has been closed.", hint="Keep it open while it is in use.")
+        return self._pixels
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Pixels:
+        return np.asarray(self.to_numpy(), dtype=dtype, copy=copy)
+
+    @classmethod
+    def convert(cls, source: SoftwareBitmap, pixel_format: BitmapPixelFormat, /) -> SoftwareBitmap:
+        """A copy of a bitmap in another pixel format."""
+        pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
+        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format)
+
+    @classmethod
+    def copy(cls, source: SoftwareBitmap, /) -> SoftwareBitmap:
+        """A copy of a bitmap with memory of its own."""
+        return cls.convert(source, source.bitmap_pixel_format)
+
+    def to_pil(self) -> Image:
+        """A Pillow image with a copy of the pixels: mode L, RGB or RGBA."""
+        return codecs.to_pil(self.to_numpy(), self._format)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a picture file in the format its name says; alpha is kept where the file can hold it.
+
+        The file appears whole or not at all.
+
+        Raises:
+            PictureError: the name's ending is that of no picture format.
+        """
+        codecs.save(self.to_numpy(), self._format, path)
+
+    def close(self) -> None:
+        """Lets go of the pixels; arrays that show them live on. Twice is harmless."""
+        self._pixels = None
+
+    dispose = close
+
+    def __enter__(self) -> SoftwareBitmap:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
+
+
+class VideoFrame:
+    """A frame that holds one software bitmap.
+
+    Args:
+        pixel_format: how its pixels lie.
+        width: pixels.
+        height: pixels.
+        alpha: recorded, and never looked at.
+    """
+
+    def __init__(
+        self,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> None:
+        self._bitmap = SoftwareBitmap(pixel_format, width, height, alpha)
+
+    @classmethod
+    def create_with_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> VideoFrame:
+        """A frame over a bitmap, which it shares."""
+        frame = cls.__new__(cls)
+        frame._bitmap = bitmap
+        return frame
+
+    @property
+    def software_bitmap(self) -> SoftwareBitmap:
+        """The frame's bitmap, not a copy."""
+        return self._bitmap
+
+    def close(self) -> None:
+        """Closes the bitmap. Twice is harmless."""
+        self._bitmap.close()
+
+    dispose = close
+
+    def __enter__(self) -> VideoFrame:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        bitmap = self._bitmap
+        return f"<VideoFrame {bitmap.bitmap_pixel_format.name} {bitmap.pixel_width}x{bitmap.pixel_height}>"
+
+
+def _spell(array: Pixels) -> str:
+    return f"{'x'.join(map(str, array.shape)) or 'a scalar'} of {array.dtype.name}"

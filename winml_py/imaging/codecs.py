@@ -1,0 +1,98 @@
+"""Picture files and Pillow images, to and from pixels."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError
+from ..files import written_whole
+from ..kinds import BitmapPixelFormat
+from .formats import Pixels, convert
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
+
+
+def decode(source: str | os.PathLike[str] | bytes) -> tuple[Pixels, BitmapPixelFormat]:
+    """Decodes a picture file or its bytes; EXIF orientation is obeyed, of an animation the first frame counts.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is not a picture, or it is damaged, or larger than Pillow's limit.
+    """
+    from PIL import Image, ImageOps
+
+    name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
+    try:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+            ImageOps.exif_transpose(image, in_place=True)
+            return from_pil(image)
+    except FileNotFoundError:
+        raise PictureNotFoundError(f"There is no picture {name}.", hint="Check the working directory.") from None
+    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, Image.DecompressionBombError) as error:
+        # Pillow's decoders raise all of these for damaged files.
+        raise PictureError(
+            f"{name} is not a picture that can be decoded: {error}.",
+            hint="Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and what else Pillow reads.",
+        ) from error
+
+
+def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8."""
+    if image.mode in _WIDE_GRAY:
+        return convert(np.asarray(image, np.uint16), BitmapPixelFormat.GRAY16, BitmapPixelFormat.GRAY8), (
+            BitmapPixelFormat.GRAY8
+        )
+    if image.mode in ("1", "L"):
+        return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
+    if image.mode in ("I", "F"):
+        raise InvalidArgumentError(
+            f"A Pillow image of mode {image.mode} has no range that would say what is white.",
+            hint="Scale it to 0..255 and convert it to mode L first.",
+        )
+    if image.has_transparency_data:
+        return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
+    return np.array(image.convert("RGB")), BitmapPixelFormat.RGB8
+
+
+def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:
+    """A Pillow image with a copy of the pixels: mode L for gray, RGBA with alpha, else RGB."""
+    from PIL import Image
+
+    if pixel_format in (BitmapPixelFormat.GRAY8, BitmapPixelFormat.GRAY16):
+        return Image.fromarray(convert(pixels, pixel_format, BitmapPixelFormat.GRAY8).copy())
+    has_alpha = pixels.shape[2] == 4
+    target = BitmapPixelFormat.RGBA8 if has_alpha else BitmapPixelFormat.RGB8
+    return Image.fromarray(np.ascontiguousarray(convert(pixels, pixel_format, target)))
+
+
+def save(pixels: Pixels, pixel_format: BitmapPixelFormat, path: str | os.PathLike[str]) -> None:
+    """Writes a picture file, whole or not at all; an opaque alpha channel is left out.
+
+    Raises:
+        PictureError: the name's ending is that of no picture format, or the format refuses the picture.
+    """
+    from PIL import Image
+
+    target = os.fspath(path)
+    image = to_pil(pixels, pixel_format)
+    if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
+        image = image.convert("RGB")
+    kind = Image.registered_extensions().get(os.path.splitext(target)[1].lower())
+    if kind is None or kind not in Image.SAVE:
+        raise PictureError(
+            f"{target} does not end like a picture file that can be written.", hint="Use .png, .jpg or .webp."
+        )
+    if kind == "JPEG":
+        image = image.convert("L" if image.mode == "L" else "RGB")
+    with written_whole(target) as file:
+        try:
+            image.save(file, kind)
+        except (OSError, ValueError) as error:
+            raise PictureError(f"{target} cannot be written as {kind}: {error}.") from error

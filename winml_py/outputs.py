@@ -1,0 +1,126 @@
+"""What becomes of each output after a run: written into what was bound, or made into a new value."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from .errors import E_UNEXPECTED, EvaluationError, InvalidBindingError
+from .imaging.bitmap import SoftwareBitmap, VideoFrame
+from .imaging.detensorize import detensorize
+from .imaging.tensorize import TensorImage
+from .runtime.engine import Value
+from .values.image import ImageFeatureValue
+from .values.tensor import Tensor
+from .values.tensors import CLASSES_BY_DTYPE, TensorString
+
+
+class OutputSlot(Protocol):
+    """Receives one output of every run."""
+
+    def receive(self, value: Value | None) -> Any:
+        """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
+
+
+class UnboundOutput:
+    """An output nobody bound: a new object after every run."""
+
+    def __init__(self, descriptor: FeatureDescriptor) -> None:
+        self._descriptor = descriptor
+
+    def receive(self, value: Value | None) -> Any:
+        """Wraps the engine's value, or turns it into pictures."""
+        descriptor = self._descriptor
+        if isinstance(value, np.ndarray):
+            if isinstance(descriptor, ImageFeatureDescriptor):
+                return self._picture(value, TensorImage(descriptor.bitmap_pixel_format, descriptor.pixel_range))
+            tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
+            if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
+                return tensor_class._make(value, value.shape)
+        raise unexpected(descriptor, value)
+
+    def _picture(self, value: np.ndarray[Any, Any], image: TensorImage) -> ImageFeatureValue | list[VideoFrame]:
+        require_pictures(value, image, self._descriptor)
+        height, width = value.shape[2:]
+        frames = [VideoFrame(image.pixel_format, width, height) for _ in value]
+        for tensor, frame in zip(value, frames, strict=True):
+            detensorize(tensor, image, frame.software_bitmap)
+        return ImageFeatureValue(frames) if len(frames) == 1 else frames
+
+
+class TensorOutput:
+    """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
+
+    def __init__(self, bound: Any, tensor: Tensor) -> None:
+        self._bound, self._tensor = bound, tensor
+
+    def receive(self, value: Value | None) -> Any:
+        """Gives what was bound."""
+        tensor = self._tensor
+        if value is None:
+            tensor._require_open()
+        else:
+            assert isinstance(value, np.ndarray)
+            tensor._adopt(value)
+        return self._bound
+
+
+class ImageOutput:
+    """An output bound to pictures, which are stretched over and written in place."""
+
+    def __init__(
+        self, bound: Any, bitmaps: list[SoftwareBitmap], image: TensorImage, descriptor: FeatureDescriptor
+    ) -> None:
+        self._bound, self._bitmaps, self._image, self._descriptor = bound, bitmaps, image, descriptor
+
+    def receive(self, value: Value | None) -> Any:
+        """Writes the pictures and gives what was bound."""
+        assert isinstance(value, np.ndarray)
+        require_pictures(value, self._image, self._descriptor)
+        if len(value) != len(self._bitmaps):
+            raise EvaluationError(
+                f"The model variable {self._descriptor.name} gave {len(value)} pictures, and {len(self._bitmaps)} "
+                "are bound to it.",
+                hint="Bind as many frames as the batch holds.",
+            )
+        for tensor, bitmap in zip(value, self._bitmaps, strict=True):
+            detensorize(tensor, self._image, bitmap)
+        return self._bound
+
+
+def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The memory an output tensor offers the engine: None for a placeholder, or for strings.
+
+    Raises:
+        InvalidBindingError: the memory is read-only, or not the caller's own.
+    """
+    if tensor.is_placeholder or isinstance(tensor, TensorString):
+        return None
+    array = tensor.to_numpy()
+    if not array.flags.writeable:
+        raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
+    if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
+        raise InvalidBindingError(
+            "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy.",
+            hint="Bind np.ascontiguousarray(array), or a tensor.",
+        )
+    return array
+
+
+def require_pictures(value: np.ndarray[Any, Any], image: TensorImage, descriptor: FeatureDescriptor) -> None:
+    """Refuses an output that the model calls a picture and is none."""
+    if value.ndim != 4 or value.shape[1] != image.channels or 0 in value.shape:
+        raise unexpected(descriptor, value)
+
+
+def unexpected(descriptor: FeatureDescriptor, value: Value | None) -> EvaluationError:
+    """The error for an output that is not what the model declares."""
+    what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    return EvaluationError(
+        f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
+        f"{what} where {descriptor.expects()} is declared.",
+        hint="The model's declared output types are wrong; correct them with an ONNX editor.",
+        hresult=E_UNEXPECTED,
+    )

@@ -1,0 +1,89 @@
+"""The properties of a bind: `BitmapBounds`, `BitmapPixelFormat`, `PixelRange`, `DisableTensorCpuSync`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import InvalidBindingError
+from ..imaging.bitmap import BitmapBounds
+from ..kinds import BitmapPixelFormat, LearningModelPixelRange
+
+E = TypeVar("E", bound=IntEnum)
+
+_TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
+
+
+class BindProperties(NamedTuple):
+    """What a bind asks for beside the value. None means: as the model says.
+
+    Attributes:
+        bounds: the part of the picture to use, stretched to the model's size.
+        pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
+        pixel_range: what the bytes 0 to 255 become.
+    """
+
+    bounds: BitmapBounds | None = None
+    pixel_format: BitmapPixelFormat | None = None
+    pixel_range: LearningModelPixelRange | None = None
+
+    @classmethod
+    def read(cls, properties: Mapping[str, Any] | None) -> BindProperties:
+        """Reads the keys Windows ML knows; others are ignored, and so are values of None, as it does.
+
+        Raises:
+            InvalidBindingError: a value of the wrong type.
+        """
+        if not properties:
+            return _NONE
+        return cls(
+            _bounds(properties.get("BitmapBounds")),
+            _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
+            _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
+        )
+
+    def tensor_format(self, default: BitmapPixelFormat) -> BitmapPixelFormat:
+        """The order of the tensor's channels.
+
+        Raises:
+            InvalidBindingError: a format that Windows ML does not take there.
+        """
+        if self.pixel_format is None:
+            return default
+        if self.pixel_format not in _TENSOR_FORMATS:
+            raise InvalidBindingError(
+                f"The property BitmapPixelFormat is {self.pixel_format.name}; for the channels of a tensor it is "
+                "RGBA8, BGRA8 or GRAY8.",
+                hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
+            )
+        return self.pixel_format
+
+
+_NONE = BindProperties()
+
+
+def _bounds(value: Any) -> BitmapBounds | None:
+    if value is None:
+        return None
+    try:
+        numbers = [int(number) for number in value]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) != 4 or any(not 0 <= number < 1 << 32 for number in numbers):
+        raise InvalidBindingError(
+            f"The property BitmapBounds is {value!r}.", hint="It is four whole numbers: x, y, width, height."
+        )
+    return BitmapBounds(*numbers)
+
+
+def _member(enum: type[E], value: Any, key: str) -> E | None:
+    if value is None:
+        return None
+    try:
+        return enum(value)
+    except ValueError:
+        members = ", ".join(member.name for member in enum)
+        raise InvalidBindingError(
+            f"The property {key} is {value!r}.", hint=f"It is a {enum.__name__}: {members}."
+        ) from None
