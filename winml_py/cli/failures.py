@@ -1,0 +1,57 @@
+"""Errors as one clear line and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from ..errors import (
+    CorruptModelError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    ModelNotFoundError,
+    NotSupportedError,
+    PictureError,
+    SizeMismatchError,
+    WinMLError,
+)
+
+EVALUATION, MODEL, INPUT, OUTPUT = 1, 3, 4, 5
+
+_CODES: tuple[tuple[type[WinMLError], int], ...] = (
+    (ModelNotFoundError, MODEL),
+    (CorruptModelError, MODEL),
+    (NotSupportedError, MODEL),
+    (PictureError, INPUT),
+    (InvalidBindingError, INPUT),
+    (SizeMismatchError, INPUT),
+    (InvalidArgumentError, INPUT),
+)
+
+
+class Failure(click.ClickException):
+    """Ends the program with a message and an exit code."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(" ".join(message.split()))
+        self.exit_code = status  # type: ignore[misc]  # click means it to be set so, and declares it for the class
+
+
+def status_of(error: WinMLError) -> int:
+    """The exit code for one of our errors."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), EVALUATION)
+
+
+@contextmanager
+def failures(code: int | None = None) -> Iterator[None]:
+    """Turns our errors, and with a code the system's, into a `Failure`."""
+    try:
+        yield
+    except WinMLError as error:
+        raise Failure(str(error), code or status_of(error)) from error
+    except OSError as error:
+        if code is None:
+            raise
+        raise Failure(f"{error.filename or ''}: {error.strerror or error}", code) from error

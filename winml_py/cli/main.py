@@ -1,0 +1,23 @@
+"""The program `winml-py`."""
+
+from __future__ import annotations
+
+import click
+
+from .. import __version__
+from .info import info
+from .run import run
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 the evaluation failed, 2 wrong usage, 3 the model cannot be used, "
+    "4 an input cannot be used, 5 the output cannot be written.",
+)
+@click.version_option(__version__, prog_name="winml-py")
+def main() -> None:
+    """Run ONNX models the Windows ML way: load, bind, evaluate."""
+
+
+main.add_command(info)
+main.add_command(run)

@@ -1,0 +1,164 @@
+"""`winml-py run`: evaluate a model on pictures and arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import click
+import numpy as np
+
+from ..errors import InvalidArgumentError, WinMLError
+from ..files import written_whole
+from ..model import LearningModel
+from ..session import LearningModelSession
+from ..values.image import ImageFeatureValue
+from ..values.tensor import Tensor
+from .failures import OUTPUT, Failure, failures, status_of
+from .summary import print_results, summarize
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
+@click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="A text file with one class a line.")
+@click.option("--output", type=click.Path(), help="Where to write pictures or tensors; see above.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def run(model: str, inputs: tuple[str, ...], top_k: int, labels: str | None, output: str | None, as_json: bool) -> None:
+    r"""Evaluate MODEL on every INPUT: a picture file, or an array in a .npy file.
+
+    A model with several inputs is evaluated once, on inputs written as NAME=FILE.
+
+    \b
+    --output FILE.png    the picture that an effect model gives (.jpg, .webp, ...)
+    --output FILE.npz    all outputs as arrays
+    --output FOLDER/     one file for each input, named like it
+    """
+    with failures():
+        session = LearningModelSession(LearningModel.load(model))
+    names = _read_labels(labels)
+    jobs = list(_jobs(session.model, inputs))
+    writer = _Writer(output, [label for label, _ in jobs])
+    results: list[dict[str, Any]] = []
+    code = 0
+    for label, features in _with_progress(jobs):
+        try:
+            outputs = session.evaluate_features(_load(features)).outputs
+        except WinMLError as error:
+            code = code or status_of(error)
+            results.append({"input": label, "error": str(error)})
+            if len(jobs) == 1:
+                raise Failure(str(error), code) from error
+            continue
+        with failures(OUTPUT):
+            written = writer.write(label, outputs)
+        summary = {name: summarize(value, top_k, names) for name, value in outputs.items()}
+        results.append({"input": label, "outputs": summary} | ({"written": written} if written else {}))
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "model": model, "results": results}, indent=2, ensure_ascii=False))
+    else:
+        print_results(results)
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _read_labels(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [line.strip() for line in file]
+
+
+def _jobs(model: LearningModel, inputs: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
+    """What to evaluate: a name to show, and the file for each feature."""
+    features = {feature.name.casefold(): feature.name for feature in model.input_features}
+    named = [text.partition("=") for text in inputs]
+    if all(equals and name.casefold() in features for name, equals, _ in named):
+        yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
+    elif len(features) == 1:
+        for path in inputs:
+            yield path, {next(iter(features.values())): path}
+    else:
+        wanted = " ".join(f"{name}=FILE" for name in features.values())
+        raise click.UsageError(f"The model has {len(features)} inputs; write them as: {wanted}")
+
+
+def _with_progress(jobs: list[tuple[str, dict[str, str]]]) -> Iterable[tuple[str, dict[str, str]]]:
+    if len(jobs) < 3:
+        return jobs
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(jobs, "Evaluating", console=console, transient=True, disable=not console.is_terminal)
+
+
+def _load(features: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: _load_array(path) if path.endswith(".npy") else _load_picture(path) for name, path in features.items()
+    }
+
+
+def _load_picture(path: str) -> ImageFeatureValue:
+    return ImageFeatureValue.load(path)
+
+
+def _load_array(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
+
+
+class _Writer:
+    """Writes the outputs of each evaluation to the file or folder the caller named."""
+
+    def __init__(self, target: str | None, labels: list[str]) -> None:
+        self._target = target
+        self._is_folder = target is not None and (target.endswith(("/", os.sep)) or os.path.isdir(target))
+        if target is None:
+            return
+        if self._is_folder:
+            stems = [_stem(label) for label in labels]
+            twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+            if twice is not None:
+                raise click.UsageError(f"Two inputs are named {twice}, so their outputs would be one file.")
+            with failures(OUTPUT):
+                os.makedirs(target, exist_ok=True)
+        elif len(labels) > 1:
+            raise click.UsageError(f"There are {len(labels)} inputs; --output takes a folder then: {target}/")
+
+    def write(self, label: str, outputs: Mapping[str, Any]) -> list[str]:
+        if self._target is None:
+            return []
+        pictures = {name: value for name, value in outputs.items() if isinstance(value, ImageFeatureValue)}
+        if self._is_folder:
+            path = os.path.join(self._target, _stem(label) + (".png" if pictures else ".npz"))
+        else:
+            path = self._target
+        if path.endswith(".npz"):
+            _save_arrays(path, outputs)
+        elif not pictures:
+            raise Failure(f"The model gives no picture that could be written to {path}; use a .npz file.", OUTPUT)
+        else:
+            next(iter(pictures.values())).save(path)
+        return [path]
+
+
+def _stem(label: str) -> str:
+    return os.path.splitext(os.path.basename(label))[0]
+
+
+def _save_arrays(path: str, outputs: Mapping[str, Any]) -> None:
+    arrays = {
+        name: value.to_numpy() for name, value in outputs.items() if isinstance(value, (Tensor, ImageFeatureValue))
+    }
+    with written_whole(path) as file:
+        np.savez(file, allow_pickle=False, **{name: _plain(array) for name, array in arrays.items()})
+
+
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.astype(str) if array.dtype == object else array
