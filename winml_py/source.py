@@ -76,8 +76,17 @@ class FileSource(NamedTuple):
             return Skeleton(cut_weights(buffer, header, os.path.basename(self.path)), self.folder)
 
     def _require_data_files(self, header: Header) -> None:
+        root = os.path.realpath(self.folder)
         for weight in header.weights:
-            if weight.location and not os.path.isfile(os.path.join(self.folder, weight.location)):
+            if not weight.location:
+                continue
+            place = os.path.realpath(os.path.join(root, weight.location))
+            if not os.path.normcase(place).startswith(os.path.normcase(os.path.join(root, ""))):
+                raise CorruptModelError(
+                    f"The model {self.path} keeps the weight {weight.name} in {weight.location}, outside its folder.",
+                    hint="A model may only name files in its own folder; move the data file there and name it so.",
+                )
+            if not os.path.isfile(place):
                 raise ModelNotFoundError(
                     f"The model {self.path} keeps the weight {weight.name} in the file {weight.location}, "
                     f"which is not in {self.folder}.",

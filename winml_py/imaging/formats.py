@@ -80,7 +80,7 @@ def gray_of(red: Pixels, green: Pixels, blue: Pixels) -> Pixels:
 
 
 def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat) -> Pixels:
-    """The picture in another format, as a new array, or `pixels` itself when the formats are one.
+    """The picture in another format: a new array, or `pixels` itself when the formats are one.
 
     Alpha is carried over, or 255 where the source has none; 16-bit formats become 8-bit ones by rounding
     and the other way by repeating the byte.
@@ -90,6 +90,8 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     origin, wanted = layout_of(source), layout_of(target)
     if origin.dtype != wanted.dtype:
         pixels = to_eight_bits(pixels) if wanted.dtype == np.uint8 else pixels.astype(np.uint16) * 257
+    if origin.is_gray and wanted.is_gray:
+        return pixels
     planes = [pixels] * 3 if origin.is_gray else [pixels[..., index] for index in origin.rgb]
     if wanted.is_gray:
         gray = gray_of(*(to_eight_bits(plane) for plane in planes))

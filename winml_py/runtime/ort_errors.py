@@ -38,7 +38,7 @@ _OPERATOR = re.compile(r"No Op registered for (\S+) with domain_version of (\d+)
 _DOMAIN = re.compile(r"Fatal error: ([\w.\-]+):(\w+)\S* is not a registered function/op")
 _OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})")
 _DIMENSIONS = re.compile(
-    r"Got invalid dimensions for input: (\S+) for the following indices\s+(.*?)\s+Please", re.DOTALL
+    r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please", re.DOTALL
 )
 _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z\w])")
 
@@ -100,9 +100,9 @@ def _shape(text: str) -> SizeMismatchError | None:
         name, bound, computed = match.groups()
         return wrong_output_shape(name, _braces(bound), _braces(computed))
     if match := _DIMENSIONS.search(text):
-        name, indices = match.groups()
+        side, name, indices = match.groups()
         return SizeMismatchError(
-            f"The input {name} was compiled for other dimensions: {_clean(indices)}.",
+            f"The {side} {name} was compiled for other dimensions: {_clean(indices)}.",
             hint="Bind what the session's batch size and dimension overrides say, or create it without them.",
         )
     return None

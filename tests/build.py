@@ -1,0 +1,55 @@
+"""Small ONNX models for tests, as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, FLOAT16, INT64, STRING = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.STRING
+
+Shape = Sequence[int | str | None]
+
+
+def tensor(name: str, shape: Shape, element: int = FLOAT, denotation: str = "", doc: str = "") -> onnx.ValueInfoProto:
+    value = helper.make_tensor_value_info(name, element, shape, doc)
+    value.type.denotation = denotation
+    return value
+
+
+def model(
+    nodes: Iterable[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    weights: dict[str, np.ndarray[Any, Any]] | None = None,
+    *,
+    metadata: dict[str, str] | None = None,
+    opset: int = 17,
+    ir_version: int = 8,
+    domains: dict[str, int] | None = None,
+    **properties: Any,
+) -> onnx.ModelProto:
+    tensors = [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()]
+    graph = helper.make_graph(list(nodes), "test graph", inputs, outputs, tensors)
+    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(*item) for item in (domains or {}).items()]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    helper.set_model_props(proto, metadata or {})
+    for name, value in properties.items():
+        setattr(proto, name, value)
+    return proto
+
+
+def data(*arguments: Any, **options: Any) -> bytes:
+    """A model's bytes."""
+    return model(*arguments, **options).SerializeToString()
+
+
+def unary(operator: str = "Identity", shape: Shape = ("n",), element: int = FLOAT, **options: Any) -> bytes:
+    """A model of one operator: x -> y."""
+    denotation = options.pop("denotation", "")
+    node = helper.make_node(operator, ["x"], ["y"], domain=options.pop("operator_domain", ""))
+    ends = [tensor(name, shape, element, denotation) for name in "xy"]
+    return data([node], ends[:1], ends[1:], **options)

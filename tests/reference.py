@@ -1,0 +1,112 @@
+"""Slow, readable references for what the package computes fast."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+
+Array = np.ndarray[Any, Any]
+
+RGB = {"RGB8": (0, 1, 2), "BGR8": (2, 1, 0), "RGBA8": (0, 1, 2), "BGRA8": (2, 1, 0)}
+SCALES = {"ZERO_TO255": (1.0, 0.0), "ZERO_TO_ONE": (255.0, 0.0), "MINUS_ONE_TO_ONE": (127.5, 1.0)}
+
+
+def run_raw(model: str | bytes, feeds: dict[str, Any]) -> dict[str, Any]:
+    """Raw ONNX Runtime's answer, by output name."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"], enable_fallback=0)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def center_crop(width: int, height: int, model_width: int, model_height: int) -> tuple[int, int, int, int]:
+    """x, y, width, height; the pseudocode of Windows ML, one float32 operation at a time."""
+    f = np.float32
+    ratio = f(model_width) / f(model_height)
+    if f(ratio * f(height)) < f(width):
+        crop_width = max(1, min(int(f(f(ratio * f(height)) + f(0.5))), width))
+        return (width - crop_width) // 2, 0, crop_width, height
+    crop_height = max(1, min(int(f(f(f(width) / ratio) + f(0.5))), height))
+    return 0, (height - crop_height) // 2, width, crop_height
+
+
+def rgb(pixel: Any, pixel_format: str) -> tuple[int, int, int]:
+    """The red, green and blue of one pixel."""
+    if pixel_format == "GRAY8":
+        return (int(pixel),) * 3
+    return tuple(int(pixel[index]) for index in RGB[pixel_format])  # type: ignore[return-value]
+
+
+def gray(red: int, green: int, blue: int) -> int:
+    f = np.float32
+    return int(f(f(f(0.2126) * f(red)) + f(f(0.7152) * f(green))) + f(f(0.0722) * f(blue)))
+
+
+def number(byte: int, pixel_range: str) -> np.float32:
+    scale, shift = SCALES[pixel_range]
+    return np.float32(byte) / np.float32(scale) - np.float32(shift)
+
+
+def tensorize(pixels: Array, source: str, target: str, pixel_range: str) -> Array:
+    """Pixels of the model's size -> channels x height x width, pixel by pixel."""
+    height, width = pixels.shape[:2]
+    channels = 1 if target == "GRAY8" else 3
+    result = np.zeros((channels, height, width), np.float32)
+    for y in range(height):
+        for x in range(width):
+            colour = rgb(pixels[y, x], source)
+            values = [gray(*colour)] if target == "GRAY8" else [colour[index] for index in RGB[target]]
+            result[:, y, x] = [number(value, pixel_range) for value in values]
+    return result
+
+
+def byte(value: float, pixel_range: str) -> int:
+    """A number of a model as a byte: clamped, rounded half to even, NaN as 0."""
+    scale, shift = SCALES[pixel_range]
+    scaled = np.float32(scale) * (np.float32(value) + np.float32(shift))
+    if math.isnan(scaled):
+        return 0
+    return round(float(min(max(scaled, np.float32(0)), np.float32(255))))
+
+
+def detensorize(tensor: Array, source: str, target: str, pixel_range: str) -> Array:
+    """Channels x height x width -> pixels of `target`, pixel by pixel."""
+    channels, height, width = tensor.shape
+    depth = {"GRAY8": (), "RGB8": (3,), "BGR8": (3,)}.get(target, (4,))
+    result = np.full((height, width, *depth), 255, np.uint8)
+    for y in range(height):
+        for x in range(width):
+            values = [byte(tensor[channel, y, x], pixel_range) for channel in range(channels)]
+            colour = tuple(values * 3) if channels == 1 else tuple(values[index] for index in RGB[source])
+            if target == "GRAY8":
+                result[y, x] = values[0] if channels == 1 else gray(*colour)
+            else:
+                for index, value in zip(RGB[target], colour, strict=True):
+                    result[y, x, index] = value
+    return result
+
+
+def scale(pixels: Array, width: int, height: int) -> Array:
+    """Pillow's BICUBIC, channel by channel."""
+    if pixels.ndim == 2:
+        return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
+    planes = [scale(np.ascontiguousarray(pixels[..., index]), width, height) for index in range(pixels.shape[2])]
+    return np.stack(planes, axis=-1)
+
+
+def convolve(plane: Array, kernel: list[list[float]]) -> Array:
+    """A filter over a plane whose edges are mirrored, in exact arithmetic of Python numbers."""
+    size = len(kernel)
+    margin = size // 2
+    padded = np.pad(plane.astype(float), margin, mode="reflect")
+    result = np.zeros(plane.shape)
+    for y in range(plane.shape[0]):
+        for x in range(plane.shape[1]):
+            window = padded[y : y + size, x : x + size]
+            result[y, x] = float((window * np.array(kernel, float)).sum())
+    return result

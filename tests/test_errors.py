@@ -1,0 +1,62 @@
+"""The error tree: HRESULTs, builtins, and what a caller sees."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+from winml_py import errors
+
+EXPECTED = {
+    # class: HRESULT, the builtin a Python person would catch
+    errors.WinMLError: (0x80004005, OSError),
+    errors.InvalidArgumentError: (0x80070057, ValueError),
+    errors.ModelDisposedError: (0x80070057, ValueError),
+    errors.MissingInputError: (0x80070057, ValueError),
+    errors.ModelNotFoundError: (0x80070002, FileNotFoundError),
+    errors.CorruptModelError: (0x80070570, ValueError),
+    errors.ModelVersionError: (0x80070570, ValueError),
+    errors.NotSupportedError: (0x80004001, NotImplementedError),
+    errors.InvalidDeviceError: (0x88900001, ValueError),
+    errors.InvalidBindingError: (0x88900002, ValueError),
+    errors.SizeMismatchError: (0x88900004, ValueError),
+    errors.NotBoundError: (0x8000000B, KeyError),
+    errors.ClosedError: (0x80000013, OSError),
+    errors.IllegalCallError: (0x8000000E, RuntimeError),
+    errors.PictureError: (0x88982F60, ValueError),
+    errors.PictureNotFoundError: (0x80070002, FileNotFoundError),
+    errors.EvaluationError: (0x80004005, RuntimeError),
+}
+
+
+def test_the_tree_is_complete() -> None:
+    classes = {value for _, value in inspect.getmembers(errors, inspect.isclass)}
+    assert classes == set(EXPECTED)
+
+
+def test_the_tree_at_the_top_of_the_file_names_every_class() -> None:
+    assert errors.__doc__ is not None
+    drawn = [line.lstrip("│├└─ ").partition("(")[0].split(" ")[0] for line in errors.__doc__.splitlines()]
+    assert {cls.__name__ for cls in EXPECTED} <= set(drawn)
+
+
+@pytest.mark.parametrize(("kind", "expected"), EXPECTED.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_each_error_is_what_windows_and_python_expect(
+    kind: type[errors.WinMLError], expected: tuple[int, type[Exception]]
+) -> None:
+    hresult, builtin = expected
+    error = kind("What came.", hint="Do this.")
+    assert isinstance(error, errors.WinMLError)
+    assert isinstance(error, OSError)
+    assert isinstance(error, builtin)
+    assert error.hresult == hresult
+    assert error.winerror == hresult - (1 << 32)  # pywinrt's signed form
+    assert (str(error), error.hint) == ("What came. Do this.", "Do this.")
+
+
+def test_an_error_survives_pickling() -> None:
+    error = errors.InvalidBindingError("What came.", hint="Do this.", hresult=errors.E_UNEXPECTED)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.hint, copy.hresult) == (type(error), str(error), "Do this.", 0x8000FFFF)

@@ -1,0 +1,336 @@
+"""Pictures: formats, decoding, geometry, tensorizing and back, each against a slow reference."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from winml_py import (
+    BitmapBounds,
+    BitmapPixelFormat,
+    IllegalCallError,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModelFeatureKind,
+    LearningModelPixelRange,
+    PictureError,
+    PictureNotFoundError,
+    SoftwareBitmap,
+    VideoFrame,
+)
+from winml_py.imaging.detensorize import detensorize
+from winml_py.imaging.formats import gray_of
+from winml_py.imaging.geometry import center_crop, resize
+from winml_py.imaging.tensorize import TensorImage, tensorize
+
+FORMATS = ["GRAY8", "RGB8", "BGR8", "RGBA8", "BGRA8"]
+TARGETS = ["GRAY8", "RGBA8", "BGRA8"]
+RANGES = [member.name for member in LearningModelPixelRange]
+RNG = np.random.default_rng(0)
+
+
+def bitmap(pixel_format: str, width: int, height: int) -> SoftwareBitmap:
+    made = SoftwareBitmap(BitmapPixelFormat[pixel_format], width, height)
+    made.to_numpy()[:] = RNG.integers(0, 256, made.to_numpy().shape, np.uint8)
+    return made
+
+
+def image(target: str, pixel_range: str = "ZERO_TO255") -> TensorImage:
+    return TensorImage(BitmapPixelFormat[target], LearningModelPixelRange[pixel_range])
+
+
+# Geometry
+
+
+@settings(max_examples=2000)
+@given(*[st.integers(1, 5000)] * 4)
+def test_the_centre_crop_is_windows_mls(width: int, height: int, model_width: int, model_height: int) -> None:
+    crop = center_crop(width, height, model_width, model_height)
+    assert tuple(crop) == reference.center_crop(width, height, model_width, model_height)
+    assert crop.width >= 1
+    assert crop.height >= 1
+    assert crop.x + crop.width <= width
+    assert crop.y + crop.height <= height
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((1000, 1000), (0, 0, 1000, 1000)),
+        ((20, 1000), (0, 490, 20, 20)),
+        ((1000, 20), (490, 0, 20, 20)),
+        ((20, 20), (0, 0, 20, 20)),
+        ((1920, 1080), (420, 0, 1080, 1080)),
+    ],
+)
+def test_known_centre_crops(size: tuple[int, int], expected: tuple[int, ...]) -> None:
+    assert tuple(center_crop(*size, 224, 224)) == expected
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize(("size", "target"), list(product([(7, 5), (64, 48), (33, 90)], [(7, 5), (16, 12), (100, 3)])))
+def test_scaling_is_pillows_bicubic(channels: int, size: tuple[int, int], target: tuple[int, int]) -> None:
+    shape = (size[1], size[0]) if channels == 1 else (size[1], size[0], channels)
+    pixels = RNG.integers(0, 256, shape, np.uint8)
+    np.testing.assert_array_equal(resize(pixels, *target), reference.scale(pixels, *target))
+    np.testing.assert_array_equal(resize(pixels[::-1, ::-1], *target), reference.scale(pixels[::-1, ::-1], *target))
+
+
+# Tensorize and detensorize
+
+
+@pytest.mark.parametrize(("source", "target", "pixel_range"), list(product(FORMATS, TARGETS, RANGES)))
+def test_tensorizing(source: str, target: str, pixel_range: str) -> None:
+    picture = bitmap(source, 9, 7)
+    out = np.empty((1 if target == "GRAY8" else 3, 7, 9), np.float32)
+    tensorize(picture, image(target, pixel_range), out)
+    expected = reference.tensorize(picture.to_numpy(), source, target, pixel_range)
+    np.testing.assert_array_equal(out, expected)
+    half = np.empty(out.shape, np.float16)
+    tensorize(picture, image(target, pixel_range), half)
+    np.testing.assert_array_equal(half, expected.astype(np.float16))  # rounded once
+
+
+@pytest.mark.parametrize(("size", "target"), list(product([(31, 17), (12, 40), (8, 8)], [(8, 8), (5, 11)])))
+def test_tensorizing_crops_and_scales(size: tuple[int, int], target: tuple[int, int]) -> None:
+    picture = bitmap("BGRA8", *size)
+    out = np.empty((3, target[1], target[0]), np.float32)
+    tensorize(picture, image("RGBA8", "ZERO_TO_ONE"), out)
+    x, y, width, height = reference.center_crop(*size, *target)
+    cropped = picture.to_numpy()[y : y + height, x : x + width]
+    expected = reference.tensorize(reference.scale(cropped, *target), "BGRA8", "RGBA8", "ZERO_TO_ONE")
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_bounds_are_stretched() -> None:
+    picture = bitmap("RGB8", 20, 10)
+    out = np.empty((3, 8, 8), np.float32)
+    tensorize(picture, image("RGBA8"), out, BitmapBounds(3, 2, 15, 4))
+    expected = reference.scale(picture.to_numpy()[2:6, 3:18], 8, 8)
+    np.testing.assert_array_equal(out, expected.transpose(2, 0, 1))
+
+
+def test_alpha_is_ignored() -> None:
+    picture = bitmap("RGBA8", 40, 30)
+    out, again = np.empty((2, 3, 8, 8), np.float32)
+    tensorize(picture, image("RGBA8"), out)
+    picture.to_numpy()[..., 3] = 0
+    tensorize(picture, image("RGBA8"), again)
+    np.testing.assert_array_equal(out, again)
+
+
+def test_gray_is_truncated_for_every_colour_on_a_grid() -> None:
+    levels = np.arange(0, 256, 15, dtype=np.uint8)
+    red, green, blue = (plane.reshape(-1) for plane in np.meshgrid(levels, levels, levels))
+    expected = [reference.gray(*map(int, colour)) for colour in zip(red, green, blue, strict=True)]
+    assert gray_of(red, green, blue).tolist() == expected
+
+
+@pytest.mark.parametrize(("source", "target", "pixel_range"), list(product(TARGETS, FORMATS, RANGES)))
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_detensorizing(source: str, target: str, pixel_range: str, dtype: Any) -> None:
+    scale, shift = reference.SCALES[pixel_range]
+    exact = RNG.integers(-20, 280, (1 if source == "GRAY8" else 3, 6, 7)).astype(np.float32)
+    exact += RNG.choice([0, 0.5, 0.25, -0.3], exact.shape).astype(np.float32)  # halves: the rounding shows
+    tensor = (exact / np.float32(scale) - np.float32(shift)).astype(dtype)
+    tensor[0, 0, :3] = np.nan, np.inf, -np.inf
+    picture = SoftwareBitmap(BitmapPixelFormat[target], 7, 6)
+    detensorize(tensor, image(source, pixel_range), picture)
+    np.testing.assert_array_equal(picture.to_numpy(), reference.detensorize(tensor, source, target, pixel_range))
+
+
+@pytest.mark.parametrize("target", [*FORMATS, "GRAY16", "RGBA16"])
+def test_detensorizing_stretches(target: str) -> None:
+    tensor = RNG.integers(0, 256, (3, 6, 8)).astype(np.float32)
+    picture = SoftwareBitmap(BitmapPixelFormat[target], 5, 9)
+    detensorize(tensor, image("RGBA8"), picture)
+    scaled = reference.scale(tensor.astype(np.uint8).transpose(1, 2, 0), 5, 9)
+    eight = SoftwareBitmap.convert(picture, BitmapPixelFormat.RGB8)
+    if "GRAY" in target:
+        scaled = np.stack([gray_of(*scaled.transpose(2, 0, 1))] * 3, axis=-1)
+    np.testing.assert_array_equal(eight.to_numpy(), scaled)
+
+
+@pytest.mark.parametrize("pixel_range", RANGES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_every_byte_survives_there_and_back(pixel_range: str, dtype: Any) -> None:
+    picture = SoftwareBitmap(BitmapPixelFormat.RGB8, 16, 16)
+    picture.to_numpy()[..., 0] = picture.to_numpy()[..., 1] = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    tensor = np.empty((3, 16, 16), dtype)
+    tensorize(picture, image("BGRA8", pixel_range), tensor)
+    back = SoftwareBitmap(BitmapPixelFormat.RGB8, 16, 16)
+    detensorize(tensor, image("BGRA8", pixel_range), back)
+    np.testing.assert_array_equal(back.to_numpy(), picture.to_numpy())
+
+
+# Bitmaps
+
+
+@pytest.mark.parametrize(("source", "target"), list(product([*FORMATS, "GRAY16", "RGBA16"], repeat=2)))
+def test_conversion_goes_by_colour(source: str, target: str) -> None:
+    base = bitmap("GRAY8" if "GRAY" in source else "RGBA8", 5, 4)
+    base.to_numpy()[..., -1:] = 255
+    start = SoftwareBitmap.convert(base, BitmapPixelFormat[source])
+    end = SoftwareBitmap.convert(SoftwareBitmap.convert(start, BitmapPixelFormat[target]), BitmapPixelFormat.RGB8)
+    expected = SoftwareBitmap.convert(start, BitmapPixelFormat.RGB8).to_numpy()
+    if "GRAY" in target and "GRAY" not in source:
+        expected = np.stack([gray_of(*expected.transpose(2, 0, 1))] * 3, axis=-1)
+    elif "GRAY" in target:
+        gray = np.arange(256, dtype=np.uint8)
+        assert np.abs(end.to_numpy().astype(int) - expected).max() <= int((gray - gray_of(gray, gray, gray)).max())
+        return
+    np.testing.assert_array_equal(end.to_numpy(), expected)
+
+
+def test_a_bitmap_is_a_view() -> None:
+    array = np.zeros((4, 6, 3), np.uint8)
+    made = SoftwareBitmap.from_array(array[:, ::-1], BitmapPixelFormat.BGR8)
+    made.to_numpy()[0, 0] = 9
+    assert array[0, 5].tolist() == [9, 9, 9]
+    assert (made.pixel_width, made.pixel_height) == (6, 4)
+    copy = SoftwareBitmap.copy(made)
+    assert not np.shares_memory(copy.to_numpy(), array)
+    np.testing.assert_array_equal(np.asarray(copy), np.asarray(made))
+    assert np.shares_memory(np.asarray(made), array)
+
+
+@pytest.mark.parametrize(
+    ("array", "pixel_format", "words"),
+    [
+        (np.zeros((4, 6), np.uint8), "RGB8", "height x width x 3 of uint8; this one is 4x6 of uint8"),
+        (np.zeros((4, 6, 4), np.uint8), "RGB8", "this one is 4x6x4"),
+        (np.zeros((4, 6, 3), np.float32), "RGB8", "of float32"),
+        (np.zeros((3, 4, 6), np.uint8), "RGB8", "channels-first order is bound as it is"),
+        (np.zeros((4, 6, 3), np.uint8), "GRAY8", "height x width of uint8"),
+        (np.zeros((0, 6, 3), np.uint8), "RGB8", "has no pixels"),
+        (np.zeros((4, 6), np.uint8), "NV12", "NV12 yet"),
+        (np.zeros((4, 6), np.uint8), "GRAY16", "of uint16"),
+    ],
+)
+def test_arrays_that_are_no_such_picture(array: Any, pixel_format: str, words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        SoftwareBitmap.from_array(array, BitmapPixelFormat[pixel_format])
+
+
+def test_empty_bitmaps_and_closed_ones() -> None:
+    for width, height in ((0, 1), (1, 0), (-1, 5)):
+        with pytest.raises(InvalidArgumentError, match="has no pixels"):
+            SoftwareBitmap(BitmapPixelFormat.BGRA8, width, height)
+    with VideoFrame(BitmapPixelFormat.BGRA8, 2, 3) as frame, frame.software_bitmap as inner:
+        kept = inner.to_numpy()
+    frame.close()
+    with pytest.raises(IllegalCallError, match="closed"):
+        inner.to_numpy()
+    assert kept.shape == (3, 2, 4)
+    with pytest.raises(InvalidArgumentError, match="batch of no pictures"):
+        ImageFeatureValue([])
+    assert ImageFeatureValue([frame]).kind is LearningModelFeatureKind.IMAGE
+
+
+# Files and Pillow images
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
+def test_pillow_modes(mode: str) -> None:
+    with Image.open(Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg") as photo:
+        small = photo.resize((20, 12))
+    if mode == "I;16":
+        picture = Image.fromarray((np.asarray(small.convert("L")).astype(np.uint16)) * 257)
+        expected = np.asarray(small.convert("L"))
+    else:
+        picture = small.convert("L" if mode == "LA" else "P" if mode == "PA" else "RGB").convert(mode)
+        expected = np.asarray(picture.convert({"1": "L", "L": "L"}.get(mode, "RGB")))
+    assert picture.mode == mode
+    made = SoftwareBitmap.from_pil(picture)
+    np.testing.assert_array_equal(made.to_numpy()[..., :3] if made.to_numpy().ndim == 3 else made.to_numpy(), expected)
+    assert made.bitmap_pixel_format.name == {"1": "GRAY8", "L": "GRAY8", "I;16": "GRAY8"}.get(
+        mode, "RGBA8" if "A" in mode else "RGB8"
+    )
+    assert np.asarray(made.to_pil()).shape[:2] == (12, 20)
+
+
+def test_pillow_modes_without_a_range() -> None:
+    for mode in ("I", "F"):
+        with pytest.raises(InvalidArgumentError, match="no range that would say what is white"):
+            SoftwareBitmap.from_pil(Image.new(mode, (2, 2)))
+
+
+def test_exif_orientation_is_obeyed(tmp_path: Path) -> None:
+    picture = Image.fromarray(RNG.integers(0, 256, (6, 9, 3), np.uint8))
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        path = tmp_path / f"{orientation}.png"
+        picture.save(path, exif=exif)
+        with Image.open(path) as reopened:
+            expected = np.asarray(ImageOps.exif_transpose(reopened))
+        np.testing.assert_array_equal(SoftwareBitmap.load(path).to_numpy(), expected)
+        assert SoftwareBitmap.load(path.read_bytes()).to_numpy().shape == expected.shape
+
+
+def test_files_that_are_no_pictures(tmp_path: Path, cat: Path) -> None:
+    with pytest.raises(PictureNotFoundError, match=r"There is no picture .*nope"):
+        SoftwareBitmap.load(tmp_path / "nope.png")
+    path = tmp_path / "text.png"
+    path.write_text("not a picture")
+    for source in (path, tmp_path, b"", b"not a picture", cat.read_bytes()[:2000]):
+        with pytest.raises(PictureError, match="is not a picture that can be decoded"):
+            SoftwareBitmap.load(source)
+
+
+def test_damaged_files_end_in_a_picture_or_an_error(cat: Path, seven: Path) -> None:
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray((cat if rng.random() < 0.5 else seven).read_bytes())
+        for _ in range(rng.randint(1, 20)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        try:
+            assert SoftwareBitmap.load(bytes(damaged)).to_numpy().size > 0
+        except PictureError:
+            refused += 1
+    assert 10 < refused < 300
+
+
+def test_saving_and_loading(tmp_path: Path) -> None:
+    for pixel_format in FORMATS:
+        picture = bitmap(pixel_format, 9, 7)
+        path = tmp_path / f"{pixel_format}.png"
+        picture.save(path)
+        again = SoftwareBitmap.convert(SoftwareBitmap.load(path), BitmapPixelFormat.RGBA8)
+        expected = SoftwareBitmap.convert(picture, BitmapPixelFormat.RGBA8)
+        np.testing.assert_array_equal(again.to_numpy(), expected.to_numpy())
+    opaque = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 4)
+    opaque.to_numpy()[:] = 255
+    opaque.save(tmp_path / "opaque.jpg")
+    assert SoftwareBitmap.load(tmp_path / "opaque.jpg").to_numpy().min() == 255
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".jpg", *[".png"] * 5]  # and no temporary files
+
+
+def test_a_failed_save_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = bitmap("RGB8", 4, 4)
+    path = tmp_path / "kept.png"
+    path.write_bytes(b"kept")
+
+    def break_off(self: Image.Image, file: io.BufferedWriter, *_: Any) -> None:
+        file.write(b"half")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Image.Image, "save", break_off)
+    with pytest.raises(PictureError, match="the disk is full"):
+        picture.save(path)
+    assert path.read_bytes() == b"kept"
+    assert os.listdir(tmp_path) == ["kept.png"]
+    with pytest.raises(PictureError, match="does not end like a picture file"):
+        picture.save(tmp_path / "picture.txt")

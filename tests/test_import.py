@@ -1,0 +1,38 @@
+"""What importing the package, and loading a model, does not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from conftest import MODELS
+
+HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich"}
+
+
+def loaded_after(code: str) -> set[str]:
+    program = f"{code}\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return HEAVY & set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert loaded_after("import winml_py") == set()
+
+
+def test_all_names_load_nothing_heavy() -> None:
+    assert loaded_after("from winml_py import *") == set()
+
+
+def test_loading_a_model_needs_no_library() -> None:
+    assert loaded_after(f"import winml_py; winml_py.LearningModel.load({str(MODELS / 'digits.onnx')!r})") == set()
+
+
+def test_evaluating_arrays_needs_the_engine_alone() -> None:
+    code = f"""
+import numpy, winml_py
+session = winml_py.LearningModelSession(winml_py.LearningModel.load({str(MODELS / "digits.onnx")!r}))
+session.evaluate_features({{"image": numpy.zeros((1, 1, 28, 28), numpy.float32)}})
+"""
+    assert loaded_after(code) == {"onnxruntime"}

@@ -1,0 +1,211 @@
+"""LearningModel: ways to load, what it tells, what happens after dispose, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from build import FLOAT, data, model, tensor, unary
+from conftest import MODELS
+from onnx import helper
+
+from winml_py import (
+    CorruptModelError,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
+    ModelDisposedError,
+    ModelNotFoundError,
+)
+
+TELLING = {
+    "producer_name": "onnx-caffe2",
+    "domain": "test-domain",
+    "doc_string": "test-doc_string",
+    "model_version": 123456,
+    "metadata": {"thisisalongkey": "thisisalongvalue"},
+}
+
+
+def check(loaded: LearningModel) -> None:
+    assert loaded.author == "onnx-caffe2"
+    assert loaded.name == "test graph"
+    assert loaded.domain == "test-domain"
+    assert loaded.description == "test-doc_string"
+    assert loaded.version == 123456
+    assert loaded.metadata["tHiSiSaLoNgKeY"] == "thisisalongvalue"
+    assert loaded.metadata.get("nothing") is None
+    assert (loaded.opsets, loaded.ir_version) == ({"": 17}, 8)
+    assert [(feature.name, feature.description) for feature in loaded.input_features] == [("x", "")]
+    assert [feature.name for feature in loaded.output_features] == ["y"]
+
+
+def test_every_source_gives_the_same_model(tmp_path: Path) -> None:
+    whole = unary(**TELLING)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(whole)
+    for source in (path, str(path), whole, bytearray(whole), memoryview(whole), io.BytesIO(whole)):
+        loaded = LearningModel.load(source)
+        check(loaded)
+        assert loaded.size == len(whole)
+    check(LearningModel.load_from_file_path(path))
+    with path.open("rb") as stream:
+        check(LearningModel.load_from_stream(stream))
+
+
+def test_bytes_are_kept_and_not_copied() -> None:
+    whole = unary()
+    before = sys.getrefcount(whole)
+    loaded = LearningModel.load(whole)
+    assert sys.getrefcount(whole) == before + 1
+    loaded.dispose()
+    assert sys.getrefcount(whole) == before
+
+
+@pytest.mark.parametrize("folder", ["こんにちは maçã", "with space", "Ünïcode 😀"])
+def test_any_path_works_for_loading_and_running(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / "foo ß.onnx"
+    path.parent.mkdir()
+    path.write_bytes(unary())
+    result = LearningModelSession(LearningModel.load(path)).evaluate_features({"x": np.ones(3, np.float32)})
+    np.testing.assert_array_equal(result.outputs["y"], np.ones(3))
+
+
+def test_a_relative_path_is_remembered_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.onnx").write_bytes(unary())
+    monkeypatch.chdir(tmp_path)
+    loaded = LearningModel.load("m.onnx")
+    monkeypatch.chdir("/")
+    LearningModelSession(loaded)
+
+
+def test_a_missing_file_names_its_neighbours() -> None:
+    with pytest.raises(ModelNotFoundError, match=r"digit\.onnx cannot be opened .*blur\.onnx, digits\.onnx") as info:
+        LearningModel.load(MODELS / "digit.onnx")
+    assert info.value.hresult == 0x80070002
+
+
+def test_a_folder_and_an_empty_path_are_no_models(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match=r"There is no \.onnx file"):
+        LearningModel.load(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="empty"):
+        LearningModel.load("")
+    with pytest.raises(ModelNotFoundError, match="cannot be opened"):
+        LearningModel.load("nul\0byte.onnx")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model at all, just words"])
+def test_what_is_no_model_is_corrupt(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "corrupt-model.onnx"
+    path.write_bytes(content)
+    for source in (path, content):
+        with pytest.raises(CorruptModelError) as info:
+            LearningModel.load(source)
+        assert info.value.hresult == 0x80070570
+
+
+def test_a_stream_must_give_bytes() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"gave str, not bytes.*mode 'rb'"):
+        LearningModel.load(io.StringIO("text"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="not from int"):
+        LearningModel.load(5)  # type: ignore[arg-type]
+
+
+def test_after_dispose_everything_can_be_read_and_nothing_compiled() -> None:
+    loaded = LearningModel.load(unary(**TELLING))
+    session = LearningModelSession(loaded)
+    loaded.dispose()
+    loaded.close()
+    assert loaded.is_disposed
+    check(loaded)
+    with pytest.raises(ModelDisposedError, match="has been disposed") as info:
+        LearningModelSession(loaded)
+    assert info.value.hresult == 0x80070057
+    result = session.evaluate_features({"x": np.ones(2, np.float32)})
+    np.testing.assert_array_equal(result.outputs["y"], [1, 1])
+
+
+def test_with_disposes() -> None:
+    with LearningModel.load(unary()) as loaded:
+        assert not loaded.is_disposed
+    assert loaded.is_disposed
+    assert repr(loaded) == "<LearningModel 'test graph': x -> y, disposed>"
+
+
+def test_a_file_that_changed_after_loading_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(unary())
+    loaded = LearningModel.load(path)
+    path.write_bytes(unary("Neg"))
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(CorruptModelError, match="has changed since"):
+        LearningModelSession(loaded)
+    path.unlink()
+    with pytest.raises(ModelNotFoundError, match="cannot be opened"):
+        LearningModelSession(loaded)
+
+
+def external_model(location: str) -> onnx.ModelProto:
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    proto = model([node], [tensor("x", [4])], [tensor("y", [4])], {"w": np.arange(4, dtype=np.float32)})
+    onnx.external_data_helper.set_external_data(proto.graph.initializer[0], location)
+    proto.graph.initializer[0].ClearField("raw_data")
+    return proto
+
+
+def test_external_data_are_found_beside_the_model(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    path = tmp_path / "m.onnx"
+    path.write_bytes(external_model("weights.bin").SerializeToString())
+    result = LearningModelSession(LearningModel.load(path)).evaluate_features({"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(result.outputs["y"], [1, 2, 3, 4])
+
+
+def test_missing_external_data_are_named(tmp_path: Path) -> None:
+    whole = external_model("weights.bin").SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(whole)
+    loaded = LearningModel.load(path)  # a header can be looked at without the weights
+    with pytest.raises(ModelNotFoundError, match=r"weight w in the file weights\.bin"):
+        LearningModelSession(loaded)
+    with pytest.raises(ModelNotFoundError, match="has no folder to look in"):
+        LearningModelSession(LearningModel.load(whole))
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "link.bin"])
+def test_external_data_stay_inside_the_folder(tmp_path: Path, location: str) -> None:
+    (tmp_path / "weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    path = folder / "m.onnx"
+    path.write_bytes(external_model(location).SerializeToString())
+    with pytest.raises(CorruptModelError, match="outside"):
+        LearningModelSession(LearningModel.load(path))
+
+
+def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.random((2100, 2100), np.float32), "v": rng.random((2100, 7), np.float32)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "v"], ["y"])]
+    proto = model(nodes, [tensor("x", [None, 2100])], [tensor("y", [None, 7])], weights)
+    path = tmp_path / "large ü.onnx"
+    path.write_bytes(proto.SerializeToString())
+    loaded = LearningModel.load(path)
+    opened = loaded._open().engine_input(loaded._header)
+    assert not isinstance(opened, (str, bytes))
+    assert len(opened.model) < 4096
+    x = rng.random((3, 2100), np.float32)
+    result = LearningModelSession(loaded).evaluate_features({"x": x})
+    np.testing.assert_allclose(result.outputs["y"], x @ weights["w"] @ weights["v"], rtol=1e-3)
+
+
+def test_empty_models_have_empty_properties() -> None:
+    loaded = LearningModel.load(data([], [tensor("x", [1], FLOAT)], []))
+    assert (loaded.author, loaded.domain, loaded.description, loaded.version) == ("", "", "", 0)
+    assert dict(loaded.metadata) == {}

@@ -1,0 +1,91 @@
+"""The public names, pinned: what appears or disappears here is a decision."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import winml_py
+
+NAMES = [
+    "BitmapAlphaMode",
+    "BitmapBounds",
+    "BitmapPixelFormat",
+    "ClosedError",
+    "CorruptModelError",
+    "DisplayAdapterId",
+    "EvaluationError",
+    "FeatureDescriptor",
+    "IllegalCallError",
+    "ImageFeatureDescriptor",
+    "ImageFeatureValue",
+    "InvalidArgumentError",
+    "InvalidBindingError",
+    "InvalidDeviceError",
+    "LearningModel",
+    "LearningModelBinding",
+    "LearningModelDevice",
+    "LearningModelDeviceKind",
+    "LearningModelEvaluationResult",
+    "LearningModelFeatureKind",
+    "LearningModelPixelRange",
+    "LearningModelSession",
+    "LearningModelSessionOptions",
+    "MapFeatureDescriptor",
+    "MissingInputError",
+    "ModelDisposedError",
+    "ModelNotFoundError",
+    "ModelVersionError",
+    "NameMap",
+    "NotBoundError",
+    "NotSupportedError",
+    "PictureError",
+    "PictureNotFoundError",
+    "SequenceFeatureDescriptor",
+    "SizeMismatchError",
+    "SoftwareBitmap",
+    "Tensor",
+    "TensorBoolean",
+    "TensorDouble",
+    "TensorFeatureDescriptor",
+    "TensorFloat",
+    "TensorFloat16Bit",
+    "TensorInt16Bit",
+    "TensorInt32Bit",
+    "TensorInt64Bit",
+    "TensorInt8Bit",
+    "TensorKind",
+    "TensorString",
+    "TensorUInt16Bit",
+    "TensorUInt32Bit",
+    "TensorUInt64Bit",
+    "TensorUInt8Bit",
+    "VectorView",
+    "VideoFrame",
+    "WinMLError",
+    "__version__",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(winml_py.__all__) == sorted(NAMES)
+
+
+def test_every_public_name_can_be_had_and_nothing_else() -> None:
+    for name in NAMES:
+        value = getattr(winml_py, name)
+        if name != "__version__":
+            assert value.__name__ == name
+    assert not hasattr(winml_py, "Learningmodel")
+    assert set(NAMES) <= set(dir(winml_py))
+
+
+def test_the_stub_names_the_same() -> None:
+    stub = ast.parse(Path(winml_py.__file__).with_suffix(".pyi").read_text())
+    imported = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert imported == set(NAMES) - {"__version__"}
+
+
+def test_the_changelog_has_the_version() -> None:
+    changelog = (Path(__file__).parent.parent / "CHANGELOG.md").read_text()
+    assert f"## {winml_py.__version__}" in changelog

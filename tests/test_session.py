@@ -1,0 +1,377 @@
+"""LearningModelSession: raw ONNX Runtime's results, options, shared engines, and what a model cannot do."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import reference
+from build import FLOAT, INT64, data, model, tensor, unary
+from conftest import MODELS
+from corpus import LIGHT, OURS, SHIPPED
+from onnx import helper
+
+from winml_py import (
+    CorruptModelError,
+    EvaluationError,
+    InvalidArgumentError,
+    InvalidDeviceError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelDeviceKind,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    ModelDisposedError,
+    ModelVersionError,
+    NotSupportedError,
+    SizeMismatchError,
+    TensorKind,
+    WinMLError,
+)
+from winml_py.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from winml_py.options import usable_cores
+from winml_py.values.tensors import TENSOR_CLASSES
+
+SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
+
+
+def feed(loaded: LearningModel, free: int) -> dict[str, Any]:
+    """Seeded inputs for a model; free sides, except the batch, become `free`."""
+    rng = np.random.default_rng(0)
+    values = {}
+    for feature in loaded.input_features:
+        assert isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
+        shape = [size if size >= 0 else (1 if axis == 0 else free) for axis, size in enumerate(feature.shape)]
+        dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+        floats = dtype.kind == "f"
+        values[feature.name] = (rng.random(shape) if floats else rng.integers(0, 200, shape)).astype(dtype)
+    return values
+
+
+@pytest.mark.parametrize("path", [*OURS, *LIGHT, *SHIPPED], ids=lambda path: path.stem)
+def test_results_equal_raw_onnx_runtimes(path: Path) -> None:
+    loaded = LearningModel.load(path)
+    if not all(feature.kind in (0, 3) for feature in loaded.output_features):
+        pytest.skip("maps and sequences come with the whole contract")
+    inputs = feed(loaded, SIDES.get(path.stem, 16))
+    expected = reference.run_raw(str(path), inputs)
+    binding = LearningModelBinding(LearningModelSession(loaded))
+    for name, value in inputs.items():
+        binding.bind(name, value)
+    for feature in loaded.output_features:  # as tensors, also where they are pictures
+        binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
+    outputs = binding._session.evaluate(binding).outputs
+    assert list(outputs) == list(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(np.asarray(outputs[name]), value, strict=True)
+
+
+def test_a_result_tells_its_id_and_its_success(digits: LearningModelSession) -> None:
+    image = np.zeros((1, 1, 28, 28), np.float32)
+    result = digits.evaluate_features({"image": image}, "my id")
+    assert (result.correlation_id, result.succeeded, result.error_status) == ("my id", True, 0)
+    assert repr(result) == "<LearningModelEvaluationResult {'probabilities': <TensorFloat (1, 10)>}>"
+    assert digits.evaluate_features({"image": image}).correlation_id == ""
+
+
+def test_outputs_may_be_among_the_features(digits: LearningModelSession) -> None:
+    own = np.zeros((1, 10), np.float32)
+    result = digits.evaluate_features({"IMAGE": np.zeros((1, 1, 28, 28), np.float32), "Probabilities": own})
+    assert result.outputs["probabilities"] is own
+    assert own.sum() == pytest.approx(1)
+
+
+# Options
+
+
+def batch_model() -> LearningModel:
+    """y = x; the first dimension is named N and denoted DATA_BATCH, the second only named."""
+    ends = [tensor(name, ["N", "M"]) for name in "xy"]
+    for end in ends:
+        end.type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    return LearningModel.load(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+
+
+def runs(session: LearningModelSession, *shape: int) -> bool:
+    try:
+        result = session.evaluate_features({"x": np.ones(shape, np.float32)})
+    except SizeMismatchError:
+        return False
+    np.testing.assert_array_equal(result.outputs["y"], -np.ones(shape))
+    return True
+
+
+def test_batch_size_override_is_windows_mls() -> None:
+    loaded = batch_model()
+    options = LearningModelSessionOptions()
+    assert options.batch_size_override == 1
+    assert runs(LearningModelSession(loaded), 3, 2)  # no options: free
+    fixed = LearningModelSession(loaded, LearningModelDevice(), options)  # default options: 1
+    with pytest.raises(SizeMismatchError, match="input x was compiled for other dimensions: index: 0 Got: 3"):
+        fixed.evaluate_features({"x": np.ones((3, 2), np.float32)})
+    assert runs(LearningModelSession(loaded, LearningModelDevice(), options), 1, 2)
+    options.batch_size_override = 3
+    assert runs(LearningModelSession(loaded, None, options), 3, 2)
+    assert not runs(LearningModelSession(loaded, None, options), 1, 2)
+    options.batch_size_override = 0
+    assert runs(LearningModelSession(loaded, None, options), 5, 2)
+    assert loaded.input_features[0].shape == (-1, -1)
+
+
+def test_named_dimension_override() -> None:
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    options.override_named_dimension("M", 5)
+    options.override_named_dimension("M", 4)
+    options.override_named_dimension("unknown", 9)
+    options.override_named_dimension("N", 0)
+    assert options.named_dimension_overrides == {"M": 4, "unknown": 9, "N": 0}
+    session = LearningModelSession(batch_model(), None, options)
+    assert runs(session, 3, 4)
+    assert not runs(session, 3, 5)
+
+
+def test_close_model_on_session_creation() -> None:
+    options = LearningModelSessionOptions()
+    loaded = LearningModel.load(unary())
+    LearningModelSession(loaded, None, options)
+    assert not loaded.is_disposed
+    options.close_model_on_session_creation = True
+    session = LearningModelSession(loaded, None, options)
+    assert loaded.is_disposed
+    with pytest.raises(ModelDisposedError):
+        LearningModelSession(loaded)
+    assert session.evaluate_features({"x": np.ones(1, np.float32)}).outputs["y"].to_numpy() == [1]
+
+
+def test_threads_and_spinning() -> None:
+    loaded = LearningModel.load(unary())
+    session = LearningModelSession(loaded)
+    assert session.get_intra_op_num_threads() == usable_cores()
+    assert session.get_intra_op_thread_spinning()
+    options = LearningModelSessionOptions()
+    assert options.intra_op_num_threads == usable_cores()
+    options.set_intra_op_num_threads_override(1)
+    options.set_intra_op_thread_spinning(False)
+    session = LearningModelSession(loaded, None, options)
+    assert session.get_intra_op_num_threads() == 1
+    assert not session.get_intra_op_thread_spinning()
+    native = session._engine()._session.get_session_options()  # type: ignore[attr-defined]
+    assert native.intra_op_num_threads == 1
+    assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "3", 1 << 32])
+def test_options_refuse_what_is_no_uint32(value: Any) -> None:
+    options = LearningModelSessionOptions()
+    with pytest.raises(InvalidArgumentError):
+        options.batch_size_override = value
+    with pytest.raises(InvalidArgumentError):
+        options.override_named_dimension("N", value)
+    with pytest.raises(InvalidArgumentError):
+        options.intra_op_num_threads = value
+    with pytest.raises(InvalidArgumentError):
+        options.intra_op_num_threads = 0
+
+
+# Devices
+
+
+def test_the_default_device_is_the_cpu() -> None:
+    for kind in (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU):
+        device = LearningModelDevice(kind)
+        assert device.kind is kind
+        assert (device.adapter_id.low_part, device.adapter_id.high_part) == (0, 0)
+        session = LearningModelSession(LearningModel.load(unary()), device)
+        assert session.device is device
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LearningModelDeviceKind if "DIRECTX" in kind.name])
+def test_a_gpu_is_an_error_with_a_hint(kind: LearningModelDeviceKind) -> None:
+    with pytest.raises(InvalidDeviceError, match=f"no device for {kind.name}.*Use LearningModelDeviceKind") as info:
+        LearningModelDevice(kind)
+    assert info.value.hresult == 0x88900001
+
+
+# Shared engines
+
+
+def test_sessions_with_equal_options_share_an_engine() -> None:
+    loaded, other = (LearningModel.load(MODELS / "digits.onnx") for _ in range(2))
+    one = LearningModelSessionOptions()
+    one.intra_op_num_threads = 1
+    engines = [
+        LearningModelSession(loaded)._engine(),
+        LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))._engine(),
+        LearningModelSession(loaded, None, one)._engine(),
+        LearningModelSession(other)._engine(),
+    ]
+    first, second = LearningModelSession(loaded), LearningModelSession(loaded, LearningModelDevice())
+    assert first._engine() is second._engine()
+    assert len({id(engine) for engine in engines[1:]}) == 3
+    first.close()
+    result = second.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
+    assert result.outputs["probabilities"].shape == (1, 10)
+
+
+def native_session(session: LearningModelSession) -> weakref.ref[Any]:
+    return weakref.ref(session._engine()._session)  # type: ignore[attr-defined]
+
+
+def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
+    gc.disable()  # reference counting alone must do it
+    try:
+        loaded = LearningModel.load(MODELS / "digits.onnx")
+        first, second = LearningModelSession(loaded), LearningModelSession(loaded)
+        native = native_session(first)
+        binding = LearningModelBinding(first)
+        binding.bind("image", np.zeros((1, 1, 28, 28), np.float32))
+        output = first.evaluate(binding).outputs["probabilities"]
+        first.close()
+        assert native() is not None
+        second.close()
+        assert native() is None  # although a binding and an output are still there
+        assert output.to_numpy().sum() == pytest.approx(1)
+        assert loaded._engines._shared == {}
+    finally:
+        gc.enable()
+
+
+def test_a_session_nobody_holds_frees_its_engine() -> None:
+    loaded = LearningModel.load(MODELS / "digits.onnx")
+    native = native_session(LearningModelSession(loaded))
+    gc.collect()
+    assert native() is None
+
+
+def test_an_error_that_is_kept_keeps_no_engine() -> None:
+    loaded = LearningModel.load(unary("Cos", shape=(2,)))
+    session = LearningModelSession(loaded)
+    native = native_session(session)
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.ones(2, np.float32))
+    binding._native.set_output("y", np.ones(3, np.float32))
+    with pytest.raises(SizeMismatchError) as info:
+        session.evaluate(binding)
+    session.close()
+    assert native() is None
+    assert info.value.__cause__ is None
+
+
+def test_a_failed_compilation_can_be_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(unary())
+    loaded = LearningModel.load(path)
+    moved = path.rename(tmp_path / "away")
+    with pytest.raises(WinMLError):
+        LearningModelSession(loaded)
+    moved.rename(path)
+    LearningModelSession(loaded)
+
+
+# What a model cannot do, in words that help
+
+
+@pytest.mark.parametrize(
+    ("whole", "kind", "words"),
+    [
+        (unary(ir_version=99), ModelVersionError, r"IR version is 99; this ONNX Runtime reads up to \d+\. Update"),
+        (unary(opset=99), ModelVersionError, r"opset 99 of ai\.onnx; this ONNX Runtime knows up to \d+\. Update"),
+        (unary("Frobnicate"), CorruptModelError, "operator Frobnicate, which opset 17 does not have"),
+        (
+            unary("Frob", operator_domain="com.acme", domains={"com.acme": 1}),
+            NotSupportedError,
+            r"operator Frob of the operator library com\.acme, which is not installed",
+        ),
+        (unary("Cos", element=INT64), CorruptModelError, r"Type 'tensor\(int64\)' of input parameter \(x\)"),
+    ],
+)
+def test_models_nobody_can_compile(whole: bytes, kind: type[WinMLError], words: str, capfd: Any) -> None:
+    loaded = LearningModel.load(whole)  # no check at load, as in Windows ML
+    with pytest.raises(kind, match=words) as info:
+        LearningModelSession(loaded)
+    assert type(info.value) is kind
+    assert info.value.__cause__ is None
+    assert "onnxruntime_src" not in str(info.value)
+    assert capfd.readouterr() == ("", "")  # the runtime prints nothing
+
+
+def test_a_name_that_is_not_utf8() -> None:
+    whole = unary().replace(b"\x0a\x01x", b"\x0a\x01\xff")
+    with pytest.raises(CorruptModelError, match="not UTF-8"):
+        LearningModelSession(LearningModel.load(whole))
+
+
+def test_a_failing_operator_says_what_the_engine_says(capfd: Any) -> None:
+    ends = [tensor("x", ["n"]), tensor("shape", [2], INT64), tensor("y", ["a", "b"])]
+    whole = data([helper.make_node("Reshape", ["x", "shape"], ["y"])], ends[:2], ends[2:])
+    session = LearningModelSession(LearningModel.load(whole))
+    features = {"x": np.zeros(5, np.float32), "shape": np.array([2, 3])}
+    with pytest.raises(EvaluationError, match=r"Reshape.*cannot be reshaped.*Input shape:\{5\}, requested") as info:
+        session.evaluate_features(features)
+    assert info.value.hresult == 0x80004005
+    assert "onnxruntime_src" not in str(info.value)
+    assert capfd.readouterr() == ("", "")
+    features["shape"] = np.array([5, 1])
+    assert session.evaluate_features(features).outputs["y"].shape == (5, 1)
+
+
+# Odd models
+
+
+def test_initializers_listed_as_inputs_need_not_be_bound() -> None:
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    ends = [tensor("x", [2]), tensor("w", [2]), tensor("y", [2])]
+    whole = data([node], ends[:2], ends[2:], {"w": np.array([1, 2], np.float32)}, ir_version=3, opset=7)
+    result = LearningModelSession(LearningModel.load(whole)).evaluate_features({"x": np.zeros(2, np.float32)})
+    np.testing.assert_array_equal(result.outputs["y"], [1, 2])
+
+
+def test_scalars_and_empty_tensors() -> None:
+    scalar = LearningModelSession(LearningModel.load(unary("Neg", shape=())))
+    assert scalar.evaluate_features({"x": np.float32(3)}).outputs["y"].to_numpy() == -3
+    empty = LearningModelSession(LearningModel.load(unary("Neg", shape=("n", 3))))
+    output = np.zeros((0, 3), np.float32)
+    assert empty.evaluate_features({"x": np.zeros((0, 3), np.float32)}).outputs["y"].shape == (0, 3)
+    assert empty.evaluate_features({"x": output.copy(), "y": output}).outputs["y"] is output
+
+
+def test_hundreds_of_inputs_and_outputs() -> None:
+    count = 300
+    inputs = [tensor(f"x{index}", [2]) for index in range(count)]
+    outputs = [tensor(f"y{index}", [2]) for index in range(count)]
+    nodes = [helper.make_node("Neg", [f"x{index}"], [f"y{index}"]) for index in range(count)]
+    session = LearningModelSession(LearningModel.load(data(nodes, inputs, outputs)))
+    features = {f"X{index}": np.full(2, index, np.float32) for index in range(count)}
+    result = session.evaluate_features(features)
+    for index in range(count):
+        np.testing.assert_array_equal(result.outputs[f"y{index}"], [-index] * 2)
+
+
+def test_control_flow() -> None:
+    branches = {
+        f"{branch}_branch": helper.make_graph(
+            [helper.make_node(operator, ["x"], ["r"])], branch, [], [tensor("r", [2])]
+        )
+        for branch, operator in (("then", "Neg"), ("else", "Identity"))
+    }
+    node = helper.make_node("If", ["c"], ["y"], **branches)
+    ends = [tensor("c", [], onnx.TensorProto.BOOL), tensor("x", [2]), tensor("y", [2])]
+    session = LearningModelSession(LearningModel.load(data([node], ends[:2], ends[2:])))
+    for condition, sign in ((True, -1), (False, 1)):
+        result = session.evaluate_features({"c": np.bool_(condition), "x": np.ones(2, np.float32)})
+        np.testing.assert_array_equal(result.outputs["y"], [sign, sign])
+
+
+def test_a_model_without_inputs() -> None:
+    weights = {"w": np.array([1, 2], np.float32)}
+    whole = model([helper.make_node("Neg", ["w"], ["y"])], [], [tensor("y", [2], FLOAT)], weights)
+    session = LearningModelSession(LearningModel.load(whole.SerializeToString()))
+    np.testing.assert_array_equal(session.evaluate_features({}).outputs["y"], [-1, -2])
+    assert session.model.output_features[0].tensor_kind is TensorKind.FLOAT
