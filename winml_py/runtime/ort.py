@@ -124,9 +124,10 @@ class _IoBinding:
                 native.bind_output(name, "cpu")
             return fresh
         except Exception as error:  # see compile_for_cpu
-            raise translate(error) from None
+            failure = translate(error)
         finally:
-            del session, native  # a traceback somebody keeps must not keep the session
+            del session, native  # an error that somebody keeps must not keep the session
+        raise failure  # out here, where the runtime's own error and its frames are gone
 
     def close(self) -> None:
         """Lets go of the native session, the bound memory and the native binding."""
@@ -165,11 +166,17 @@ class _FeedBinding:
         try:
             fresh = dict(zip(self._names, session.run(self._names, self._inputs), strict=True))
         except Exception as error:  # see compile_for_cpu
-            raise translate(error) from None
+            failure = translate(error)
+        else:
+            return self._fill_outputs(fresh)
         finally:
             del session  # see _IoBinding.run
+        raise failure
+
+    def _fill_outputs(self, fresh: dict[str, Value]) -> Mapping[str, Value]:
         for name, array in self._outputs.items():
             value = fresh.pop(name)
+            assert isinstance(value, np.ndarray)
             if value.shape != array.shape:
                 raise wrong_output_shape(name, array.shape, value.shape)
             np.copyto(array, value)
