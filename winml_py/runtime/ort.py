@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ClosedError
 from ..source import Skeleton
+from . import heap
 from .engine import EngineBinding, EngineInput, EngineOptions, Value
 from .ort_errors import translate, wrong_output_shape
 
@@ -80,6 +81,7 @@ class OrtEngine:
         self._session = None
         for binding in list(self._bindings):
             binding.close()
+        heap.trim()
 
 
 class _IoBinding:
@@ -127,6 +129,8 @@ class _IoBinding:
             failure = translate(error)
         finally:
             del session, native  # an error that somebody keeps must not keep the session
+            if self._native is None:  # closed meanwhile: this was the last run in flight
+                heap.trim()
         raise failure  # out here, where the runtime's own error and its frames are gone
 
     def close(self) -> None:
@@ -171,6 +175,8 @@ class _FeedBinding:
             return self._fill_outputs(fresh)
         finally:
             del session  # see _IoBinding.run
+            if self._session is None:
+                heap.trim()
         raise failure
 
     def _fill_outputs(self, fresh: dict[str, Value]) -> Mapping[str, Value]:

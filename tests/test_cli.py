@@ -1,0 +1,202 @@
+"""The command line: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from click.testing import CliRunner, Result
+from conftest import MODELS
+from onnx import helper
+from PIL import Image
+
+from winml_py.cli.main import main
+
+DIGITS, EDGES = str(MODELS / "digits.onnx"), str(MODELS / "edges.onnx")
+
+
+def call(*arguments: object) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], env={"COLUMNS": "100"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def failure(code: int, *arguments: object) -> str:
+    """The message of a call that must fail with `code`."""
+    result = call(*arguments)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return " ".join(result.stderr.split())
+
+
+def test_run_prints_the_top_classes(seven: Path) -> None:
+    result = call("run", DIGITS, seven, "--labels", MODELS / "digits.labels.txt", "--top-k", 2)
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == [str(seven)]
+    assert lines[1] == ["probabilities"]
+    assert lines[2][:2] == ["7", "seven"]
+    assert 0.5 < float(lines[2][2]) <= 1
+    assert len(lines) == 4
+
+
+def test_run_writes_json(seven: Path) -> None:
+    facts = json.loads(call("run", DIGITS, seven, "--json").stdout)
+    assert facts["schema_version"] == 1
+    top = facts["results"][0]["outputs"]["probabilities"]["top"]
+    assert (len(top), top[0]["index"], "label" in top[0]) == (5, 7, False)
+    assert [entry["value"] for entry in top] == sorted((entry["value"] for entry in top), reverse=True)
+
+
+def test_run_writes_a_picture(tmp_path: Path, cat: Path) -> None:
+    target = tmp_path / "edges.png"
+    result = call("run", EDGES, cat, "--output", target)
+    assert result.exit_code == 0
+    assert "a picture of 451x300" in result.stdout
+    with Image.open(target) as picture:
+        assert (picture.size, picture.mode) == ((451, 300), "RGB")
+
+
+def test_run_takes_many_inputs_and_writes_a_folder(tmp_path: Path, cat: Path, seven: Path) -> None:
+    third = tmp_path / "third.png"
+    shutil.copy(seven, third)
+    folder = tmp_path / "out"
+    result = call("run", EDGES, cat, seven, third, "--output", f"{folder}/", "--json")
+    assert sorted(path.name for path in folder.iterdir()) == ["cat.png", "seven.png", "third.png"]
+    written = [entry["written"] for entry in json.loads(result.stdout)["results"]]
+    assert written == [[f"{folder}/{name}.png"] for name in ("cat", "seven", "third")]
+
+
+def test_run_goes_on_after_a_bad_input(tmp_path: Path, seven: Path) -> None:
+    result = call("run", DIGITS, tmp_path / "nope.png", seven)
+    assert result.exit_code == 4
+    assert "There is no picture" in result.stderr
+    assert "probabilities" in result.stdout
+    facts = json.loads(call("run", DIGITS, tmp_path / "nope.png", seven, "--json").stdout)
+    assert ["error" in entry for entry in facts["results"]] == [True, False]
+
+
+def test_run_takes_arrays_and_writes_arrays(tmp_path: Path) -> None:
+    image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
+    np.save(tmp_path / "image.npy", image)
+    call("run", DIGITS, tmp_path / "image.npy", "--output", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["probabilities"].shape == (1, 10)
+
+
+def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
+    ends = [tensor("a", [2]), tensor("b", [2]), tensor("sum", [2])]
+    path = tmp_path / "add.onnx"
+    path.write_bytes(data([helper.make_node("Add", ["a", "b"], ["sum"])], ends[:2], ends[2:]))
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    result = call("run", path, f"A={tmp_path / 'x.npy'}", f"b={tmp_path / 'x.npy'}")
+    assert [line.split() for line in result.stdout.splitlines()][2:] == [["1", "4.0000"], ["0", "2.0000"]]
+    assert "write them as: a=FILE b=FILE" in failure(2, "run", path, tmp_path / "x.npy")
+    assert "Missing Input: b" in failure(4, "run", path, f"a={tmp_path / 'x.npy'}")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "words"),
+    [
+        (3, ["nope.onnx", "seven"], "Model file not found: .*nope.onnx"),
+        (3, ["text", "seven"], "Failed to parse the model"),
+        (4, [DIGITS, "nope.png"], "There is no picture nope.png"),
+        (4, [DIGITS, "text"], "is not a picture that can be decoded"),
+        (4, [DIGITS, "wrong.npy"], "Dimension 3 is 29, not 28"),
+        (4, [DIGITS, "double.npy"], "Bind a TensorFloat"),
+        (4, [DIGITS, "broken.npy"], "broken.npy holds no array"),
+        (5, [EDGES, "seven", "--output", "nowhere/x.png"], "nowhere"),
+        (5, [EDGES, "seven", "--output", "x.doc"], "does not end like a picture file"),
+        (5, [DIGITS, "seven", "--output", "x.png"], "gives no picture .* use a .npz file"),
+        (2, [EDGES, "seven", "seven", "--output", "x.png"], "--output takes a folder then"),
+        (2, [EDGES, "seven", "seven", "--output", "./"], "Two inputs are named seven"),
+        (2, [EDGES], "Missing argument 'INPUT...'"),
+        (2, [DIGITS, "seven", "--top-k", "0"], "0 is not in the range"),
+        (2, [DIGITS, "seven", "--labels", "nope.txt"], "does not exist"),
+    ],
+)
+def test_every_mistake_has_a_line_and_a_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, code: int, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(seven, "seven")
+    Path("text").write_text("just words, neither picture nor model")
+    np.save("wrong.npy", np.zeros((1, 1, 28, 29), np.float32))
+    np.save("double.npy", np.zeros((1, 1, 28, 28)))
+    Path("broken.npy").write_bytes(b"\x93NUMPY")
+    before = sorted(Path().iterdir())
+    message = failure(code, "run", *arguments)
+    assert pytest.importorskip("re").search(words, message), message
+    assert sorted(Path().iterdir()) == before  # nothing is left half-written
+
+
+def test_info_shows_what_a_model_takes_and_gives() -> None:
+    result = call("info", MODELS / "digits_batch.onnx")
+    words = " ".join(result.stdout.split())
+    for expected in (
+        "model digits_batch",
+        "author winml-py",
+        "format IR version 8, opset ai.onnx 17",
+        "Image.NominalPixelRange Normalized_0_1",
+        "input image image Float batch x 1 x 28 x 28",
+        "output probabilities tensor Float batch x 10",
+    ):
+        assert expected in words
+
+
+def test_info_as_json(tmp_path: Path) -> None:
+    facts = json.loads(call("info", EDGES, "--json").stdout)
+    image = {
+        "name": "image",
+        "kind": "image",
+        "description": "any picture",
+        "type": "Float",
+        "shape": [1, 3, "height", "width"],
+        "pixel_format": "BGRA8",
+        "pixel_range": "ZERO_TO255",
+        "width": None,
+        "height": None,
+    }
+    assert facts["inputs"] == [image]
+    assert (facts["size"], facts["opsets"]) == (Path(EDGES).stat().st_size, {"ai.onnx": 17})
+    floats = helper.make_tensor_type_proto(1, [])
+    odd = helper.make_sequence_type_proto(helper.make_map_type_proto(7, floats))
+    path = tmp_path / "odd.onnx"
+    path.write_bytes(data([], [helper.make_value_info("s", odd)], [tensor("y", [1, 3, 2, None], denotation="IMAGE")]))
+    assert "s sequence list of Int64 to Float" in " ".join(call("info", path).stdout.split())
+    path.write_bytes(unary(shape=(1, 3, 2, 2), denotation="IMAGE", metadata={"Image.ColorSpaceGamma": "Linear"}))
+    assert "does not support" in json.loads(call("info", path, "--json").stdout)["inputs"][0]["note"]
+
+
+def test_info_of_what_is_no_model(tmp_path: Path) -> None:
+    assert "Model file not found" in failure(3, "info", tmp_path / "nope.onnx")
+    assert "Usage" in failure(2, "info")
+
+
+def test_other_outputs_are_summarized(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    cases: list[tuple[Any, bytes, str]] = [
+        (np.arange(40, dtype=np.float32).reshape(4, 10), unary(shape=("a", "b")), "y: float32 of 4x10, 0 to 39"),
+        (np.array([[1, 2]]), unary(shape=("a", "b"), element=7), "y: int64 of 1x2: [1, 2]"),
+        (np.array(["a", "b"]), unary(element=8), "y: object of 2: ['a', 'b']"),
+    ]
+    for value, whole, expected in cases:
+        path.write_bytes(whole)
+        np.save(tmp_path / "x.npy", value)
+        result = call("run", path, tmp_path / "x.npy", "--output", tmp_path / "out.npz")
+        assert expected in result.stdout
+        with np.load(tmp_path / "out.npz") as arrays:
+            np.testing.assert_array_equal(arrays["y"], value)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["info", "-h"]])
+def test_help_fits_a_screen(arguments: list[str]) -> None:
+    lines = CliRunner().invoke(main, arguments, env={"COLUMNS": "80"}).stdout.splitlines()
+    assert lines[0].startswith("Usage:")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80

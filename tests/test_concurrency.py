@@ -1,0 +1,185 @@
+"""Many threads on one session, one binding, one model: right answers or typed errors, never a crash."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import reference
+from build import unary
+from conftest import MODELS
+
+from winml_py import (
+    BitmapPixelFormat,
+    ClosedError,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    ModelDisposedError,
+    TensorFloat,
+)
+from winml_py.testing import FakeDevice
+
+THREADS, TIMES = 8, 1000
+
+
+def on_threads(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
+    """Calls `work(0)` ... `work(count - 1)` at the same moment; raises what any of them raises."""
+    barrier = threading.Barrier(count)
+
+    def start(index: int) -> Any:
+        barrier.wait()
+        return work(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(start, range(count)))
+
+
+def test_eight_threads_on_one_session_a_thousand_evaluations_each() -> None:
+    session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+    images = np.random.default_rng(0).random((THREADS, 1, 1, 28, 28), np.float32)
+    path = str(MODELS / "digits.onnx")
+    expected = [reference.run_raw(path, {"image": image})["probabilities"] for image in images]
+
+    def work(index: int) -> int:
+        binding = LearningModelBinding(session)
+        binding.bind("image", images[index])
+        output = TensorFloat.create([1, 10])
+        if index % 2:  # half of them with bound outputs
+            binding.bind("probabilities", output)
+        right = 0
+        for _ in range(TIMES):
+            result = session.evaluate(binding).outputs["probabilities"].to_numpy()
+            right += np.array_equal(result, expected[index])
+            if index % 2:
+                output.to_numpy()[:] = 0
+        return right
+
+    assert on_threads(work) == [TIMES] * THREADS
+
+
+def test_eight_threads_bind_the_same_picture() -> None:
+    session = LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
+    picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.BGR8)
+
+    def work(_: int) -> bool:
+        binding = LearningModelBinding(session)
+        for _ in range(50):
+            binding.bind("image", picture)
+            result = session.evaluate(binding).outputs["result"].to_numpy()[..., :3]
+            if not np.array_equal(result, 255 - pixels):
+                return False
+        return True
+
+    assert all(on_threads(work))
+
+
+def test_threads_on_one_binding_take_turns() -> None:
+    session = LearningModelSession(LearningModel.load(unary("Neg", shape=("n",))))
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.zeros(4, np.float32))
+
+    def work(index: int) -> bool:
+        for size in range(1, 200):
+            binding.bind("x", np.full(size % 7 + 1, index, np.float32))
+            result = session.evaluate(binding).outputs["y"].to_numpy()
+            if not (-result == result.flat[0] * -1).all() or not 0 <= -result.flat[0] < THREADS:
+                return False
+        return True
+
+    assert all(on_threads(work))
+
+
+def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
+    compiled = []
+
+    class Counting(FakeDevice):
+        def _compile(self, model: Any, options: Any) -> Any:
+            compiled.append(1)
+            time.sleep(0.05)
+            return super()._compile(model, options)
+
+    loaded = LearningModel.load(unary())
+    device = Counting(lambda inputs: {"y": inputs["x"]})
+    sessions = on_threads(lambda _: LearningModelSession(loaded, device))
+    assert len(compiled) == 1
+    assert len({id(session._engine()) for session in sessions}) == 1
+    for session in sessions:
+        session.close()
+    LearningModelSession(loaded, device)
+    assert len(compiled) == 2
+
+
+def test_closing_in_mid_flight_gives_results_or_a_typed_error() -> None:
+    for _ in range(20):
+        session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+        image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
+        expected = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+        closing = threading.Event()
+
+        def work(
+            index: int,
+            session: LearningModelSession = session,
+            image: Any = image,
+            expected: Any = expected,
+            closing: threading.Event = closing,
+        ) -> str:
+            if index == 0:
+                closing.wait()
+                session.close()
+                return "closed"
+            for turn in range(1000):
+                try:
+                    result = session.evaluate_features({"image": image}).outputs["probabilities"]
+                except ClosedError:
+                    return "refused"
+                if not np.array_equal(result, expected):
+                    return "wrong"
+                if turn == 5:
+                    closing.set()
+            return "never refused"
+
+        assert set(on_threads(work, 4)) == {"closed", "refused"}
+
+
+def test_disposing_a_model_while_sessions_are_made() -> None:
+    for _ in range(20):
+        loaded = LearningModel.load(unary())
+
+        def work(index: int, loaded: LearningModel = loaded) -> bool:
+            if index == 0:
+                loaded.dispose()
+                return True
+            options = LearningModelSessionOptions()
+            options.override_named_dimension("z", index)  # an engine of its own
+            try:
+                session = LearningModelSession(loaded, None, options)
+            except ModelDisposedError:
+                return True
+            return session.evaluate_features({"x": np.ones(1, np.float32)}).outputs["y"].to_numpy() == [1]
+
+        assert all(on_threads(work))
+
+
+def test_a_run_in_flight_finishes_after_close() -> None:
+    started, closed = threading.Event(), threading.Event()
+
+    def slow(inputs: Any) -> Any:
+        started.set()
+        closed.wait()
+        return {"y": inputs["x"] + 1}
+
+    session = LearningModelSession(LearningModel.load(unary()), FakeDevice(slow))
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(session.evaluate_features, {"x": np.ones(2, np.float32)})
+        started.wait()
+        session.close()
+        closed.set()
+        np.testing.assert_array_equal(future.result().outputs["y"], [2, 2])
