@@ -28,6 +28,7 @@ EXPECTED = {
     errors.PictureError: (0x88982F60, ValueError),
     errors.PictureNotFoundError: (0x80070002, FileNotFoundError),
     errors.EvaluationError: (0x80004005, RuntimeError),
+    errors.CanceledError: (0x80004004, RuntimeError),
 }
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import winml_py
 
 NAMES = [
+    "AsyncOperation",
+    "AsyncStatus",
     "BitmapAlphaMode",
     "BitmapBounds",
     "BitmapPixelFormat",
+    "CanceledError",
     "ClosedError",
     "CorruptModelError",
     "DisplayAdapterId",

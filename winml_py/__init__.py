@@ -10,9 +10,12 @@ from typing import Any
 __version__ = "0.1.0"
 
 _MODULES = {
+    "AsyncOperation": "operation",
+    "AsyncStatus": "kinds",
     "BitmapAlphaMode": "kinds",
     "BitmapBounds": "imaging.bitmap",
     "BitmapPixelFormat": "kinds",
+    "CanceledError": "errors",
     "ClosedError": "errors",
     "CorruptModelError": "errors",
     "DisplayAdapterId": "device",
@@ -63,7 +66,7 @@ _MODULES = {
     "TensorUInt64Bit": "values.tensors",
     "TensorUInt8Bit": "values.tensors",
     "VectorView": "collections",
-    "VideoFrame": "imaging.bitmap",
+    "VideoFrame": "imaging.frame",
     "WinMLError": "errors",
 }
 

@@ -10,6 +10,7 @@ from .descriptors import SequenceFeatureDescriptor as SequenceFeatureDescriptor
 from .descriptors import TensorFeatureDescriptor as TensorFeatureDescriptor
 from .device import DisplayAdapterId as DisplayAdapterId
 from .device import LearningModelDevice as LearningModelDevice
+from .errors import CanceledError as CanceledError
 from .errors import ClosedError as ClosedError
 from .errors import CorruptModelError as CorruptModelError
 from .errors import EvaluationError as EvaluationError
@@ -29,7 +30,8 @@ from .errors import SizeMismatchError as SizeMismatchError
 from .errors import WinMLError as WinMLError
 from .imaging.bitmap import BitmapBounds as BitmapBounds
 from .imaging.bitmap import SoftwareBitmap as SoftwareBitmap
-from .imaging.bitmap import VideoFrame as VideoFrame
+from .imaging.frame import VideoFrame as VideoFrame
+from .kinds import AsyncStatus as AsyncStatus
 from .kinds import BitmapAlphaMode as BitmapAlphaMode
 from .kinds import BitmapPixelFormat as BitmapPixelFormat
 from .kinds import LearningModelDeviceKind as LearningModelDeviceKind
@@ -37,6 +39,7 @@ from .kinds import LearningModelFeatureKind as LearningModelFeatureKind
 from .kinds import LearningModelPixelRange as LearningModelPixelRange
 from .kinds import TensorKind as TensorKind
 from .model import LearningModel as LearningModel
+from .operation import AsyncOperation as AsyncOperation
 from .options import LearningModelSessionOptions as LearningModelSessionOptions
 from .result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from .session import LearningModelSession as LearningModelSession

@@ -11,9 +11,11 @@ import numpy as np
 from .descriptors import FeatureDescriptor
 from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
 from .imaging.tensorize import TensorImage, tensorize
-from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, writable_array
-from .values.compatibility import PictureDescriptor, check_tensor, tensor_image
-from .values.conversion import is_pil_image, to_feature_value
+from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
+from .stop import Stop
+from .values.compatibility import PictureDescriptor, check_tensor, plain_container, tensor_image
+from .values.containers import MapValue, SequenceValue
+from .values.conversion import FeatureValue, is_pil_image, to_feature_value
 from .values.image import ImageFeatureValue
 from .values.properties import BindProperties
 from .values.tensor import Tensor
@@ -82,14 +84,14 @@ class LearningModelBinding(Mapping[str, Any]):
         """
         descriptor, is_input = self._find(name)
         read = BindProperties.read(properties)
-        feature, read = to_feature_value(value, descriptor, read)
         with self._lock:
             self._session._require_open()
             if is_input:
+                feature, read = to_feature_value(value, descriptor, read)
                 self._bind_input(descriptor, feature, read)
                 self._missing.discard(descriptor.name)
             else:
-                self._bind_output(descriptor, value, feature, read)
+                self._bind_output(descriptor, value, read)
             self._bound[descriptor.name] = value
 
     def _find(self, name: str) -> tuple[FeatureDescriptor, bool]:
@@ -107,9 +109,10 @@ class LearningModelBinding(Mapping[str, Any]):
             hint=f"Its inputs: {', '.join(self._inputs) or 'none'}; its outputs: {', '.join(self._outputs) or 'none'}.",
         )
 
-    def _bind_input(
-        self, descriptor: FeatureDescriptor, value: Tensor | ImageFeatureValue, properties: BindProperties
-    ) -> None:
+    def _bind_input(self, descriptor: FeatureDescriptor, value: FeatureValue, properties: BindProperties) -> None:
+        if isinstance(value, (MapValue, SequenceValue)):
+            self._native.set_input(descriptor.name, plain_container(value, descriptor))
+            return
         if isinstance(value, ImageFeatureValue):
             image = tensor_image(value, descriptor, properties)
             assert isinstance(descriptor, PictureDescriptor)
@@ -143,15 +146,25 @@ class LearningModelBinding(Mapping[str, Any]):
             self._native.set_input(name, tensor)
             self._pictures[name] = tensor
 
-    def _bind_output(
-        self, descriptor: FeatureDescriptor, bound: Any, value: Tensor | ImageFeatureValue, properties: BindProperties
-    ) -> None:
+    def _bind_output(self, descriptor: FeatureDescriptor, bound: Any, properties: BindProperties) -> None:
         name = descriptor.name
+        slot = refilled(bound, descriptor)
+        if slot is not None:
+            self._native.set_output(name, None)
+            self._slots[name] = slot
+            return
+        value, properties = to_feature_value(bound, descriptor, properties)
         if isinstance(value, Tensor):
             check_tensor(value, descriptor)
             self._native.set_output(name, writable_array(bound, value))
             self._slots[name] = TensorOutput(bound, value)
             return
+        if isinstance(value, (MapValue, SequenceValue)):
+            plain_container(value, descriptor)
+            raise InvalidBindingError(
+                f"The model variable {name} is an output, and {type(bound).__name__} cannot be written in place.",
+                hint="Bind a dict or a list, or leave it unbound.",
+            )
         if is_pil_image(bound):
             raise InvalidBindingError(
                 f"The model variable {name} is an output, and a Pillow image cannot be written in place.",
@@ -167,12 +180,12 @@ class LearningModelBinding(Mapping[str, Any]):
         with self._lock:
             self._reset()
 
-    def _evaluate(self) -> dict[str, Any]:
+    def _evaluate(self, stop: Stop | None = None) -> dict[str, Any]:
         with self._lock:
             if self._missing:
                 raise self._missing_inputs()
             with self._session._run_lock:
-                fresh = self._native.run()
+                fresh = self._native.run(stop)
             return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
 
     def _missing_inputs(self) -> MissingInputError:
@@ -208,6 +221,14 @@ class LearningModelBinding(Mapping[str, Any]):
     def size(self) -> int:
         """WinRT's name for `len(binding)`."""
         return len(self)
+
+    def first(self) -> Iterator[tuple[str, Any]]:
+        """WinRT's name for `iter(binding.items())`."""
+        return iter(list(self.items()))
+
+    def split(self) -> tuple[None, None]:
+        """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
+        return None, None
 
     def __repr__(self) -> str:
         return f"<LearningModelBinding {self._bound!r}>"

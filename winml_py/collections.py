@@ -69,6 +69,14 @@ class NameMap(Mapping[str, V], Generic[V]):
         """WinRT's name for `len(map)`."""
         return len(self)
 
+    def first(self) -> Iterator[tuple[str, V]]:
+        """WinRT's name for `iter(map.items())`."""
+        return iter(list(self.items()))
+
+    def split(self) -> tuple[None, None]:
+        """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
+        return None, None
+
 
 class VectorView(Sequence[Any]):
     """A tensor's elements in row-major order: a read-only copy, given out as Python numbers or strings.

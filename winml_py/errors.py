@@ -17,12 +17,14 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── PictureError(ValueError)                            WINCODEC_ERR_BADIMAGE: a file that is not a picture
 │   └── PictureNotFoundError(FileNotFoundError)         ERROR_FILE_NOT_FOUND
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
+    └── CanceledError                                   E_ABORT: somebody stopped the operation
 
 Each class also inherits the builtin a Python person would catch.
 """
 
 from __future__ import annotations
 
+E_ABORT = 0x80004004
 E_FAIL = 0x80004005
 E_NOTIMPL = 0x80004001
 E_INVALIDARG = 0x80070057
@@ -160,3 +162,9 @@ class EvaluationError(WinMLError, RuntimeError):
     """The engine failed; the message carries its own words."""
 
     hresult = E_FAIL
+
+
+class CanceledError(EvaluationError):
+    """The operation was cancelled before it was done."""
+
+    hresult = E_ABORT

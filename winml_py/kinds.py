@@ -79,6 +79,15 @@ class BitmapPixelFormat(IntEnum):
     BGR8 = 1002
 
 
+class AsyncStatus(IntEnum):
+    """How far an asynchronous operation has come."""
+
+    STARTED = 0
+    COMPLETED = 1
+    CANCELED = 2
+    ERROR = 3
+
+
 class BitmapAlphaMode(IntEnum):
     """How the alpha channel relates to the colours. Windows ML never looks at it."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .collections import NameMap
 from .descriptors import FeatureDescriptor
 from .errors import InvalidArgumentError, ModelDisposedError
 from .features import describe
+from .operation import AsyncOperation
 from .proto import Header
 from .runtime.engine import EnginePool
 from .source import BytesSource, FileSource, ModelSource
@@ -80,6 +81,23 @@ class LearningModel:
                 f"The stream gave {type(data).__name__}, not bytes.", hint="Open the file in mode 'rb'."
             )
         return cls(*BytesSource.open(data))
+
+    @classmethod
+    def load_async(
+        cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+    ) -> AsyncOperation[LearningModel]:
+        """Starts `load` in a thread; what it raises is raised by the operation."""
+        return AsyncOperation(lambda _: cls.load(source))
+
+    @classmethod
+    def load_from_storage_file_async(cls, file: Any, /) -> AsyncOperation[LearningModel]:
+        """Starts loading from a file: a path, or an object whose `path` is one, as WinRT's `StorageFile`."""
+        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file)))
+
+    @classmethod
+    def load_from_stream_async(cls, stream: BinaryIO, /) -> AsyncOperation[LearningModel]:
+        """Starts loading from a binary stream."""
+        return AsyncOperation(lambda _: cls.load_from_stream(stream))
 
     @property
     def author(self) -> str:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from .errors import E_UNEXPECTED, EvaluationError, InvalidBindingError
-from .imaging.bitmap import SoftwareBitmap, VideoFrame
+from .descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+from .errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, SizeMismatchError
+from .imaging.bitmap import SoftwareBitmap
 from .imaging.detensorize import detensorize
+from .imaging.frame import VideoFrame
 from .imaging.tensorize import TensorImage
 from .runtime.engine import Value
 from .values.image import ImageFeatureValue
 from .values.tensor import Tensor
 from .values.tensors import CLASSES_BY_DTYPE, TensorString
+from .values.vectors import is_buffer
 
 
 class OutputSlot(Protocol):
@@ -39,7 +48,8 @@ class UnboundOutput:
             tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
             if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
                 return tensor_class._make(value, value.shape)
-        raise unexpected(descriptor, value)
+            raise unexpected(descriptor, value)
+        return pythonic(value, descriptor)
 
     def _picture(self, value: np.ndarray[Any, Any], image: TensorImage) -> ImageFeatureValue | list[VideoFrame]:
         require_pictures(value, image, self._descriptor)
@@ -48,6 +58,48 @@ class UnboundOutput:
         for tensor, frame in zip(value, frames, strict=True):
             detensorize(tensor, image, frame.software_bitmap)
         return ImageFeatureValue(frames) if len(frames) == 1 else frames
+
+
+class ContainerOutput:
+    """An output bound to a dict or a list, which is cleared and refilled."""
+
+    def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
+        self._bound, self._descriptor = bound, descriptor
+
+    def receive(self, value: Value | None) -> Any:
+        """Refills what was bound: a list with the elements of a tensor or of a sequence, a dict with a map's."""
+        made: Any = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else pythonic(value, self._descriptor)
+        if isinstance(self._bound, MutableMapping):
+            self._bound.clear()
+            self._bound.update(made)
+        else:
+            self._bound[:] = made
+        return self._bound
+
+
+class BuffersOutput:
+    """An output bound to several buffers, which are filled one after the other."""
+
+    def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
+        self._bound, self._descriptor = bound, descriptor
+        self._parts = [memoryview(buffer).cast("B") for buffer in bound]
+
+    def receive(self, value: Value | None) -> Any:
+        """Copies the tensor's bytes."""
+        assert isinstance(value, np.ndarray)
+        whole = np.ascontiguousarray(value).data.cast("B")
+        sizes = [part.nbytes for part in self._parts]
+        if sum(sizes) != whole.nbytes:
+            raise SizeMismatchError(
+                f"The model variable {self._descriptor.name} gave {whole.nbytes} bytes, and buffers of {sum(sizes)} "
+                "are bound to it.",
+                hint="Make them as large as the output together.",
+            )
+        start = 0
+        for part, size in zip(self._parts, sizes, strict=True):
+            part[:] = whole[start : start + size]
+            start += size
+        return self._bound
 
 
 class TensorOutput:
@@ -88,6 +140,46 @@ class ImageOutput:
         for tensor, bitmap in zip(value, self._bitmaps, strict=True):
             detensorize(tensor, self._image, bitmap)
         return self._bound
+
+
+def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
+    """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
+
+    Raises:
+        InvalidBindingError: a dict where no map comes out, or a list where neither a sequence nor a tensor does.
+    """
+    if isinstance(bound, MutableMapping):
+        fits = isinstance(descriptor, MapFeatureDescriptor)
+    elif isinstance(bound, list):
+        if bound and all(map(is_buffer, bound)) and isinstance(descriptor, TensorFeatureDescriptor):
+            return BuffersOutput(bound, descriptor)
+        if bound and all(isinstance(element, VideoFrame) for element in bound):
+            return None
+        fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor))
+    else:
+        return None
+    if not fits:
+        raise InvalidBindingError(
+            f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
+            f"incompatible type {type(bound).__name__}.",
+            hint="Bind what the descriptor says, or leave the output unbound.",
+        )
+    return ContainerOutput(bound, descriptor)
+
+
+def pythonic(value: Value | None, descriptor: FeatureDescriptor) -> Any:
+    """A map as a dict, a sequence as a list of dicts or of tensors."""
+    if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
+        return value
+    if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
+        return [_element(element, descriptor) for element in value]
+    raise unexpected(descriptor, value)
+
+
+def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE:
+        return CLASSES_BY_DTYPE[value.dtype]._make(value, value.shape)
+    return pythonic(value, descriptor.element_descriptor)
 
 
 def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:

@@ -9,9 +9,11 @@ from .binding import LearningModelBinding
 from .device import LearningModelDevice
 from .errors import ClosedError, InvalidArgumentError
 from .model import LearningModel
+from .operation import AsyncOperation
 from .options import LearningModelSessionOptions, engine_options
 from .result import LearningModelEvaluationResult
 from .runtime.engine import Engine, Lease
+from .stop import Stop
 
 
 class LearningModelSession:
@@ -59,6 +61,7 @@ class LearningModelSession:
         )
         self._options = self._lease.engine.options
         self._run_lock = self._device._session_lock()
+        self._properties: dict[str, Any] = {}
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
 
@@ -71,6 +74,13 @@ class LearningModelSession:
     def device(self) -> LearningModelDevice:
         """Where it runs."""
         return self._device
+
+    @property
+    def evaluation_properties(self) -> dict[str, Any]:
+        """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then writes
+        what goes in and comes out to the logger `winml_py`, at level DEBUG.
+        """
+        return self._properties
 
     def get_intra_op_num_threads(self) -> int:
         """Threads that work together on one operator."""
@@ -95,21 +105,40 @@ class LearningModelSession:
             SizeMismatchError: an output does not fit the memory it is bound to.
             EvaluationError: an operator failed; the message has the engine's words.
         """
-        self._require_open()
-        if binding._session is not self:
-            raise InvalidArgumentError(
-                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
-            )
-        return LearningModelEvaluationResult(correlation_id, binding._evaluate())
+        self._require_own(binding)
+        return self._run(binding, correlation_id, None)
+
+    def evaluate_async(
+        self, binding: LearningModelBinding, correlation_id: str = "", /
+    ) -> AsyncOperation[LearningModelEvaluationResult]:
+        """Starts `evaluate` in a thread: await the result, or call `get()` on it.
+
+        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
+        to its end. Evaluations of different bindings run at the same time, those of one binding take turns.
+
+        Raises:
+            ClosedError: the session has been closed. Everything else is raised by the operation.
+        """
+        self._require_own(binding)
+        return AsyncOperation(lambda stop: self._run(binding, correlation_id, stop))
 
     def evaluate_features(
         self, features: Mapping[str, Any], correlation_id: str = "", /
     ) -> LearningModelEvaluationResult:
         """Binds every pair, inputs and outputs alike, and evaluates; raises as `bind` and `evaluate` do."""
+        return self.evaluate(self._bind_all(features), correlation_id)
+
+    def evaluate_features_async(
+        self, features: Mapping[str, Any], correlation_id: str = "", /
+    ) -> AsyncOperation[LearningModelEvaluationResult]:
+        """Binds every pair here and now, so that errors of binding are raised at once, then as `evaluate_async`."""
+        return self.evaluate_async(self._bind_all(features), correlation_id)
+
+    def _bind_all(self, features: Mapping[str, Any]) -> LearningModelBinding:
         binding = LearningModelBinding(self)
         for name, value in features.items():
             binding.bind(name, value)
-        return self.evaluate(binding, correlation_id)
+        return binding
 
     def close(self) -> None:
         """Frees the engine, unless another session shares it, when the last run in flight returns.
@@ -132,15 +161,31 @@ class LearningModelSession:
         closed = " closed" if self._lease is None else ""
         return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{closed}>"
 
-    def _require_open(self) -> None:
-        if self._lease is None:
-            raise ClosedError(
-                "The session has been closed.", hint="Create another from the model, or keep this one open."
+    def _run(
+        self, binding: LearningModelBinding, correlation_id: str, stop: Stop | None
+    ) -> LearningModelEvaluationResult:
+        outputs = binding._evaluate(stop)
+        if "EnableDebugOutput" in self._properties:
+            import logging
+
+            log = logging.getLogger("winml_py")
+            log.debug("evaluated %s %r: %r gave %r", self, correlation_id, dict(binding), outputs)
+        return LearningModelEvaluationResult(correlation_id, outputs)
+
+    def _require_own(self, binding: LearningModelBinding) -> None:
+        self._require_open()
+        if binding._session is not self:
+            raise InvalidArgumentError(
+                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
             )
+
+    def _require_open(self) -> None:
+        self._engine()
 
     def _engine(self) -> Engine:
         lease = self._lease
         if lease is None:
-            self._require_open()
-        assert lease is not None
+            raise ClosedError(
+                "The session has been closed.", hint="Create another from the model, or keep this one open."
+            )
         return lease.engine

@@ -10,6 +10,7 @@ import numpy as np
 from .device import LearningModelDevice
 from .errors import ClosedError
 from .runtime.engine import EngineBinding, EngineInput, EngineOptions, Value
+from .stop import Stop
 
 Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
 
@@ -72,7 +73,9 @@ class _FakeBinding:
         if array is not None:
             self._outputs[name] = array
 
-    def run(self) -> Mapping[str, Value]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        if stop is not None:
+            stop.require_not_requested()
         function = self._engine._function
         if function is None:
             raise ClosedError("The fake engine has been closed.")

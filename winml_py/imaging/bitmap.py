@@ -158,6 +158,67 @@ class SoftwareBitmap:
         """A copy of a bitmap with memory of its own."""
         return cls.convert(source, source.bitmap_pixel_format)
 
+    @classmethod
+    def create_copy_from_buffer(
+        cls,
+        source: Any,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> SoftwareBitmap:
+        """A bitmap with a copy of pixels that lie in a buffer, row after row without gaps."""
+        bitmap = cls(pixel_format, width, height, alpha)
+        bitmap.copy_from_buffer(source)
+        return bitmap
+
+    def copy_from_buffer(self, source: Any, /) -> None:
+        """Copies pixels from a buffer, which may be larger than the picture.
+
+        Raises:
+            InvalidArgumentError: it is smaller.
+        """
+        pixels = self.to_numpy()
+        given = memoryview(source).cast("B")
+        if given.nbytes < pixels.nbytes:
+            raise InvalidArgumentError(f"The buffer holds {given.nbytes} bytes, and the picture {pixels.nbytes}.")
+        pixels[:] = np.frombuffer(given[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
+
+    def copy_to_buffer(self, target: Any, /) -> None:
+        """Copies the pixels into a writable buffer, which may be larger than the picture.
+
+        Raises:
+            InvalidArgumentError: it is smaller.
+        """
+        pixels = self.to_numpy()
+        room = memoryview(target).cast("B")
+        if room.nbytes < pixels.nbytes:
+            raise InvalidArgumentError(f"The buffer has room for {room.nbytes} bytes, and the picture {pixels.nbytes}.")
+        room[: pixels.nbytes] = np.ascontiguousarray(pixels).data.cast("B")
+
+    def copy_to(self, bitmap: SoftwareBitmap, /) -> None:
+        """Copies the pixels to a bitmap of the same size, in whatever format it has.
+
+        Raises:
+            InvalidArgumentError: it is of another size.
+        """
+        target = bitmap.to_numpy()
+        if target.shape[:2] != self.to_numpy().shape[:2]:
+            raise InvalidArgumentError(f"{bitmap!r} is not of the size of {self!r}.")
+        target[:] = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
+
+    def get_read_only_view(self) -> SoftwareBitmap:
+        """A bitmap over the same pixels that cannot be written to."""
+        pixels = self.to_numpy().view()
+        pixels.flags.writeable = False
+        return type(self).from_array(pixels, self._format)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the pixels cannot be written to."""
+        return not self.to_numpy().flags.writeable
+
     def to_pil(self) -> Image:
         """A Pillow image with a copy of the pixels: mode L, RGB or RGBA."""
         return codecs.to_pil(self.to_numpy(), self._format)
@@ -186,55 +247,6 @@ class SoftwareBitmap:
 
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
-
-
-class VideoFrame:
-    """A frame that holds one software bitmap.
-
-    Args:
-        pixel_format: how its pixels lie.
-        width: pixels.
-        height: pixels.
-        alpha: recorded, and never looked at.
-    """
-
-    def __init__(
-        self,
-        pixel_format: BitmapPixelFormat,
-        width: int,
-        height: int,
-        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
-        /,
-    ) -> None:
-        self._bitmap = SoftwareBitmap(pixel_format, width, height, alpha)
-
-    @classmethod
-    def create_with_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> VideoFrame:
-        """A frame over a bitmap, which it shares."""
-        frame = cls.__new__(cls)
-        frame._bitmap = bitmap
-        return frame
-
-    @property
-    def software_bitmap(self) -> SoftwareBitmap:
-        """The frame's bitmap, not a copy."""
-        return self._bitmap
-
-    def close(self) -> None:
-        """Closes the bitmap. Twice is harmless."""
-        self._bitmap.close()
-
-    dispose = close
-
-    def __enter__(self) -> VideoFrame:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        bitmap = self._bitmap
-        return f"<VideoFrame {bitmap.bitmap_pixel_format.name} {bitmap.pixel_width}x{bitmap.pixel_height}>"
 
 
 def _spell(array: Pixels) -> str:

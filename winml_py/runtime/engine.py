@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..source import Skeleton
+from ..stop import Stop
 
 Value = np.ndarray[Any, Any] | list[Any] | dict[Any, Any]
 """A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
@@ -39,14 +40,18 @@ class EngineBinding(Protocol):
     def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
         """Binds an output to memory, or with None to whatever the engine allocates anew in each run."""
 
-    def run(self) -> Mapping[str, Value]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model on what is bound.
+
+        Args:
+            stop: lets another thread end the run; to be able to costs some microseconds.
 
         Returns:
             The outputs that are not bound to memory, fresh in each run; the caller owns them.
 
         Raises:
             ClosedError: the engine has been closed.
+            CanceledError: the run was stopped.
             WinMLError: the run failed.
         """
 

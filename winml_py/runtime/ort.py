@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ClosedError
 from ..source import Skeleton
+from ..stop import Stop
 from . import heap
 from .engine import EngineBinding, EngineInput, EngineOptions, Value
 from .ort_errors import translate, wrong_output_shape
@@ -114,10 +116,14 @@ class _IoBinding:
             self._arrays[name] = array
             self._allocated.pop(name, None)
 
-    def run(self) -> Mapping[str, Value]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         session, native = self._open()
         try:
-            session.run_with_iobinding(native)
+            if stop is None:
+                session.run_with_iobinding(native)
+            else:
+                with _stoppable(stop) as run_options:
+                    session.run_with_iobinding(native, run_options)
             if not self._allocated:
                 return {}
             values = native.get_outputs()
@@ -163,12 +169,14 @@ class _FeedBinding:
         else:
             self._outputs[name] = array
 
-    def run(self) -> Mapping[str, Value]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         session = self._session
         if session is None:
             raise closed()
         try:
-            fresh = dict(zip(self._names, session.run(self._names, self._inputs), strict=True))
+            with _stoppable(stop or Stop()) as run_options:
+                values = session.run(self._names, self._inputs, run_options)
+            fresh = dict(zip(self._names, values, strict=True))
         except Exception as error:  # see compile_for_cpu
             failure = translate(error)
         else:
@@ -192,6 +200,24 @@ class _FeedBinding:
         """Lets go of the native session and the bound memory."""
         self._session = None
         self._inputs, self._outputs = {}, {}
+
+
+@contextmanager
+def _stoppable(stop: Stop) -> Iterator[onnxruntime.RunOptions]:
+    """Options for a run that `stop` can end; its error is ours, because each provider has another one for that."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+
+    def terminate() -> None:
+        options.terminate = True
+
+    with stop.reaching(terminate):
+        try:
+            yield options
+        except Exception:
+            stop.require_not_requested()
+            raise
 
 
 def _is_numeric(kind: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -12,6 +14,7 @@ from ..descriptors import (
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..imaging.tensorize import TensorImage
 from ..kinds import BitmapPixelFormat, LearningModelPixelRange, TensorKind
+from .containers import MapValue, SequenceValue
 from .conversion import FeatureValue
 from .image import ImageFeatureValue
 from .properties import BindProperties
@@ -30,6 +33,11 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         raise _incompatible(InvalidBindingError, value, descriptor, "")
+    if value.has_open_references:
+        raise InvalidBindingError(
+            "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
+            hint="Close what create_reference() gave, or use get_buffer(), which needs no closing.",
+        )
     if value.tensor_kind != descriptor.tensor_kind:
         wanted = TENSOR_CLASSES.get(descriptor.tensor_kind)
         if wanted is None:
@@ -49,6 +57,18 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     if wrong:
         hint = " ".join(f"Dimension {axis} is {sizes[axis]}, not {wanted_sizes[axis]}." for axis in wrong)
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
+
+
+def plain_container(value: MapValue | SequenceValue, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any]:
+    """The map or sequence as the engine takes it.
+
+    Raises:
+        InvalidBindingError: it does not fit: another kind of feature, or keys, values or elements of another type.
+    """
+    plain = value.plain(descriptor)
+    if plain is None:
+        raise _incompatible(InvalidBindingError, value, descriptor, "Keys, values and elements must be of these types.")
+    return plain
 
 
 def tensor_image(value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> TensorImage:
@@ -98,6 +118,8 @@ def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor) -> N
 
 def spell_value(value: FeatureValue) -> str:
     """A value's type in the words of Windows ML's messages."""
+    if isinstance(value, (MapValue, SequenceValue)):
+        return value.spell()
     if isinstance(value, Tensor):
         return spell_tensor(value.tensor_kind, tuple(value.shape))
     bitmap = value.video_frame.software_bitmap

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..errors import InvalidBindingError
-from ..imaging.bitmap import SoftwareBitmap, VideoFrame
+from ..imaging.bitmap import SoftwareBitmap
+from ..imaging.frame import VideoFrame
 from ..kinds import BitmapPixelFormat
+from .containers import MapValue, SequenceValue, as_tensor
 from .image import ImageFeatureValue
 from .properties import BindProperties
 from .tensor import Tensor
-from .tensors import CLASSES_BY_DTYPE, TensorString
+from .vectors import from_buffers, from_typed_buffer, from_vector, is_buffer
 
-FeatureValue = Tensor | ImageFeatureValue
+FeatureValue = Tensor | ImageFeatureValue | MapValue | SequenceValue
 
 
 def to_feature_value(
@@ -28,38 +36,62 @@ def to_feature_value(
 
     Raises:
         InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
+        InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    if isinstance(value, (Tensor, ImageFeatureValue)):
-        return value, properties
-    if isinstance(value, VideoFrame):
-        return ImageFeatureValue.create_from_video_frame(value), properties
-    if isinstance(value, SoftwareBitmap):
-        return ImageFeatureValue.from_software_bitmap(value), properties
-    if is_pil_image(value):
-        return ImageFeatureValue.from_pil(value), properties
-    if isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(value)
-        if isinstance(descriptor, ImageFeatureDescriptor) and array.dtype == np.uint8:
-            pixel_format = _pixel_format(array, descriptor, properties)
-            return ImageFeatureValue.from_array(array, pixel_format), properties._replace(pixel_format=None)
-        return _tensor(array, descriptor), properties
-    raise InvalidBindingError(
-        f"The model variable {descriptor.name} cannot be bound with the provided type: "
-        f"it expects {descriptor.expects()}, and {type(value).__name__} came.",
-        hint=_hint(value, descriptor),
-    )
-
-
-def _tensor(array: np.ndarray[Any, Any], descriptor: FeatureDescriptor) -> Tensor:
-    if array.dtype.kind == "U" or array.dtype == object:
-        return TensorString.from_numpy(array)
-    tensor_class = CLASSES_BY_DTYPE.get(array.dtype)
-    if tensor_class is None:
+    if isinstance(value, np.ndarray) and isinstance(descriptor, ImageFeatureDescriptor) and value.dtype == np.uint8:
+        pixel_format = _pixel_format(value, descriptor, properties)
+        return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
+    found = _picture(value) or as_tensor(value) or _container(value, descriptor)
+    if found is None and isinstance(descriptor, TensorFeatureDescriptor):
+        found = _vector(value, descriptor)
+    if found is None:
         raise InvalidBindingError(
-            f"The model variable {descriptor.name} expects {descriptor.expects()}, and an array of {array.dtype} came.",
-            hint="No tensor class holds that dtype; cast the array with astype.",
+            f"The model variable {descriptor.name} cannot be bound with the provided type: "
+            f"it expects {descriptor.expects()}, and {_spell(value)} came.",
+            hint=_hint(value, descriptor),
         )
-    return tensor_class.from_numpy(array)
+    return found, properties
+
+
+def _picture(value: Any) -> ImageFeatureValue | None:
+    if isinstance(value, (list, tuple)) and value:
+        frames = [_frame(element) for element in value]
+        whole = [frame for frame in frames if frame is not None]
+        return ImageFeatureValue(whole) if len(whole) == len(value) else None
+    if isinstance(value, ImageFeatureValue):
+        return value
+    frame = _frame(value)
+    return None if frame is None else ImageFeatureValue.create_from_video_frame(frame)
+
+
+def _frame(value: Any) -> VideoFrame | None:
+    if isinstance(value, VideoFrame):
+        return value
+    if isinstance(value, ImageFeatureValue) and len(value.video_frames) == 1:
+        return value.video_frame
+    if isinstance(value, SoftwareBitmap):
+        return VideoFrame.create_with_software_bitmap(value)
+    if is_pil_image(value):
+        return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_pil(value))
+    return None
+
+
+def _container(value: Any, descriptor: FeatureDescriptor) -> MapValue | SequenceValue | None:
+    if isinstance(value, Mapping):
+        return MapValue(value)
+    if isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple)):
+        return SequenceValue(value)
+    return None
+
+
+def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+    if isinstance(value, (list, tuple)):
+        if value and all(map(is_buffer, value)):
+            return from_buffers(value, descriptor)
+        return from_vector(value, descriptor) if value else None
+    if is_buffer(value) and not isinstance(value, (bytes, bytearray)):
+        return from_typed_buffer(value, descriptor)
+    return None
 
 
 def _pixel_format(
@@ -83,11 +115,22 @@ def is_pil_image(value: Any) -> bool:
     return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
 
 
+def _spell(value: Any) -> str:
+    name = type(value).__name__
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"{name} of {type(value[0]).__name__}"
+    return name
+
+
 def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
     if isinstance(descriptor, ImageFeatureDescriptor):
         if isinstance(value, (str, bytes)):
             return "To bind a picture file: ImageFeatureValue.load(path)."
         return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
     if isinstance(descriptor, TensorFeatureDescriptor):
-        return "Bind a numpy array or a tensor, such as TensorFloat.from_numpy(array)."
-    return "Bind what the model's descriptor says."
+        return "Bind a numpy array, a tensor such as TensorFloat.from_numpy(array), or a list of its elements."
+    if isinstance(descriptor, SequenceFeatureDescriptor):
+        return "Bind a list."
+    return "Bind a dict."

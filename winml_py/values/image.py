@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgumentError
-from ..imaging.bitmap import SoftwareBitmap, VideoFrame
+from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.formats import Pixels
+from ..imaging.frame import VideoFrame
 from ..kinds import BitmapPixelFormat, LearningModelFeatureKind
 
 if TYPE_CHECKING:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..collections import VectorView
-from ..errors import IllegalCallError, InvalidArgumentError
+from ..errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
 from ..kinds import LearningModelFeatureKind, TensorKind
+from .reference import MemoryBufferReference
 
 Array = np.ndarray[Any, Any]
 
@@ -28,15 +30,19 @@ class Tensor:
         view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
     """
 
-    __slots__ = ("__weakref__", "_array", "_closed", "_shape")
+    __slots__ = ("__weakref__", "_array", "_closed", "_references", "_shape")
 
     tensor_kind: ClassVar[TensorKind]
     dtype: ClassVar[np.dtype[Any]]
     view_dtype: ClassVar[np.dtype[Any]]
 
+    _exact_length: ClassVar[bool] = False
+    _length_hresult: ClassVar[int] = E_INVALIDARG
+
     _array: Array | None
     _shape: tuple[int, ...] | None
     _closed: bool
+    _references: weakref.WeakSet[MemoryBufferReference] | None
 
     def __init__(self) -> None:
         raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
@@ -44,7 +50,7 @@ class Tensor:
     @classmethod
     def _make(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
         tensor = cls.__new__(cls)
-        tensor._array, tensor._shape, tensor._closed = array, shape, False
+        tensor._array, tensor._shape, tensor._closed, tensor._references = array, shape, False, None
         return tensor
 
     @classmethod
@@ -72,17 +78,19 @@ class Tensor:
         Args:
             shape: the sizes; one may be -1 and is taken from the number of elements.
             data: an array of `view_dtype` of any shape, or a sequence of Python values, in row-major order.
-                Fewer elements than the shape holds are filled up with zeros, as in Windows ML.
+                Fewer elements than the shape holds are filled up with zeros, as in Windows ML (not for float16).
 
         Raises:
             InvalidArgumentError: more elements than the shape holds, or of another type.
         """
         elements = cls._elements(data)
         sizes = _infer(_sizes(shape), elements.size)
-        if elements.size > math.prod(sizes):
+        if elements.size > math.prod(sizes) or (cls._exact_length and elements.size != math.prod(sizes)):
+            came = "exceeds" if elements.size > math.prod(sizes) else "is not"
             raise InvalidArgumentError(
-                f"Argument size ({elements.size}) exceeds the tensor size ({math.prod(sizes)}) of shape {sizes}.",
+                f"Argument size ({elements.size}) {came} the tensor size ({math.prod(sizes)}) of shape {sizes}.",
                 hint="Check the shape; one size may be -1.",
+                hresult=cls._length_hresult,
             )
         array = cls._zeros(sizes)
         array.reshape(-1)[: elements.size] = elements
@@ -220,6 +228,24 @@ class Tensor:
     def get_buffer(self) -> memoryview:
         """The tensor's memory, writable where the array is, in row-major order; raises as `to_numpy`."""
         return self.to_numpy().data
+
+    def create_reference(self) -> MemoryBufferReference:
+        """WinRT's way to the memory. While a reference is open, the tensor cannot be bound; `get_buffer` is simpler.
+
+        Of a closed tensor it gives a reference that is closed already.
+        """
+        if self._closed:
+            return MemoryBufferReference(None)
+        reference = MemoryBufferReference(self.get_buffer())
+        if self._references is None:
+            self._references = weakref.WeakSet()
+        self._references.add(reference)
+        return reference
+
+    @property
+    def has_open_references(self) -> bool:
+        """Whether a reference that `create_reference` gave is still open."""
+        return any(not reference.is_closed for reference in self._references or ())
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.get_buffer()

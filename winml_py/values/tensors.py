@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..errors import IllegalCallError, InvalidArgumentError
+from ..errors import E_UNEXPECTED, IllegalCallError, InvalidArgumentError
 from ..kinds import TensorKind
 from .tensor import Array, Tensor
 
@@ -27,6 +27,8 @@ class TensorFloat16Bit(Tensor):
 
     __slots__ = ()
     tensor_kind, dtype, view_dtype = TensorKind.FLOAT16, np.dtype(np.float16), np.dtype(np.float32)
+    _exact_length = True
+    _length_hresult = E_UNEXPECTED
 
 
 class TensorDouble(Tensor):
@@ -104,6 +106,7 @@ class TensorString(Tensor):
 
     __slots__ = ()
     tensor_kind, dtype, view_dtype = TensorKind.STRING, np.dtype(object), np.dtype(object)
+    _length_hresult = E_UNEXPECTED
 
     @classmethod
     def create_from_buffer(cls, shape: Iterable[int], buffer: Any, /) -> NoReturn:

@@ -1,0 +1,203 @@
+"""Asynchronous loading and evaluating: awaited, waited for, and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from build import INT64, data, tensor, unary
+from conftest import MODELS
+from onnx import TensorProto, helper
+
+from winml_py import (
+    AsyncOperation,
+    AsyncStatus,
+    CanceledError,
+    ClosedError,
+    CorruptModelError,
+    IllegalCallError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    MissingInputError,
+    ModelNotFoundError,
+)
+from winml_py.testing import FakeDevice
+
+IMAGE = np.zeros((1, 1, 28, 28), np.float32)
+
+
+def counting_loop() -> bytes:
+    """A loop of as many steps as `count` says: cheap nodes, and hours of them."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["still"]), helper.make_node("Add", ["total", "total"], ["next"])],
+        "body",
+        [tensor("step", [], INT64), tensor("go", [], TensorProto.BOOL), tensor("total", [])],
+        [tensor("still", [], TensorProto.BOOL), tensor("next", [])],
+    )
+    node = helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)
+    return data([node], [tensor("count", [], INT64), tensor("x", [])], [tensor("y", [])])
+
+
+def test_loading_in_every_way() -> None:
+    path = MODELS / "digits.onnx"
+    whole = path.read_bytes()
+
+    class StorageFile:
+        def __init__(self) -> None:
+            self.path = str(path)
+
+    operations = [
+        LearningModel.load_async(path),
+        LearningModel.load_async(whole),
+        LearningModel.load_from_storage_file_async(StorageFile()),
+        LearningModel.load_from_storage_file_async(path),
+        LearningModel.load_from_stream_async(io.BytesIO(whole)),
+    ]
+
+    async def all_of_them() -> list[str]:
+        return [(await operation).name for operation in operations]
+
+    assert asyncio.run(all_of_them()) == ["digits"] * len(operations)
+
+
+def test_errors_of_loading_surface_from_the_operation() -> None:
+    operation = LearningModel.load_async("nope.onnx")
+    with pytest.raises(ModelNotFoundError):
+        operation.get()
+    assert operation.status is AsyncStatus.ERROR
+    assert operation.error_code == -2147024894
+    with pytest.raises(CorruptModelError):
+        asyncio.run(wait_for(LearningModel.load_from_stream_async(io.BytesIO(b"text, not a model"))))
+
+
+async def wait_for(operation: AsyncOperation[Any]) -> Any:
+    return await operation
+
+
+def test_evaluations_run_side_by_side(digits: LearningModelSession) -> None:
+    images = np.random.default_rng(0).random((6, 1, 1, 28, 28), np.float32)
+    expected = [digits.evaluate_features({"image": image}).outputs["probabilities"].to_numpy() for image in images]
+
+    async def together() -> list[Any]:
+        operations = [digits.evaluate_features_async({"image": image}, str(i)) for i, image in enumerate(images)]
+        return await asyncio.gather(*operations)
+
+    results = asyncio.run(together())
+    assert [result.correlation_id for result in results] == [str(index) for index in range(6)]
+    for result, value in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result.outputs["probabilities"], value)
+
+
+def test_a_binding_is_evaluated_again_in_place(digits: LearningModelSession) -> None:
+    binding = LearningModelBinding(digits)
+    binding.bind("image", IMAGE)
+    output = np.zeros((1, 10), np.float32)
+    binding.bind("probabilities", output)
+    for _ in range(2):
+        output[:] = 0
+        operation = digits.evaluate_async(binding, "id")
+        result = operation.get()
+        assert result.outputs["probabilities"] is output
+        assert output.sum() == pytest.approx(1)
+        assert (operation.status, operation.error_code) == (AsyncStatus.COMPLETED, 0)
+        assert operation.get_results() is result
+
+
+def test_errors_of_binding_are_raised_at_once(digits: LearningModelSession) -> None:
+    with pytest.raises(InvalidBindingError):
+        digits.evaluate_features_async({"nope": IMAGE})
+    operation = digits.evaluate_features_async({})
+    with pytest.raises(MissingInputError):
+        operation.get()
+    closed = LearningModelSession(LearningModel.load(unary()))
+    binding = LearningModelBinding(closed)
+    closed.close()
+    with pytest.raises(ClosedError):
+        closed.evaluate_async(binding)
+
+
+def test_cancelling_the_awaiting_task_stops_the_run_between_nodes() -> None:
+    session = LearningModelSession(LearningModel.load(counting_loop()))
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32(1))
+    binding.bind("count", np.int64(1 << 60))
+
+    async def cancel() -> AsyncOperation[Any]:
+        operation = session.evaluate_async(binding)
+        task = asyncio.ensure_future(wait_for(operation))
+        await asyncio.sleep(0.2)
+        assert operation.status is AsyncStatus.STARTED
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return operation
+
+    operation = asyncio.run(cancel())
+    deadline = time.monotonic() + 30
+    while operation.status is AsyncStatus.STARTED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert operation.status is AsyncStatus.CANCELED
+    with pytest.raises(CanceledError):
+        operation.get()
+    binding.bind("count", np.int64(3))
+    assert session.evaluate(binding).outputs["y"].to_numpy() == 8  # the binding works on
+
+
+def test_what_has_not_begun_never_runs() -> None:
+    started, go = threading.Event(), threading.Event()
+    runs = []
+
+    def slow(inputs: Any) -> Any:
+        runs.append(1)
+        started.set()
+        go.wait()
+        return {"y": inputs["x"]}
+
+    session = LearningModelSession(LearningModel.load(unary()), FakeDevice(slow))
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.ones(1, np.float32))
+    first = session.evaluate_async(binding)
+    started.wait()
+    second = session.evaluate_async(binding)  # waits for its turn
+    with pytest.raises(IllegalCallError, match="not done"):
+        second.get_results()
+    with pytest.raises(TimeoutError):
+        second.get(0.01)
+    second.cancel()
+    go.set()
+    assert first.get().succeeded
+    with pytest.raises(CanceledError):
+        second.get()
+    assert second.status is AsyncStatus.CANCELED
+    assert len(runs) == 1
+
+
+def test_callbacks(digits: LearningModelSession) -> None:
+    called: list[AsyncOperation[Any]] = []
+    done = threading.Event()
+    operation = digits.evaluate_features_async({"image": IMAGE})
+    operation.add_done_callback(called.append)
+    operation.add_done_callback(lambda _: done.set())
+    assert done.wait(10)
+    assert called == [operation]
+    assert repr(operation) == "<AsyncOperation completed>"
+
+
+def test_evaluation_properties(caplog: pytest.LogCaptureFixture) -> None:
+    session = LearningModelSession(LearningModel.load(unary()))
+    caplog.set_level(logging.DEBUG, "winml_py")
+    session.evaluate_features({"x": np.ones(1, np.float32)})
+    assert caplog.records == []
+    session.evaluation_properties["EnableDebugOutput"] = None  # its presence counts, not its value
+    assert session.evaluation_properties["EnableDebugOutput"] is None
+    session.evaluate_features({"x": np.ones(1, np.float32)}, "my id")
+    assert "'my id'" in caplog.text
+    assert "<TensorFloat (1,)>" in caplog.text

@@ -1,0 +1,121 @@
+"""The `onnx.backend` interface over load, bind and evaluate.
+
+Every run goes through `LearningModel`, `LearningModelSession` and `LearningModelBinding`, so that ONNX's own
+conformance suite, and everything else that takes a backend, judges them.
+
+Example:
+    >>> import numpy as np, onnx
+    >>> from winml_py import backend
+    >>> model = onnx.load("models/digits.onnx")
+    >>> backend.run_model(model, [np.zeros((1, 1, 28, 28), np.float32)])[0].shape
+    (1, 10)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+from .binding import LearningModelBinding
+from .descriptors import TensorFeatureDescriptor
+from .model import LearningModel
+from .session import LearningModelSession
+from .values.tensor import Tensor
+
+
+class WinMLBackendRep(BackendRep):
+    """A model that has been compiled, ready to run."""
+
+    def __init__(self, session: LearningModelSession) -> None:
+        """Use `prepare`."""
+        self._session = session
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """Evaluates the model.
+
+        Args:
+            inputs: a mapping from names, or a sequence in the order of the model's inputs, or a single array:
+                arrays, lists and dicts.
+
+        Returns:
+            Arrays, lists and dicts in the order of the outputs, as a named tuple.
+        """
+        features = self._session.model.input_features
+        if not isinstance(inputs, Mapping):
+            values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
+            inputs = {feature.name: value for feature, value in zip(features, values, strict=False)}
+        binding = LearningModelBinding(self._session)
+        for name, value in inputs.items():
+            binding.bind(name, _bindable(value))
+        for feature in self._session.model.output_features:  # as tensors also where they are pictures
+            if not isinstance(feature, TensorFeatureDescriptor) and hasattr(feature, "tensor_kind"):
+                binding.bind(feature.name, _placeholder(feature.tensor_kind))
+        outputs = self._session.evaluate(binding).outputs
+        names = list(outputs)
+        result: tuple[Any, ...] = namedtupledict("Outputs", names)(*(_plain(outputs[name]) for name in names))
+        return result
+
+
+class WinMLBackend(Backend):
+    """The backend's functions; the module has them too."""
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **_: Any) -> WinMLBackendRep:
+        """Loads and compiles a model: a ModelProto, bytes, or a path."""
+        source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+        return WinMLBackendRep(LearningModelSession(LearningModel.load(source)))
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Any, ...]:
+        """Loads, compiles and runs a model once."""
+        return cls.prepare(model, device, **options).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **options: Any
+    ) -> tuple[Any, ...]:
+        """Runs one node of ai.onnx, of opset 21 or the option `opset`, as a model of inputs like `inputs`."""
+        names = [name for name in node.input if name]
+        given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
+        arrays = {name: np.asarray(value) for name, value in given.items()}
+        ends = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in arrays.items()
+        ]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", ends, outputs)
+        opsets = [helper.make_opsetid("", options.pop("opset", 21))]
+        model = onnx.shape_inference.infer_shapes(helper.make_model(graph, ir_version=10, opset_imports=opsets))
+        return cls.run_model(model, arrays, device, **options)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether sessions can be compiled for it: the CPU."""
+        return device.startswith("CPU")
+
+
+prepare = WinMLBackend.prepare
+run_model = WinMLBackend.run_model
+run_node = WinMLBackend.run_node
+supports_device = WinMLBackend.supports_device
+
+
+def _bindable(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, (np.generic, int, float)) else value
+
+
+def _placeholder(kind: Any) -> Tensor:
+    from .values.tensors import TENSOR_CLASSES
+
+    return TENSOR_CLASSES[kind].create()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    return value.to_numpy() if isinstance(value, Tensor) else value

@@ -1,0 +1,114 @@
+"""VideoFrame: a frame that holds one bitmap."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgumentError
+from ..kinds import BitmapAlphaMode, BitmapPixelFormat
+from ..operation import AsyncOperation
+from .bitmap import BitmapBounds, SoftwareBitmap
+from .formats import convert
+from .geometry import center_crop, crop, require_inside, resize
+
+
+class VideoFrame:
+    """A frame that holds one software bitmap.
+
+    Args:
+        pixel_format: how its pixels lie.
+        width: pixels.
+        height: pixels.
+        alpha: recorded, and never looked at.
+    """
+
+    def __init__(
+        self,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> None:
+        self._bitmap = SoftwareBitmap(pixel_format, width, height, alpha)
+
+    @classmethod
+    def create_with_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> VideoFrame:
+        """A frame over a bitmap, which it shares."""
+        frame = cls.__new__(cls)
+        frame._bitmap = bitmap
+        return frame
+
+    @property
+    def software_bitmap(self) -> SoftwareBitmap:
+        """The frame's bitmap, not a copy."""
+        return self._bitmap
+
+    @property
+    def direct3d_surface(self) -> None:
+        """None: frames lie in main memory."""
+        return
+
+    def copy_to(
+        self,
+        frame: VideoFrame,
+        source_bounds: BitmapBounds | None = None,
+        destination_bounds: BitmapBounds | None = None,
+        /,
+    ) -> None:
+        """Copies a part of the picture to a part of another frame, scaled and converted to what that has.
+
+        Args:
+            frame: written in place.
+            source_bounds: the part to copy; by default the centre, cropped to the destination's aspect ratio.
+            destination_bounds: where to; by default everywhere.
+
+        Raises:
+            InvalidBindingError: bounds that leave their picture.
+            InvalidArgumentError: the destination cannot be written to.
+        """
+        source, target = self._bitmap, frame.software_bitmap
+        if target.is_read_only:
+            raise InvalidArgumentError("The destination frame is read-only.")
+        place = destination_bounds or BitmapBounds(0, 0, target.pixel_width, target.pixel_height)
+        require_inside(place, target.pixel_width, target.pixel_height)
+        part = source_bounds or center_crop(source.pixel_width, source.pixel_height, place.width, place.height)
+        require_inside(part, source.pixel_width, source.pixel_height)
+        pixels = crop(source.to_numpy(), part)
+        pixel_format = source.bitmap_pixel_format
+        if pixels.shape[:2] != (place.height, place.width):
+            eight_bits = EIGHT_BITS.get(pixel_format, pixel_format)
+            pixels, pixel_format = convert(pixels, pixel_format, eight_bits), eight_bits
+            pixels = resize(pixels, place.width, place.height)
+        crop(target.to_numpy(), place)[:] = convert(pixels, pixel_format, target.bitmap_pixel_format)
+
+    def copy_to_async(
+        self,
+        frame: VideoFrame,
+        source_bounds: BitmapBounds | None = None,
+        destination_bounds: BitmapBounds | None = None,
+        /,
+    ) -> AsyncOperation[None]:
+        """Starts `copy_to` in a thread."""
+        return AsyncOperation(lambda _: self.copy_to(frame, source_bounds, destination_bounds))
+
+    def close(self) -> None:
+        """Closes the bitmap. Twice is harmless."""
+        self._bitmap.close()
+
+    dispose = close
+
+    def __enter__(self) -> VideoFrame:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        bitmap = self._bitmap
+        return f"<VideoFrame {bitmap.bitmap_pixel_format.name} {bitmap.pixel_width}x{bitmap.pixel_height}>"
+
+
+EIGHT_BITS = {
+    BitmapPixelFormat.GRAY16: BitmapPixelFormat.GRAY8,
+    BitmapPixelFormat.RGBA16: BitmapPixelFormat.RGBA8,
+}
+"""What the 16-bit formats become before they are scaled."""

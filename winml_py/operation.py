@@ -1,0 +1,108 @@
+"""AsyncOperation: work that goes on in a thread, to be awaited, waited for, or cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from .errors import CanceledError, IllegalCallError
+from .kinds import AsyncStatus
+from .stop import Stop
+
+T = TypeVar("T")
+
+
+class AsyncOperation(Generic[T]):
+    """Work that has been started in a thread: WinRT's `IAsyncOperation`, and a Python awaitable.
+
+    `await operation` gives the result; cancelling the task that awaits it stops the work, an evaluation at the
+    next node boundary. `get()` waits without asyncio.
+
+    Example:
+        >>> from winml_py import LearningModel
+        >>> LearningModel.load_async("models/digits.onnx").get().name
+        'digits'
+    """
+
+    def __init__(self, work: Callable[[Stop], T]) -> None:
+        """Starts the work; it is given the way to find out that it should stop."""
+        self._stop = Stop()
+        self._future: Future[T] = _pool().submit(self._run, work)
+
+    def _run(self, work: Callable[[Stop], T]) -> T:
+        self._stop.require_not_requested()
+        return work(self._stop)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        import asyncio
+
+        try:
+            return (yield from asyncio.wrap_future(self._future).__await__())
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+    def get(self, timeout: float | None = None) -> T:
+        """Waits for the result, `timeout` seconds at most.
+
+        Raises:
+            CanceledError: the operation was cancelled.
+            TimeoutError: it is not done yet; it goes on.
+            WinMLError: what the work raised.
+        """
+        try:
+            return self._future.result(timeout)
+        except CancelledError:
+            raise CanceledError("The operation was cancelled.") from None
+
+    def get_results(self) -> T:
+        """The result of an operation that is done.
+
+        Raises:
+            IllegalCallError: it is not done; await it, or use `get`.
+        """
+        if not self._future.done():
+            raise IllegalCallError("The operation is not done.", hint="Await it, or call get().")
+        return self.get()
+
+    def cancel(self) -> None:
+        """Stops the work: at once where it has not begun, else as soon as it can."""
+        self._future.cancel()
+        self._stop.request()
+
+    @property
+    def status(self) -> AsyncStatus:
+        """Started, completed, canceled or error."""
+        if not self._future.done():
+            return AsyncStatus.STARTED
+        if self._future.cancelled():
+            return AsyncStatus.CANCELED
+        error = self._future.exception()
+        if error is None:
+            return AsyncStatus.COMPLETED
+        return AsyncStatus.CANCELED if isinstance(error, CanceledError) else AsyncStatus.ERROR
+
+    @property
+    def error_code(self) -> int:
+        """The HRESULT of what went wrong, signed as pywinrt gives it, or 0."""
+        if self.status not in (AsyncStatus.ERROR, AsyncStatus.CANCELED) or self._future.cancelled():
+            return 0
+        return getattr(self._future.exception(), "winerror", None) or -2147467259  # E_FAIL
+
+    def add_done_callback(self, callback: Callable[[AsyncOperation[T]], object]) -> None:
+        """Calls back with the operation when it is done, in the thread that did it, or now if it is done."""
+        self._future.add_done_callback(lambda _: callback(self))
+
+    def close(self) -> None:
+        """Nothing to do: WinRT asks for it."""
+
+    def __repr__(self) -> str:
+        return f"<AsyncOperation {self.status.name.lower()}>"
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads mostly wait in native code, so a few more than there are cores are in order."""
+    return ThreadPoolExecutor(16, "winml-py")
