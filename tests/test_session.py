@@ -180,6 +180,8 @@ def test_options_refuse_what_is_no_uint32(value: Any) -> None:
         options.intra_op_num_threads = value
     with pytest.raises(InvalidArgumentError):
         options.intra_op_num_threads = 0
+    with pytest.raises(InvalidArgumentError, match="name is text"):
+        options.override_named_dimension(3, 1)  # type: ignore[arg-type]
 
 
 # Devices
@@ -199,6 +201,11 @@ def test_a_gpu_is_an_error_with_a_hint(kind: LearningModelDeviceKind) -> None:
     with pytest.raises(InvalidDeviceError, match=f"no device for {kind.name}.*Use LearningModelDeviceKind") as info:
         LearningModelDevice(kind)
     assert info.value.hresult == 0x88900001
+
+
+def test_what_is_no_device_kind() -> None:
+    with pytest.raises(InvalidDeviceError, match="99 is no LearningModelDeviceKind"):
+        LearningModelDevice(99)  # type: ignore[arg-type]
 
 
 # Shared engines

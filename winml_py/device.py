@@ -34,7 +34,12 @@ class LearningModelDevice:
     """
 
     def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
-        self._kind = LearningModelDeviceKind(kind)
+        try:
+            self._kind = LearningModelDeviceKind(kind)
+        except ValueError:
+            raise InvalidDeviceError(
+                f"{kind!r} is no LearningModelDeviceKind.", hint="Use LearningModelDeviceKind.DEFAULT or CPU."
+            ) from None
         if self._kind not in (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU):
             raise InvalidDeviceError(
                 f"There is no device for {self._kind.name}: this version of winml-py runs on the CPU alone.",

@@ -53,6 +53,8 @@ class LearningModelSessionOptions:
         Names are case-sensitive. A name the model does not have is accepted and has no effect.
         Setting a name again replaces its size.
         """
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
         self._dimensions[name] = _uint32(dimension, f"the dimension {name!r}")
 
     @property

@@ -56,7 +56,8 @@ def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
     if layout is None:
         known = ", ".join(known.name for known in _LAYOUTS)
         raise InvalidArgumentError(
-            f"Pictures cannot be held as {BitmapPixelFormat(pixel_format).name} yet.", hint=f"Use one of {known}."
+            f"Pictures cannot be held as {getattr(pixel_format, 'name', repr(pixel_format))} yet.",
+            hint=f"Use one of {known}.",
         )
     return layout
 
