@@ -477,6 +477,11 @@ def test_picture_outputs_are_written_in_place_and_stretched() -> None:
     np.testing.assert_array_equal(larger.to_numpy(), expected)
 
 
+def test_a_read_only_picture_is_no_output(picture: LearningModelBinding) -> None:
+    frozen = SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4).get_read_only_view()
+    assert "is read-only" in str(refusal(picture, "y", frozen))
+
+
 def test_a_pillow_image_is_no_output(picture: LearningModelBinding) -> None:
     assert "cannot be written in place" in str(refusal(picture, "y", Image.new("RGB", (6, 4))))
 

@@ -334,3 +334,46 @@ def test_a_failed_save_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest
     assert os.listdir(tmp_path) == ["kept.png"]
     with pytest.raises(PictureError, match="does not end like a picture file"):
         picture.save(tmp_path / "picture.txt")
+
+
+# Copies and buffers
+
+
+def test_bitmaps_copy_from_and_to_buffers() -> None:
+    source = bitmap("BGRA8", 5, 3)
+    whole = bytearray(source.to_numpy().nbytes + 4)
+    source.copy_to_buffer(whole)
+    again = SoftwareBitmap.create_copy_from_buffer(whole, BitmapPixelFormat.BGRA8, 5, 3)
+    np.testing.assert_array_equal(again.to_numpy(), source.to_numpy())
+    gray = SoftwareBitmap(BitmapPixelFormat.GRAY8, 5, 3)
+    source.copy_to(gray)
+    np.testing.assert_array_equal(gray.to_numpy(), SoftwareBitmap.convert(source, gray.bitmap_pixel_format).to_numpy())
+    view = source.get_read_only_view()
+    assert view.is_read_only
+    assert np.shares_memory(view.to_numpy(), source.to_numpy())
+    assert not source.is_read_only
+    for use in (
+        lambda: source.copy_to_buffer(bytearray(10)),
+        lambda: source.copy_from_buffer(bytes(10)),
+        lambda: source.copy_to(SoftwareBitmap(BitmapPixelFormat.BGRA8, 3, 5)),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            use()
+
+
+@pytest.mark.parametrize(("source", "target"), list(product([*FORMATS, "RGBA16"], ["RGB8", "BGRA8"])))
+def test_frames_copy_to_frames(source: str, target: str) -> None:
+    made = VideoFrame.create_with_software_bitmap(bitmap(source, 20, 10))
+    frame = VideoFrame(BitmapPixelFormat[target], 8, 8)
+    made.copy_to_async(frame).get()
+    rgb = SoftwareBitmap.convert(made.software_bitmap, BitmapPixelFormat.RGB8).to_numpy()
+    got = SoftwareBitmap.convert(frame.software_bitmap, BitmapPixelFormat.RGB8).to_numpy()
+    np.testing.assert_array_equal(got, reference.scale(rgb[:, 5:15], 8, 8))
+    frame.software_bitmap.to_numpy()[:] = 0
+    made.copy_to(frame, BitmapBounds(1, 2, 4, 3), BitmapBounds(2, 1, 4, 3))
+    got = SoftwareBitmap.convert(frame.software_bitmap, BitmapPixelFormat.RGB8).to_numpy()
+    np.testing.assert_array_equal(got[1:4, 2:6], rgb[2:5, 1:5])
+    assert not got[4:].any()
+    assert made.direct3d_surface is None
+    with pytest.raises(InvalidArgumentError, match="read-only"):
+        made.copy_to(VideoFrame.create_with_software_bitmap(frame.software_bitmap.get_read_only_view()))

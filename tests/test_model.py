@@ -205,6 +205,27 @@ def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(result.outputs["y"], x @ weights["w"] @ weights["v"], rtol=1e-3)
 
 
+def test_models_behind_links_work(tmp_path: Path) -> None:
+    """As model caches lay them out: links in a snapshot's folder to files in another one."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+    blobs.mkdir()
+    snapshot.mkdir()
+    weights = {"w": np.random.default_rng(0).random((2100, 2100), np.float32)}
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    ends = [tensor(name, [None, 2100]) for name in "xy"]
+    (blobs / "a1").write_bytes(model([node], ends[:1], ends[1:], weights).SerializeToString())
+    (blobs / "b2").write_bytes(external_model("weights.bin").SerializeToString())
+    (blobs / "c3").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    for name, blob in (("large.onnx", "a1"), ("small.onnx", "b2"), ("weights.bin", "c3")):
+        (snapshot / name).symlink_to(blobs / blob)
+    x = np.ones((1, 2100), np.float32)
+    large = LearningModelSession(LearningModel.load(snapshot / "large.onnx")).evaluate_features({"x": x})
+    np.testing.assert_allclose(large.outputs["y"], x @ weights["w"], rtol=1e-3)
+    small = LearningModelSession(LearningModel.load(snapshot / "small.onnx"))
+    result = small.evaluate_features({"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(result.outputs["y"], [1, 2, 3, 4])
+
+
 def test_empty_models_have_empty_properties() -> None:
     loaded = LearningModel.load(data([], [tensor("x", [1], FLOAT)], []))
     assert (loaded.author, loaded.domain, loaded.description, loaded.version) == ("", "", "", 0)

@@ -171,8 +171,13 @@ class LearningModelBinding(Mapping[str, Any]):
                 hint="Leave it unbound and call to_pil() on the result, or bind a VideoFrame.",
             )
         image = tensor_image(value, descriptor, properties)
-        self._native.set_output(name, None)
         bitmaps = [frame.software_bitmap for frame in value.video_frames]
+        if any(bitmap.is_read_only for bitmap in bitmaps):
+            raise InvalidBindingError(
+                f"The model variable {name} is an output, and the picture bound to it is read-only.",
+                hint="Bind a VideoFrame of its own, or a copy of the array.",
+            )
+        self._native.set_output(name, None)
         self._slots[name] = ImageOutput(bound, bitmaps, image, descriptor)
 
     def clear(self) -> None:

@@ -71,17 +71,21 @@ class FileSource(NamedTuple):
                     hint="Load it again, and replace model files by renaming, never in place.",
                 )
             cut = sum(weight.size for weight in header.weights)
-            if cut < max(MAPPED_FROM, self.size // 2) or not _is_text(self.path):
+            real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
+            has_data_files = any(weight.location for weight in header.weights)
+            if cut < max(MAPPED_FROM, self.size // 2) or has_data_files or not _is_text(real):
                 return self.path
-            return Skeleton(cut_weights(buffer, header, os.path.basename(self.path)), self.folder)
+            folder, name = os.path.split(real)
+            return Skeleton(cut_weights(buffer, header, name), folder)
 
     def _require_data_files(self, header: Header) -> None:
-        root = os.path.realpath(self.folder)
+        # Model caches keep links in one folder to files in another: both are the model's own.
+        roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
         for weight in header.weights:
             if not weight.location:
                 continue
-            place = os.path.realpath(os.path.join(root, weight.location))
-            if not os.path.normcase(place).startswith(os.path.normcase(os.path.join(root, ""))):
+            place = os.path.realpath(os.path.join(self.folder, weight.location))
+            if not any(_is_inside(place, root) for root in roots):
                 raise CorruptModelError(
                     f"The model {self.path} keeps the weight {weight.name} in {weight.location}, outside its folder.",
                     hint="A model may only name files in its own folder; move the data file there and name it so.",
@@ -165,6 +169,10 @@ def _neighbours(path: str) -> str:
     if not models:
         return f"There is no .onnx file in {folder} either; check the working directory."
     return f"The models in {folder}: {', '.join(models[:8])}."
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))
 
 
 def _is_text(name: str) -> bool:
