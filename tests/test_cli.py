@@ -200,3 +200,20 @@ def test_help_fits_a_screen(arguments: list[str]) -> None:
     assert lines[0].startswith("Usage:")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
+
+
+def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None))
+    node = helper.make_node("SequenceConstruct", ["x", "x"], ["file"])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data([node], [tensor("x", [2])], [helper.make_value_info("file", kind)]))
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    facts = json.loads(call("run", path, tmp_path / "x.npy", "--json").stdout)
+    assert len(facts["results"][0]["outputs"]["file"]["value"]) == 2
+    path.write_bytes(data([helper.make_node("Neg", ["x"], ["file"])], [tensor("x", [2])], [tensor("file", [2])]))
+    call("run", path, tmp_path / "x.npy", "--output", tmp_path / "o.npz")
+    with np.load(tmp_path / "o.npz") as arrays:
+        assert arrays["file"].tolist() == [-1, -2]
+    (tmp_path / "labels.txt").write_bytes(b"caf\xe9")
+    assert "not UTF-8" in failure(2, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
+    assert "named twice" in failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")

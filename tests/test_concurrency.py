@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import reference
-from build import unary
+from build import model, tensor, unary
 from conftest import MODELS
+from onnx import helper
 
 from winml_py import (
     BitmapPixelFormat,
@@ -183,3 +184,46 @@ def test_a_run_in_flight_finishes_after_close() -> None:
         session.close()
         closed.set()
         np.testing.assert_array_equal(future.result().outputs["y"], [2, 2])
+
+
+def test_memory_the_run_reads_outlives_close() -> None:
+    """A bound copy belongs to the binding alone, and close() in mid-run must not free it under the engine."""
+    size = 700
+    nodes = [helper.make_node("MatMul", [f"h{index}", "w"], [f"h{index + 1}"]) for index in range(20)]
+    ends = [tensor("h0", [size, size]), tensor("h20", [size, size])]
+    whole = model(nodes, ends[:1], ends[1:], {"w": np.eye(size, dtype=np.float32)}).SerializeToString()
+    source = np.random.default_rng(0).random((size * 2, size), np.float32)
+    for delay in (0.0, 0.002, 0.01):
+        session = LearningModelSession(LearningModel.load(whole))
+        binding = LearningModelBinding(session)
+        binding.bind("h0", source[::2])
+        output = np.zeros((size, size), np.float32)
+        binding.bind("h20", output)
+        operation = session.evaluate_async(binding)
+        time.sleep(delay)
+        session.close()
+        try:
+            operation.get()
+        except ClosedError:
+            continue
+        np.testing.assert_allclose(output, source[::2], rtol=1e-5)
+
+
+def test_closing_while_bindings_are_made() -> None:
+    for _ in range(30):
+        session = LearningModelSession(LearningModel.load(unary()))
+
+        def work(index: int, session: LearningModelSession = session) -> list[LearningModelBinding]:
+            kept: list[LearningModelBinding] = []
+            if index == 0:
+                time.sleep(0.002)
+                session.close()
+            for _ in range(2000):
+                try:
+                    kept.append(LearningModelBinding(session))
+                except ClosedError:
+                    break
+            return kept
+
+        kept = [binding for bindings in on_threads(work, 4) for binding in bindings]
+        assert all(binding._native._native is None for binding in kept)  # type: ignore[attr-defined]

@@ -259,3 +259,37 @@ def test_map_views() -> None:
     assert [name for name, _ in result.first()] == ["Y"]
     assert (result.split(), result.size, result.has_key("y")) == ((None, None), 1, True)
     assert result.lookup("Y") is result["Y"]
+
+
+@pytest.mark.parametrize("value", [(0.0,) * 4, (bytearray(16),), b"0" * 16, [bytes(16)], [bytearray(12), b"1234"]])
+def test_outputs_that_could_not_be_written_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidBindingError):
+        plain((2, 2)).bind("y", value)
+
+
+def test_outputs_of_another_size_than_the_buffers_element() -> None:
+    half = plain((2,), TensorProto.FLOAT16)
+    with pytest.raises(InvalidBindingError, match="cannot be written into array"):
+        half.bind("y", array.array("f", [0, 0]))
+    with pytest.raises(InvalidBindingError, match="Strings cannot be written into buffers"):
+        plain((1,), STRING).bind("y", [bytearray(8)])
+
+
+def test_empty_outputs_into_empty_buffers() -> None:
+    bound = plain((0, 2))
+    bound.bind("x", np.zeros((0, 2), np.float32))
+    bound.bind("y", [bytearray(0)])
+    assert outputs(bound)["y"] == [b""]
+
+
+def test_a_refused_batch_leaves_what_was_bound() -> None:
+    bound = LearningModelBinding(
+        LearningModelSession(LearningModel.load(unary(shape=(2, 3, 4, 4), denotation="IMAGE")))
+    )
+    frames = [VideoFrame(BitmapPixelFormat.BGRA8, side, side) for side in (4, 4, 8, 4)]
+    for frame, level in zip(frames, (10, 10, 200, 200), strict=True):
+        frame.software_bitmap.to_numpy()[:] = level
+    bound.bind("x", frames[:2])
+    with pytest.raises(InvalidBindingError, match="do not lie inside"):
+        bound.bind("x", frames[2:], {"BitmapBounds": [0, 0, 8, 8]})
+    assert [frame.software_bitmap.to_numpy()[0, 0, 0] for frame in outputs(bound)["y"]] == [10, 10]

@@ -17,6 +17,18 @@ def loaded_after(code: str) -> set[str]:
     return HEAVY & set(done.stdout.split())
 
 
+def test_a_program_that_ends_with_open_sessions_ends_in_silence() -> None:
+    code = f"""
+import numpy
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession
+model = LearningModel.load({str(MODELS / "digits.onnx")!r})
+session = LearningModelSession(model)
+binding = LearningModelBinding(session)
+result = session.evaluate_features_async({{"image": numpy.zeros((1, 1, 28, 28), numpy.float32)}}).get()
+"""
+    loaded_after(code)  # it checks that nothing is written to stderr
+
+
 def test_import_loads_nothing_heavy() -> None:
     assert loaded_after("import winml_py") == set()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .descriptors import FeatureDescriptor
 from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
+from .imaging.geometry import require_inside
 from .imaging.tensorize import TensorImage, tensorize
 from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
 from .stop import Stop
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class LearningModelBinding(Mapping[str, Any]):
     """The inputs and outputs of an evaluation: a map from feature names to what was bound.
 
-    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input.
+    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
+    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`.)
     Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
     A binding is evaluated by one thread at a time (others wait); use one binding a thread.
 
@@ -135,11 +137,15 @@ class LearningModelBinding(Mapping[str, Any]):
         height = _model_size(descriptor, 2, [bitmap.pixel_height for bitmap in bitmaps])
         width = _model_size(descriptor, 3, [bitmap.pixel_width for bitmap in bitmaps])
         shape = (len(bitmaps), image.channels, height, width)
+        for bitmap in bitmaps:  # before the first is written over what was bound
+            bitmap.to_numpy()
+            if properties.bounds is not None:
+                require_inside(properties.bounds, bitmap.pixel_width, bitmap.pixel_height)
         name = descriptor.name
         tensor = self._pictures.get(name)
         is_new = tensor is None or tensor.shape != shape
         if tensor is None or is_new:
-            tensor = np.empty(shape, TENSOR_CLASSES[descriptor.tensor_kind].dtype)
+            tensor = TENSOR_CLASSES[descriptor.tensor_kind]._zeros(shape)
         for bitmap, slot in zip(bitmaps, tensor, strict=True):
             tensorize(bitmap, image, slot, properties.bounds)
         if is_new:

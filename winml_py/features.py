@@ -101,7 +101,7 @@ def _describe(kind: OnnxType, name: str, description: str, metadata: ImageMetada
 def _describe_tensor(kind: TensorType, name: str, description: str, metadata: ImageMetadata) -> FeatureDescriptor:
     tensor_kind = TENSOR_KINDS.get(kind.element, TensorKind.UNDEFINED)
     dimensions = kind.dimensions or ()
-    shape = tuple(-1 if dim.value is None else dim.value for dim in dimensions)
+    shape = tuple(-1 if dim.value is None else max(-1, dim.value) for dim in dimensions)
     names = tuple(dim.name for dim in dimensions)
     is_image = kind.denotation == "IMAGE" and tensor_kind in _IMAGE_ELEMENTS
     pixel_format, pixel_range = metadata.pixel_format, metadata.pixel_range

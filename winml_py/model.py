@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from .collections import NameMap
 from .descriptors import FeatureDescriptor
-from .errors import InvalidArgumentError, ModelDisposedError
+from .errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError
 from .features import describe
 from .operation import AsyncOperation
 from .proto import Header
@@ -75,7 +75,10 @@ class LearningModel:
                 f"A model is loaded from a path, bytes or a binary stream, not from {type(stream).__name__}.",
                 hint="Pass the path of an .onnx file.",
             )
-        data = read()
+        try:
+            data = read()
+        except (OSError, ValueError) as error:
+            raise ModelNotFoundError(f"The model stream cannot be read: {error}.", hint="Keep it open.") from error
         if not isinstance(data, bytes):
             raise InvalidArgumentError(
                 f"The stream gave {type(data).__name__}, not bytes.", hint="Open the file in mode 'rb'."

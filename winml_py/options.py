@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from .errors import InvalidArgumentError
 from .runtime.engine import EngineOptions
 
+MAX_THREADS = 1024
+"""More than any machine this runs on has cores; a mistyped number must not start a million threads."""
+
 
 class LearningModelSessionOptions:
     """How a session is compiled. A session copies what it needs: later changes do not reach it.
@@ -72,8 +75,8 @@ class LearningModelSessionOptions:
 
     @intra_op_num_threads.setter
     def intra_op_num_threads(self, threads: int) -> None:
-        if _uint32(threads, "intra_op_num_threads") < 1:
-            raise InvalidArgumentError("intra_op_num_threads is 0.", hint="Use at least 1.")
+        if not 1 <= _uint32(threads, "intra_op_num_threads") <= MAX_THREADS:
+            raise InvalidArgumentError(f"intra_op_num_threads is {threads}.", hint=f"Use 1 to {MAX_THREADS}.")
         self._threads = threads
 
     def set_intra_op_num_threads_override(self, threads: int, /) -> None:

@@ -19,6 +19,7 @@ from .imaging.bitmap import SoftwareBitmap
 from .imaging.detensorize import detensorize
 from .imaging.frame import VideoFrame
 from .imaging.tensorize import TensorImage
+from .kinds import TensorKind
 from .runtime.engine import Value
 from .values.image import ImageFeatureValue
 from .values.tensor import Tensor
@@ -82,22 +83,27 @@ class BuffersOutput:
 
     def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
-        self._parts = [memoryview(buffer).cast("B") for buffer in bound]
+        # an empty memoryview cannot be cast, and has nothing to receive
+        views = [memoryview(buffer) for buffer in bound]
+        self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
+        if any(part.readonly and part.nbytes for part in self._parts):
+            raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
 
     def receive(self, value: Value | None) -> Any:
         """Copies the tensor's bytes."""
         assert isinstance(value, np.ndarray)
-        whole = np.ascontiguousarray(value).data.cast("B")
+        whole = value.tobytes()
         sizes = [part.nbytes for part in self._parts]
-        if sum(sizes) != whole.nbytes:
+        if sum(sizes) != len(whole):
             raise SizeMismatchError(
-                f"The model variable {self._descriptor.name} gave {whole.nbytes} bytes, and buffers of {sum(sizes)} "
+                f"The model variable {self._descriptor.name} gave {len(whole)} bytes, and buffers of {sum(sizes)} "
                 "are bound to it.",
                 hint="Make them as large as the output together.",
             )
         start = 0
         for part, size in zip(self._parts, sizes, strict=True):
-            part[:] = whole[start : start + size]
+            if size:
+                part[:] = whole[start : start + size]
             start += size
         return self._bound
 
@@ -152,6 +158,8 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
         fits = isinstance(descriptor, MapFeatureDescriptor)
     elif isinstance(bound, list):
         if bound and all(map(is_buffer, bound)) and isinstance(descriptor, TensorFeatureDescriptor):
+            if descriptor.tensor_kind is TensorKind.STRING:
+                raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
             return BuffersOutput(bound, descriptor)
         if bound and all(isinstance(element, VideoFrame) for element in bound):
             return None
@@ -182,6 +190,11 @@ def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
     return pythonic(value, descriptor.element_descriptor)
 
 
+def _shows(bound: Any, array: np.ndarray[Any, Any]) -> bool:
+    """Whether a buffer's memory is the array's."""
+    return is_buffer(bound) and bool(np.shares_memory(np.frombuffer(bound, np.uint8), array))
+
+
 def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The memory an output tensor offers the engine: None for a placeholder, or for strings.
 
@@ -191,6 +204,10 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
     array = tensor.to_numpy()
+    if not isinstance(bound, (Tensor, np.ndarray)) and not _shows(bound, array):
+        raise InvalidBindingError(
+            f"An output cannot be written into {type(bound).__name__}.", hint="Bind an array, a tensor or a list."
+        )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
     if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:

@@ -51,6 +51,9 @@ class LearningModelSession:
         /,
     ) -> None:
         self._lease: Lease | None = None
+        _require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
+        _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
         self._model = model
         self._device = device if device is not None else LearningModelDevice()
         compiled_with = engine_options(options)
@@ -135,6 +138,7 @@ class LearningModelSession:
         return self.evaluate_async(self._bind_all(features), correlation_id)
 
     def _bind_all(self, features: Mapping[str, Any]) -> LearningModelBinding:
+        _require_type(features, Mapping, "Write {name: value}.")
         binding = LearningModelBinding(self)
         for name, value in features.items():
             binding.bind(name, value)
@@ -174,6 +178,7 @@ class LearningModelSession:
 
     def _require_own(self, binding: LearningModelBinding) -> None:
         self._require_open()
+        _require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
         if binding._session is not self:
             raise InvalidArgumentError(
                 "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
@@ -189,3 +194,9 @@ class LearningModelSession:
                 "The session has been closed.", hint="Create another from the model, or keep this one open."
             )
         return lease.engine
+
+
+def _require_type(value: object, kind: Any, hint: str) -> None:
+    if not isinstance(value, kind):
+        expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
+        raise InvalidArgumentError(f"A {expected} is expected, and {type(value).__name__} came.", hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -68,8 +69,11 @@ def run(model: str, inputs: tuple[str, ...], top_k: int, labels: str | None, out
 def _read_labels(path: str | None) -> list[str]:
     if path is None:
         return []
-    with open(path, encoding="utf-8") as file:
-        return [line.strip() for line in file]
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.strip() for line in file]
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"The labels in {path} are not UTF-8 text.") from error
 
 
 def _jobs(model: LearningModel, inputs: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -77,6 +81,8 @@ def _jobs(model: LearningModel, inputs: tuple[str, ...]) -> Iterator[tuple[str, 
     features = {feature.name.casefold(): feature.name for feature in model.input_features}
     named = [text.partition("=") for text in inputs]
     if all(equals and name.casefold() in features for name, equals, _ in named):
+        if len({name.casefold() for name, _, _ in named}) < len(named):
+            raise click.UsageError("An input is named twice; a model with named inputs is evaluated once.")
         yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
     elif len(features) == 1:
         for path in inputs:
@@ -156,8 +162,10 @@ def _save_arrays(path: str, outputs: Mapping[str, Any]) -> None:
     arrays = {
         name: value.to_numpy() for name, value in outputs.items() if isinstance(value, (Tensor, ImageFeatureValue))
     }
-    with written_whole(path) as file:
-        np.savez(file, allow_pickle=False, **{name: _plain(array) for name, array in arrays.items()})
+    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, value in arrays.items():  # numpy.savez refuses an output that is named like its parameters
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _plain(value), allow_pickle=False)
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

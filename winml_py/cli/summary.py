@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..imaging.frame import VideoFrame
 from ..values.image import ImageFeatureValue
 from ..values.tensor import Tensor
 
@@ -15,8 +16,12 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     if isinstance(value, ImageFeatureValue):
         bitmap = value.video_frame.software_bitmap
         return {"kind": "image", "width": bitmap.pixel_width, "height": bitmap.pixel_height}
+    if isinstance(value, VideoFrame):
+        return summarize(ImageFeatureValue([value]), top_k, labels)
+    if isinstance(value, list):
+        return {"kind": "sequence", "value": [summarize(element, top_k, labels) for element in value]}
     if not isinstance(value, Tensor):
-        return {"kind": type(value).__name__, "value": value}
+        return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape):

@@ -56,7 +56,11 @@ class SoftwareBitmap:
         layout = layout_of(pixel_format)
         if width < 1 or height < 1:
             raise InvalidArgumentError(f"A picture of {width} by {height} has no pixels.")
-        self._fill(np.zeros(layout.shape(width, height), layout.dtype), pixel_format, alpha)
+        try:
+            pixels = np.zeros(layout.shape(width, height), layout.dtype)
+        except (MemoryError, ValueError) as error:
+            raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
+        self._fill(pixels, pixel_format, alpha)
 
     def _fill(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> None:
         self._pixels: Pixels | None = pixels

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError
+from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..files import written_whole
 from ..kinds import BitmapPixelFormat
 from .formats import Pixels, convert
@@ -16,6 +16,8 @@ from .formats import Pixels, convert
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# Pillow's decoders raise all of these for damaged files.
+_DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, RuntimeError, MemoryError)
 _WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
@@ -35,7 +37,15 @@ def decode(source: str | os.PathLike[str] | bytes) -> tuple[Pixels, BitmapPixelF
             return from_pil(image)
     except FileNotFoundError:
         raise PictureNotFoundError(f"There is no picture {name}.", hint="Check the working directory.") from None
-    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, Image.DecompressionBombError) as error:
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        RuntimeError,
+        MemoryError,
+        Image.DecompressionBombError,
+    ) as error:
         # Pillow's decoders raise all of these for damaged files.
         raise PictureError(
             f"{name} is not a picture that can be decoded: {error}.",
@@ -44,7 +54,23 @@ def decode(source: str | os.PathLike[str] | bytes) -> tuple[Pixels, BitmapPixelF
 
 
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
-    """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8."""
+    """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
+
+    Raises:
+        InvalidArgumentError: no pixels, or numbers without a range.
+        PictureError: the image has been closed, or its file is damaged.
+    """
+    try:
+        return _pixels(image)
+    except _DECODER_ERRORS as error:
+        if isinstance(error, WinMLError):
+            raise
+        raise PictureError(
+            f"The Pillow image cannot be read: {error}.", hint="Keep it open until it is bound."
+        ) from error
+
+
+def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     if image.mode in _WIDE_GRAY:
         return convert(np.asarray(image, np.uint16), BitmapPixelFormat.GRAY16, BitmapPixelFormat.GRAY8), (
             BitmapPixelFormat.GRAY8
@@ -91,8 +117,9 @@ def save(pixels: Pixels, pixel_format: BitmapPixelFormat, path: str | os.PathLik
         )
     if kind == "JPEG":
         image = image.convert("L" if image.mode == "L" else "RGB")
-    with written_whole(target) as file:
-        try:
+    try:
+        with written_whole(target) as file:
             image.save(file, kind)
-        except (OSError, ValueError) as error:
-            raise PictureError(f"{target} cannot be written as {kind}: {error}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise PictureError(f"{target} cannot be written as {kind}: {reason}.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -96,8 +97,10 @@ class Lease:
         if pool is not None:
             pool._release(self._key)
 
-    def __del__(self) -> None:
-        self.release()
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the interpreter's end everything goes anyway, and half of what release needs has gone before.
+        if not is_finalizing():
+            self.release()
 
 
 class EnginePool:

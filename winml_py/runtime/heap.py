@@ -12,7 +12,7 @@ def trim() -> None:
 
     Without it a closed session of hundreds of megabytes can stay resident for the life of the process.
     """
-    call = _malloc_trim()
+    call = None if sys.is_finalizing() else _malloc_trim()
     if call is not None:
         call(0)
 

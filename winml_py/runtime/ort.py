@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -64,6 +65,7 @@ class OrtEngine:
         self.options = options
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[_IoBinding | _FeedBinding] = weakref.WeakSet()
+        self._lock = threading.Lock()  # of the set alone; runs do not take it
         kinds = [value.type for value in (*session.get_inputs(), *session.get_outputs())]
         self._binding_type = _IoBinding if all(map(_is_numeric, kinds)) else _FeedBinding
 
@@ -73,7 +75,8 @@ class OrtEngine:
         if session is None:
             raise closed()
         binding = self._binding_type(session)
-        self._bindings.add(binding)
+        with self._lock:
+            self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
         return binding
@@ -81,8 +84,11 @@ class OrtEngine:
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
         self._session = None
-        for binding in list(self._bindings):
+        with self._lock:
+            bindings = list(self._bindings)
+        for binding in bindings:
             binding.close()
+        del bindings
         heap.trim()
 
 
@@ -118,6 +124,7 @@ class _IoBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         session, native = self._open()
+        arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
         try:
             if stop is None:
                 session.run_with_iobinding(native)
@@ -134,7 +141,7 @@ class _IoBinding:
         except Exception as error:  # see compile_for_cpu
             failure = translate(error)
         finally:
-            del session, native  # an error that somebody keeps must not keep the session
+            del session, native, arrays  # an error that somebody keeps must not keep the session
             if self._native is None:  # closed meanwhile: this was the last run in flight
                 heap.trim()
         raise failure  # out here, where the runtime's own error and its frames are gone

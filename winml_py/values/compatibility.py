@@ -110,6 +110,9 @@ def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor) -> N
     if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16):
         hint = "Model image inputs must have tensor type of Float or Float16."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
+    if 0 in descriptor.shape[2:]:
+        hint = "The model's picture has no pixels."
+        raise _incompatible(SizeMismatchError, value, descriptor, hint)
     batch, frames = descriptor.shape[0], len(value.video_frames)
     if batch not in (-1, frames):
         hint = f"The batch is {frames}, not {batch}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
@@ -37,6 +38,11 @@ class BindProperties(NamedTuple):
         """
         if not properties:
             return _NONE
+        if not isinstance(properties, Mapping):
+            raise InvalidBindingError(
+                f"The properties of a bind are a mapping, not {type(properties).__name__}.",
+                hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+            )
         return cls(
             _bounds(properties.get("BitmapBounds")),
             _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
@@ -67,8 +73,8 @@ def _bounds(value: Any) -> BitmapBounds | None:
     if value is None:
         return None
     try:
-        numbers = [int(number) for number in value]
-    except (TypeError, ValueError):
+        numbers = [operator.index(number) for number in value]
+    except TypeError:
         numbers = []
     if len(numbers) != 4 or any(not 0 <= number < 1 << 32 for number in numbers):
         raise InvalidBindingError(

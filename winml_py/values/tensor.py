@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
@@ -99,7 +100,11 @@ class Tensor:
     @classmethod
     def create_from_iterable(cls, shape: Iterable[int], data: Iterable[Any], /) -> Self:
         """As `create_from_array`, from anything that can be iterated; Windows ML's missing length check is made."""
-        return cls.create_from_array(shape, data if isinstance(data, np.ndarray) else list(data))
+        try:
+            elements = data if isinstance(data, np.ndarray) else list(data)
+        except TypeError as error:
+            raise InvalidArgumentError(f"{cls.__name__} is made of an iterable: {error}.") from error
+        return cls.create_from_array(shape, elements)
 
     @classmethod
     def create_from_shape_array_and_data_array(cls, shape: Iterable[int], data: Any, /) -> Self:
@@ -163,12 +168,23 @@ class Tensor:
                 hint=f"Cast them: array.astype(np.{cls.view_dtype.name}).",
             )
         try:
-            elements = np.asarray(data, None if hasattr(data, "dtype") else cls.view_dtype)
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, as everywhere in numpy
+                if not hasattr(data, "dtype"):
+                    cls._require_numbers(np.asarray(data))
+                    data = np.asarray(data, cls.view_dtype)
+                return cls._store(np.asarray(data).reshape(-1))
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"{cls.__name__} takes {cls.view_dtype.name} elements: {error}.", hint="Pass a flat list or an array."
             ) from error
-        return cls._store(elements.reshape(-1))
+
+    @classmethod
+    def _require_numbers(cls, natural: Array) -> None:
+        """Refuses what numpy would turn into numbers by guessing or cutting: None, words, fractions."""
+        wanted, came = cls.view_dtype.kind, natural.dtype.kind
+        fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[wanted]
+        if natural.size and came not in fits:
+            raise TypeError(f"{natural.dtype.name} elements came")
 
     @classmethod
     def _store(cls, elements: Array) -> Array:
@@ -291,8 +307,8 @@ class Tensor:
 
 def _sizes(shape: Iterable[int]) -> tuple[int, ...]:
     try:
-        sizes = tuple(int(size) for size in shape)
-    except (TypeError, ValueError) as error:
+        sizes = tuple(operator.index(size) for size in shape)
+    except TypeError as error:
         raise InvalidArgumentError(f"A shape is a sequence of whole numbers: {error}.") from error
     if any(size < -1 for size in sizes) or sizes.count(-1) > 1:
         raise InvalidArgumentError(

@@ -36,7 +36,9 @@ def from_vector(values: Sequence[Any], descriptor: TensorFeatureDescriptor) -> T
     if tensor_class is None or not all(is_element(value, descriptor.tensor_kind) for value in values):
         return None
     shape = _shape(descriptor, len(values))
-    return tensor_class._make(np.array(values, tensor_class.dtype).reshape(shape), shape)
+    with np.errstate(over="ignore"):  # see Tensor._elements
+        array = np.array(values, tensor_class.dtype)
+    return tensor_class._make(array.reshape(shape), shape)
 
 
 def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:

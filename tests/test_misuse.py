@@ -1,0 +1,175 @@
+"""Every odd value under every odd property, bound everywhere: it works, or one of our errors says why not."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from build import FLOAT16, STRING, unary
+from onnx import TensorProto
+from PIL import Image
+
+from winml_py import (
+    BitmapBounds,
+    BitmapPixelFormat,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDeviceKind,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    SoftwareBitmap,
+    TensorBoolean,
+    TensorFloat,
+    TensorFloat16Bit,
+    TensorInt64Bit,
+    TensorString,
+    VideoFrame,
+    WinMLError,
+)
+
+IMAGE = {"shape": (1, 3, 4, 6), "denotation": "IMAGE"}
+MODELS = {
+    "image": unary(**IMAGE),
+    "half image": unary(element=FLOAT16, **IMAGE),
+    "tensor": unary(shape=(2, "n")),
+    "strings": unary(element=STRING),
+    "scalar": unary(shape=()),
+    "int8": unary(shape=(3,), element=TensorProto.INT8),
+}
+
+
+def values() -> list[Any]:
+    closed_image = Image.new("RGB", (6, 4))
+    closed_image.close()
+    closed_bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4)
+    closed_bitmap.close()
+    closed_tensor = TensorFloat.create([2, 1])
+    closed_tensor.close()
+    return [
+        *(None, 5, 1.5, "x", b"x", [], [[]], [1], [1, [2]], [[1, 2], [3, 4]], (), {}, {1: 2}, {"a": "b"}, {1.5: 2}),
+        *(
+            object(),
+            type,
+            np,
+            range(3),
+            iter([1]),
+            slice(3),
+            ...,
+            [None],
+            [2**70, 1],
+            [float("nan"), 1.0],
+            [1e300, 2.0],
+        ),
+        *(array.array("f", [1, 2]), memoryview(b"1234"), [b"a", b"b"], [b"", b""], [np.zeros(2, np.float32)]),
+        *(np.float32(1), np.bool_(1), np.zeros(0), np.zeros((2, 1), object), np.array(["a", 1], object)),
+        *(np.zeros((2, 1), "M8[s]"), np.zeros((2, 1), [("a", "f4")]), np.zeros((2, 1), ">f4")),
+        *(np.zeros(shape, np.uint8) for shape in ((0, 0, 3), (4, 6), (4, 6, 1), (4, 6, 3), (1, 1, 1, 1, 1))),
+        *(
+            closed_image,
+            Image.new("F", (6, 4)),
+            Image.new("I", (6, 4)),
+            Image.new("RGB", (0, 4)),
+            Image.new("L", (9, 9)),
+        ),
+        *(closed_bitmap, VideoFrame.create_with_software_bitmap(closed_bitmap)),
+        *(ImageFeatureValue.from_software_bitmap(closed_bitmap), closed_tensor, [closed_tensor], [closed_bitmap]),
+        *(TensorString.create([2]), TensorString.create(), TensorFloat.create(), TensorFloat16Bit.create([1, 3, 4, 6])),
+    ]
+
+
+PROPERTIES: list[Any] = [
+    None,
+    {},
+    {"BitmapPixelFormat": BitmapPixelFormat.RGB8},
+    {"BitmapPixelFormat": []},
+    {"PixelRange": {}},
+    {"BitmapBounds": np.array([0, 0, 2, 2])},
+    {"BitmapBounds": [None] * 4},
+    {"BitmapBounds": BitmapBounds(0, 0, 1, 1)},
+    [("BitmapBounds", 1)],
+    5,
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_but_our_errors_comes_out_of_bind_and_evaluate(name: str) -> None:
+    session = LearningModelSession(LearningModel.load(MODELS[name]))
+    refused = worked = 0
+    for feature in ("x", "y"):
+        for value in values():
+            for properties in PROPERTIES:
+                binding = LearningModelBinding(session)
+                try:
+                    binding.bind(feature, value, properties)
+                    if feature == "x":
+                        session.evaluate(binding)
+                    worked += 1
+                except WinMLError as error:
+                    assert str(error).strip()  # noqa: PT017  # the loop goes on
+                    refused += 1
+    assert worked > 0
+    assert refused > 500
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: SoftwareBitmap(5, 1, 1),  # type: ignore[arg-type]
+        lambda: SoftwareBitmap(BitmapPixelFormat.BGRA8, 1 << 20, 1 << 20),
+        lambda: SoftwareBitmap.from_array(np.zeros((2, 2, 3), np.uint8), 99),  # type: ignore[arg-type]
+        lambda: SoftwareBitmap.load(""),
+        lambda: SoftwareBitmap.load("a\0b"),
+        lambda: SoftwareBitmap(BitmapPixelFormat.BGRA8, 2, 2).save("nowhere/at/all.png"),
+        lambda: LearningModel.load(None),  # type: ignore[arg-type]
+        lambda: TensorFloat.create_from_array([2], None),
+        lambda: TensorFloat.create_from_array([1], [None]),
+        lambda: TensorFloat.create_from_array([1], [True]),
+        lambda: TensorFloat.create([float("inf")]),
+        lambda: TensorFloat.create([1.7, 2]),  # type: ignore[list-item]
+        lambda: TensorInt64Bit.create_from_array([1], [1.5]),
+        lambda: TensorBoolean.create_from_array([1], [2]),
+        lambda: TensorFloat.create(5),  # type: ignore[arg-type]
+        lambda: TensorFloat.create_from_array(None, [1]),  # type: ignore[arg-type]
+        lambda: TensorFloat.create_from_buffer([1], 5),
+        lambda: TensorFloat.create_from_iterable([1], 5),  # type: ignore[arg-type]
+        lambda: TensorFloat.create([1 << 50]).to_numpy(),
+        lambda: TensorString.create_from_array([1], 5),
+    ],
+)
+def test_misuse_elsewhere_is_told(use: Callable[[], Any]) -> None:
+    with pytest.raises(WinMLError):
+        use()
+
+
+def test_what_is_too_large_for_a_type_becomes_infinite() -> None:
+    assert TensorFloat16Bit.create_from_array([1], [1e6]).to_numpy() == [np.inf]
+    assert TensorFloat.create_from_array([1], [1e60]).to_numpy() == [np.inf]
+
+
+def test_arguments_in_the_wrong_place_are_told() -> None:
+    loaded = LearningModel.load(MODELS["tensor"])
+    session = LearningModelSession(loaded)
+    for use, words in (
+        (lambda: LearningModelSession("model.onnx"), "A LearningModel is expected, and str came. Load it first"),
+        (lambda: LearningModelSession(loaded, LearningModelDeviceKind.CPU), "A LearningModelDevice is expected"),
+        (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "A LearningModelDevice is expected"),
+        (lambda: LearningModelSession(loaded, None, {}), "A LearningModelSessionOptions is expected"),
+        (lambda: session.evaluate(None), "A LearningModelBinding is expected"),
+        (lambda: session.evaluate_features([1]), "A Mapping is expected"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            use()
+
+
+@pytest.mark.parametrize("sides", [(0, 0), (0, 8), (1 << 40, 1 << 40)])
+def test_pictures_of_sides_that_cannot_be(sides: tuple[int, int]) -> None:
+    binding = LearningModelBinding(
+        LearningModelSession(LearningModel.load(unary(shape=(1, 3, *sides), denotation="IMAGE")))
+    )
+    with pytest.raises(WinMLError):
+        binding.bind("x", SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 4))
