@@ -189,6 +189,33 @@ def test_external_data_stay_inside_the_folder(tmp_path: Path, location: str) -> 
         LearningModelSession(LearningModel.load(path))
 
 
+@pytest.mark.parametrize("place", ["subgraph", "attribute"])
+def test_data_files_named_deep_inside_are_found_too(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.bin").write_bytes(bytes(16))
+    hidden = external_model("secret.bin").graph.initializer[0]
+    if place == "attribute":
+        nodes = [helper.make_node("Constant", [], ["w"], value=hidden), helper.make_node("Add", ["x", "w"], ["y"])]
+    else:
+        add = helper.make_node("Add", ["x", "w"], ["r"])
+        branch = helper.make_graph([add], "branch", [], [tensor("r", [4])], [hidden])
+        condition = helper.make_tensor("c", onnx.TensorProto.BOOL, [], [True])
+        nodes = [
+            helper.make_node("Constant", [], ["c"], value=condition),
+            helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+        ]
+    whole = data(nodes, [tensor("x", [4])], [tensor("y", [4])])
+    with pytest.raises(ModelNotFoundError, match="has no folder to look in"):
+        LearningModelSession(LearningModel.load(whole))
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "m.onnx").write_bytes(whole.replace(b"secret.bin", b"../etc.bin"))
+    with pytest.raises(CorruptModelError, match="outside its folder"):
+        LearningModelSession(LearningModel.load(folder / "m.onnx"))
+
+
 def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     weights = {"w": rng.random((2100, 2100), np.float32), "v": rng.random((2100, 7), np.float32)}

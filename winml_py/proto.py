@@ -8,6 +8,7 @@ Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.prot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .errors import CorruptModelError
@@ -266,6 +267,37 @@ def _key_value(buffer: Buffer, proto: Field) -> tuple[str, str]:
         elif item.number == 2:
             value = item.text(buffer)
     return key, value
+
+
+def external_locations(buffer: Buffer, graph: Field, nesting: int = 0) -> Iterator[tuple[str, str]]:
+    """Names the tensors, in subgraphs and attributes too, that are kept in other files, and those files.
+
+    Raises:
+        CorruptModelError: subgraphs nested too deep to be meant.
+    """
+    if nesting > MAX_TYPE_NESTING:
+        raise corrupt(f"subgraphs are nested more than {MAX_TYPE_NESTING} deep")
+    for item in fields(buffer, graph.value, graph.end):
+        if item.number == 5:
+            yield from _location(buffer, item)
+        elif item.number == 1:
+            for attribute in fields(buffer, item.value, item.end):
+                if attribute.number == 5 and attribute.wire_type == BYTES:
+                    yield from _attribute_locations(buffer, attribute, nesting)
+
+
+def _attribute_locations(buffer: Buffer, attribute: Field, nesting: int) -> Iterator[tuple[str, str]]:
+    for item in fields(buffer, attribute.value, attribute.end):
+        if item.wire_type == BYTES and item.number in (5, 10):  # a tensor, or one of several
+            yield from _location(buffer, item)
+        elif item.wire_type == BYTES and item.number in (6, 11):  # a graph, or one of several
+            yield from external_locations(buffer, item, nesting + 1)
+
+
+def _location(buffer: Buffer, tensor: Field) -> Iterator[tuple[str, str]]:
+    weight = _weight(buffer, tensor)
+    if weight.location:
+        yield weight.name, weight.location
 
 
 def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from .errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
-from .proto import Header, cut_weights, read_header
+from .proto import Header, cut_weights, external_locations, read_header
 from .wire import Buffer
 
 MAPPED_FROM = 16 << 20
@@ -63,36 +63,34 @@ class FileSource(NamedTuple):
             ModelNotFoundError: the file, or a data file it names, is gone.
             CorruptModelError: the file is no longer the one whose header was read.
         """
-        self._require_data_files(header)
         with _mapped(self.path) as (buffer, stamp):
             if stamp != self.stamp:
                 raise CorruptModelError(
                     f"The model file {self.path} has changed since the model was loaded from it.",
                     hint="Load it again, and replace model files by renaming, never in place.",
                 )
+            external = _external(buffer, header)
+            self._require_data_files(external)
             cut = sum(weight.size for weight in header.weights)
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
-            has_data_files = any(weight.location for weight in header.weights)
-            if cut < max(MAPPED_FROM, self.size // 2) or has_data_files or not _is_text(real):
+            if cut < max(MAPPED_FROM, self.size // 2) or external or not _is_text(real):
                 return self.path
             folder, name = os.path.split(real)
             return Skeleton(cut_weights(buffer, header, name), folder)
 
-    def _require_data_files(self, header: Header) -> None:
+    def _require_data_files(self, external: list[tuple[str, str]]) -> None:
         # Model caches keep links in one folder to files in another: both are the model's own.
         roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
-        for weight in header.weights:
-            if not weight.location:
-                continue
-            place = os.path.realpath(os.path.join(self.folder, weight.location))
+        for name, location in external:
+            place = os.path.realpath(os.path.join(self.folder, location))
             if not any(_is_inside(place, root) for root in roots):
                 raise CorruptModelError(
-                    f"The model {self.path} keeps the weight {weight.name} in {weight.location}, outside its folder.",
+                    f"The model {self.path} keeps the weight {name} in {location}, outside its folder.",
                     hint="A model may only name files in its own folder; move the data file there and name it so.",
                 )
             if not os.path.isfile(place):
                 raise ModelNotFoundError(
-                    f"The model {self.path} keeps the weight {weight.name} in the file {weight.location}, "
+                    f"The model {self.path} keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
                     hint="Copy the data file beside the model, under the name it was saved with.",
                 )
@@ -124,10 +122,9 @@ class BytesSource(NamedTuple):
         Raises:
             ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
         """
-        external = next((weight for weight in header.weights if weight.location), None)
-        if external is not None:
+        for name, location in _external(self.data, header):
             raise ModelNotFoundError(
-                f"The model keeps the weight {external.name} in the file {external.location}, "
+                f"The model keeps the weight {name} in the file {location}, "
                 "and a model loaded from memory has no folder to look in.",
                 hint="Load it from its path, or save it as one file.",
             )
@@ -169,6 +166,11 @@ def _neighbours(path: str) -> str:
     if not models:
         return f"There is no .onnx file in {folder} either; check the working directory."
     return f"The models in {folder}: {', '.join(models[:8])}."
+
+
+def _external(buffer: Buffer, header: Header) -> list[tuple[str, str]]:
+    assert header.graph is not None
+    return list(external_locations(buffer, header.graph))
 
 
 def _is_inside(path: str, folder: str) -> bool:
