@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 
@@ -20,22 +20,15 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         >>> os.listdir(os.path.dirname(target))
         ['answer.txt']
     """
-    import tempfile
-
     folder, file_name = os.path.split(os.path.abspath(path))
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{file_name}.")
+    temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             yield file
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
+        os.replace(temporary, path)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename = path  # the caller knows of no other file
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
-
-
-def _umask() -> int:
-    # Python can only read the mask by setting it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

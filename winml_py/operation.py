@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .errors import CanceledError, IllegalCallError
 from .kinds import AsyncStatus
 from .stop import Stop
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 T = TypeVar("T")
 
@@ -52,6 +54,8 @@ class AsyncOperation(Generic[T]):
             TimeoutError: it is not done yet; it goes on.
             WinMLError: what the work raised.
         """
+        from concurrent.futures import CancelledError
+
         try:
             return self._future.result(timeout)
         except CancelledError:
@@ -104,5 +108,10 @@ class AsyncOperation(Generic[T]):
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads mostly wait in native code, so a few more than there are cores are in order."""
+    """Threads mostly wait in native code, so a few more than there are cores are in order.
+
+    Operations on one binding take turns, and hold a thread each while they wait: use a binding for each.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(16, "winml-py")
