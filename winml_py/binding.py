@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .collections import MapView
 from .descriptors import FeatureDescriptor
 from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
 from .imaging.geometry import require_inside
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .session import LearningModelSession
 
 
-class LearningModelBinding(Mapping[str, Any]):
+class LearningModelBinding(MapView[Any]):
     """The inputs and outputs of an evaluation: a map from feature names to what was bound.
 
     Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
@@ -219,27 +220,6 @@ class LearningModelBinding(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._bound)
-
-    def has_key(self, key: str, /) -> bool:
-        """WinRT's name for `key in binding`."""
-        return key in self
-
-    def lookup(self, key: str, /) -> Any:
-        """WinRT's name for `binding[key]`."""
-        return self[key]
-
-    @property
-    def size(self) -> int:
-        """WinRT's name for `len(binding)`."""
-        return len(self)
-
-    def first(self) -> Iterator[tuple[str, Any]]:
-        """WinRT's name for `iter(binding.items())`."""
-        return iter(list(self.items()))
-
-    def split(self) -> tuple[None, None]:
-        """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
-        return None, None
 
     def __repr__(self) -> str:
         return f"<LearningModelBinding {self._bound!r}>"

@@ -12,7 +12,34 @@ from .errors import NotBoundError
 V = TypeVar("V")
 
 
-class NameMap(Mapping[str, V], Generic[V]):
+class MapView(Mapping[str, V], Generic[V]):
+    """WinRT's names for what a Python mapping can do."""
+
+    __slots__ = ()
+
+    def has_key(self, key: str, /) -> bool:
+        """WinRT's name for `key in map`."""
+        return key in self
+
+    def lookup(self, key: str, /) -> V:
+        """WinRT's name for `map[key]`."""
+        return self[key]
+
+    @property
+    def size(self) -> int:
+        """WinRT's name for `len(map)`."""
+        return len(self)
+
+    def first(self) -> Iterator[tuple[str, V]]:
+        """WinRT's name for `iter(map.items())`."""
+        return iter(list(self.items()))
+
+    def split(self) -> tuple[None, None]:
+        """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
+        return None, None
+
+
+class NameMap(MapView[V], Generic[V]):
     """A map from names, found in any case; iteration gives the names as they were written.
 
     An exact match wins over one in another case. The map is a view for reading: it holds the values,
@@ -55,27 +82,6 @@ class NameMap(Mapping[str, V], Generic[V]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._items!r})"
-
-    def has_key(self, key: str, /) -> bool:
-        """WinRT's name for `key in map`."""
-        return key in self
-
-    def lookup(self, key: str, /) -> V:
-        """WinRT's name for `map[key]`."""
-        return self[key]
-
-    @property
-    def size(self) -> int:
-        """WinRT's name for `len(map)`."""
-        return len(self)
-
-    def first(self) -> Iterator[tuple[str, V]]:
-        """WinRT's name for `iter(map.items())`."""
-        return iter(list(self.items()))
-
-    def split(self) -> tuple[None, None]:
-        """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
-        return None, None
 
 
 class VectorView(Sequence[Any]):
