@@ -27,6 +27,8 @@ EXPECTED = {
     errors.IllegalCallError: (0x8000000E, RuntimeError),
     errors.PictureError: (0x88982F60, ValueError),
     errors.PictureNotFoundError: (0x80070002, FileNotFoundError),
+    errors.StorageNotFoundError: (0x80070002, FileNotFoundError),
+    errors.StorageExistsError: (0x800700B7, FileExistsError),
     errors.EvaluationError: (0x80004005, RuntimeError),
     errors.CanceledError: (0x80004004, RuntimeError),
 }

@@ -1,7 +1,10 @@
 """The public names, for type checkers; `__init__.py` loads each when it is first used."""
 
 from .binding import LearningModelBinding as LearningModelBinding
+from .collections import KeyValuePair as KeyValuePair
 from .collections import NameMap as NameMap
+from .collections import PropertySet as PropertySet
+from .collections import Vector as Vector
 from .collections import VectorView as VectorView
 from .descriptors import FeatureDescriptor as FeatureDescriptor
 from .descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
@@ -27,17 +30,23 @@ from .errors import NotSupportedError as NotSupportedError
 from .errors import PictureError as PictureError
 from .errors import PictureNotFoundError as PictureNotFoundError
 from .errors import SizeMismatchError as SizeMismatchError
+from .errors import StorageExistsError as StorageExistsError
+from .errors import StorageNotFoundError as StorageNotFoundError
 from .errors import WinMLError as WinMLError
 from .imaging.bitmap import BitmapBounds as BitmapBounds
 from .imaging.bitmap import SoftwareBitmap as SoftwareBitmap
+from .imaging.buffer import BitmapBuffer as BitmapBuffer
+from .imaging.buffer import BitmapPlaneDescription as BitmapPlaneDescription
 from .imaging.frame import VideoFrame as VideoFrame
 from .kinds import AsyncStatus as AsyncStatus
 from .kinds import BitmapAlphaMode as BitmapAlphaMode
+from .kinds import BitmapBufferAccessMode as BitmapBufferAccessMode
 from .kinds import BitmapPixelFormat as BitmapPixelFormat
 from .kinds import LearningModelDeviceKind as LearningModelDeviceKind
 from .kinds import LearningModelFeatureKind as LearningModelFeatureKind
 from .kinds import LearningModelPixelRange as LearningModelPixelRange
 from .kinds import TensorKind as TensorKind
+from .memory import MemoryBufferReference as MemoryBufferReference
 from .model import LearningModel as LearningModel
 from .operation import AsyncOperation as AsyncOperation
 from .options import LearningModelSessionOptions as LearningModelSessionOptions

@@ -97,6 +97,8 @@ class LearningModelBinding(MapView[Any]):
                 self._bind_output(descriptor, value, read)
             self._bound[descriptor.name] = value
 
+    bind_with_properties = bind  # pywinrt 3's name
+
     def _find(self, name: str) -> tuple[FeatureDescriptor, bool]:
         """Inputs before outputs, exact spelling before another case."""
         for features, is_input in ((self._inputs, True), (self._outputs, False)):

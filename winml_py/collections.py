@@ -1,15 +1,23 @@
-"""The read-only maps and vectors of the API: plain Python protocols with WinRT's extra names."""
+"""The maps and vectors of the API: plain Python protocols with WinRT's extra names."""
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from .errors import NotBoundError
 
 V = TypeVar("V")
+
+
+class KeyValuePair(NamedTuple):
+    """What WinRT's way of going through a map gives."""
+
+    key: str
+    value: Any
 
 
 class MapView(Mapping[str, V], Generic[V]):
@@ -30,9 +38,9 @@ class MapView(Mapping[str, V], Generic[V]):
         """WinRT's name for `len(map)`."""
         return len(self)
 
-    def first(self) -> Iterator[tuple[str, V]]:
-        """WinRT's name for `iter(map.items())`."""
-        return iter(list(self.items()))
+    def first(self) -> Iterator[KeyValuePair]:
+        """WinRT's name for `iter(map.items())`: pairs that also have a `key` and a `value`."""
+        return iter([KeyValuePair(*item) for item in self.items()])
 
     def split(self) -> tuple[None, None]:
         """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
@@ -82,6 +90,55 @@ class NameMap(MapView[V], Generic[V]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._items!r})"
+
+
+class PropertySet(MapView[Any], UserDict[str, Any]):
+    """A dict with WinRT's names for what it can do.
+
+    Example:
+        >>> from winml_py.collections import PropertySet
+        >>> properties = PropertySet()
+        >>> properties.insert("BitmapBounds", [0, 0, 8, 8])
+        False
+        >>> properties["BitmapBounds"]
+        [0, 0, 8, 8]
+    """
+
+    def insert(self, key: str, value: Any, /) -> bool:
+        """Sets a value, and says whether it took the place of another."""
+        replaced = key in self
+        self[key] = value
+        return replaced
+
+    def remove(self, key: str, /) -> None:
+        """WinRT's name for `del map[key]`."""
+        del self[key]
+
+    def get_view(self) -> Mapping[str, Any]:
+        """A copy, for reading."""
+        return dict(self)
+
+    def __missing__(self, key: str) -> Any:
+        raise NotBoundError(f"There is no {key!r} here.", hint=f"The map holds {', '.join(self) or 'nothing'}.")
+
+
+class Vector(tuple[V, ...]):
+    """A tuple with WinRT's names for what it can do."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """WinRT's name for `len(vector)`."""
+        return len(self)
+
+    def get_at(self, index: int, /) -> V:
+        """WinRT's name for `vector[index]`."""
+        return self[index]
+
+    def index_of(self, value: object, /) -> tuple[bool, int]:
+        """Whether the value is there, and where (0 if it is not)."""
+        return (True, self.index(value)) if value in self else (False, 0)
 
 
 class VectorView(Sequence[Any]):

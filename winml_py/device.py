@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from .errors import InvalidDeviceError
 from .kinds import LearningModelDeviceKind
@@ -46,6 +46,15 @@ class LearningModelDevice:
                 hint="Use LearningModelDeviceKind.DEFAULT or CPU.",
             )
 
+    @classmethod
+    def create_from_direct3d11_device(cls, device: Any, /) -> NoReturn:
+        """Windows ML's way to share a Direct3D device.
+
+        Raises:
+            InvalidDeviceError: always: there is no Direct3D here.
+        """
+        raise InvalidDeviceError("There is no Direct3D here.", hint="Name a LearningModelDeviceKind instead.")
+
     @property
     def kind(self) -> LearningModelDeviceKind:
         """The kind the device was made with."""
@@ -55,6 +64,11 @@ class LearningModelDevice:
     def adapter_id(self) -> DisplayAdapterId:
         """0 and 0 for the CPU."""
         return DisplayAdapterId(0, 0)
+
+    @property
+    def direct3d11_device(self) -> None:
+        """None, as for Windows ML's CPU: no device here is a Direct3D one."""
+        return
 
     def __repr__(self) -> str:
         return f"<LearningModelDevice {self._kind.name}>"

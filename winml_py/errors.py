@@ -16,6 +16,8 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── IllegalCallError(RuntimeError)                      E_ILLEGAL_METHOD_CALL: a closed tensor, or one without data
 ├── PictureError(ValueError)                            WINCODEC_ERR_BADIMAGE: a file that is not a picture
 │   └── PictureNotFoundError(FileNotFoundError)         ERROR_FILE_NOT_FOUND
+├── StorageNotFoundError(FileNotFoundError)             ERROR_FILE_NOT_FOUND: a file or folder of winml_py.winrt
+├── StorageExistsError(FileExistsError)                 ERROR_ALREADY_EXISTS: a file that was to be new
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
     └── CanceledError                                   E_ABORT: somebody stopped the operation
 
@@ -35,6 +37,8 @@ RO_E_CLOSED = 0x80000013
 FILE_NOT_FOUND = 0x80070002
 FILE_CORRUPT = 0x80070570
 INTERNAL_ERROR = 0x8007054F
+ALREADY_EXISTS = 0x800700B7
+INVALID_FUNCTION = 0x80070001
 WINML_ERR_INVALID_DEVICE = 0x88900001
 WINML_ERR_INVALID_BINDING = 0x88900002
 WINML_ERR_SIZE_MISMATCH = 0x88900004
@@ -156,6 +160,18 @@ class PictureNotFoundError(PictureError, FileNotFoundError):
     """There is no such picture file."""
 
     hresult = FILE_NOT_FOUND
+
+
+class StorageNotFoundError(WinMLError, FileNotFoundError):
+    """There is no such file or folder."""
+
+    hresult = FILE_NOT_FOUND
+
+
+class StorageExistsError(WinMLError, FileExistsError):
+    """The file was to be created, and is there already."""
+
+    hresult = ALREADY_EXISTS
 
 
 class EvaluationError(WinMLError, RuntimeError):

@@ -89,8 +89,16 @@ class AsyncStatus(IntEnum):
 
 
 class BitmapAlphaMode(IntEnum):
-    """How the alpha channel relates to the colours. Windows ML never looks at it."""
+    """How the alpha channel relates to the colours. Models never see it; conversions and encoders heed it."""
 
     PREMULTIPLIED = 0
     STRAIGHT = 1
     IGNORE = 2
+
+
+class BitmapBufferAccessMode(IntEnum):
+    """What a locked bitmap's memory is wanted for."""
+
+    READ = 0
+    READ_WRITE = 1
+    WRITE = 2

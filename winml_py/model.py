@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from .collections import NameMap
+from .collections import NameMap, Vector
 from .descriptors import FeatureDescriptor
-from .errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError
+from .errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError, NotSupportedError
 from .features import describe
 from .operation import AsyncOperation
 from .proto import Header
@@ -39,8 +39,8 @@ class LearningModel:
         self._lock = threading.Lock()
         self._engines = EnginePool()
         constants = {weight.name for weight in header.weights}
-        self._inputs = tuple(describe(info, header.metadata) for info in header.inputs if info.name not in constants)
-        self._outputs = tuple(describe(info, header.metadata) for info in header.outputs)
+        self._inputs = Vector(describe(info, header.metadata) for info in header.inputs if info.name not in constants)
+        self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> LearningModel:
@@ -62,13 +62,23 @@ class LearningModel:
         return cls.load_from_stream(source)
 
     @classmethod
-    def load_from_file_path(cls, file_path: str | os.PathLike[str], /) -> LearningModel:
-        """Loads a model from its file; raises as `load` does."""
+    def load_from_file_path(cls, file_path: str | os.PathLike[str], operator_provider: None = None, /) -> LearningModel:
+        """Loads a model from its file; raises as `load` does.
+
+        Args:
+            file_path: the path of an .onnx file.
+            operator_provider: None. Windows ML loads custom operators through it, which are code for Windows.
+        """
+        _require_no_operators(operator_provider)
         return cls(*FileSource.open(file_path))
 
     @classmethod
-    def load_from_stream(cls, stream: BinaryIO, /) -> LearningModel:
-        """Loads a model from an open binary stream, read into memory to its end; raises as `load` does."""
+    def load_from_stream(cls, stream: BinaryIO, operator_provider: None = None, /) -> LearningModel:
+        """Loads a model from an open binary stream, read into memory to its end; raises as `load` does.
+
+        Whatever has a `read()` that gives bytes is a stream.
+        """
+        _require_no_operators(operator_provider)
         read = getattr(stream, "read", None)
         if read is None:
             raise InvalidArgumentError(
@@ -93,14 +103,18 @@ class LearningModel:
         return AsyncOperation(lambda _: cls.load(source))
 
     @classmethod
-    def load_from_storage_file_async(cls, file: Any, /) -> AsyncOperation[LearningModel]:
+    def load_from_storage_file_async(
+        cls, file: Any, operator_provider: None = None, /
+    ) -> AsyncOperation[LearningModel]:
         """Starts loading from a file: a path, or an object whose `path` is one, as WinRT's `StorageFile`."""
-        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file)))
+        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file), operator_provider))
 
     @classmethod
-    def load_from_stream_async(cls, stream: BinaryIO, /) -> AsyncOperation[LearningModel]:
+    def load_from_stream_async(
+        cls, stream: BinaryIO, operator_provider: None = None, /
+    ) -> AsyncOperation[LearningModel]:
         """Starts loading from a binary stream."""
-        return AsyncOperation(lambda _: cls.load_from_stream(stream))
+        return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
 
     @property
     def author(self) -> str:
@@ -133,12 +147,12 @@ class LearningModel:
         return NameMap(self._header.metadata)
 
     @property
-    def input_features(self) -> Sequence[FeatureDescriptor]:
+    def input_features(self) -> Vector[FeatureDescriptor]:
         """What must be bound, in the graph's order; initializers listed as inputs are left out."""
         return self._inputs
 
     @property
-    def output_features(self) -> Sequence[FeatureDescriptor]:
+    def output_features(self) -> Vector[FeatureDescriptor]:
         """What an evaluation gives, in the graph's order."""
         return self._outputs
 
@@ -191,3 +205,10 @@ class LearningModel:
                     "The model has been disposed.", hint="Load it again, or create its sessions before dispose()."
                 )
             return self._source
+
+
+def _require_no_operators(provider: object) -> None:
+    if provider is not None:
+        raise NotSupportedError(
+            "Operator providers are code for Windows, and cannot be used here.", hint="Load the model without one."
+        )

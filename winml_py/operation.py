@@ -31,6 +31,7 @@ class AsyncOperation(Generic[T]):
     def __init__(self, work: Callable[[Stop], T]) -> None:
         """Starts the work; it is given the way to find out that it should stop."""
         self._stop = Stop()
+        self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
         self._future: Future[T] = _pool().submit(self._run, work)
 
     def _run(self, work: Callable[[Stop], T]) -> T:
@@ -60,6 +61,13 @@ class AsyncOperation(Generic[T]):
             return self._future.result(timeout)
         except CancelledError:
             raise CanceledError("The operation was cancelled.") from None
+
+    def wait(self, timeout: float | None = None, /) -> AsyncStatus:
+        """Waits until the operation is done, `timeout` seconds at most, and tells how far it has come."""
+        from concurrent.futures import wait
+
+        wait([self._future], timeout)
+        return self.status
 
     def get_results(self) -> T:
         """The result of an operation that is done.
@@ -98,6 +106,23 @@ class AsyncOperation(Generic[T]):
     def add_done_callback(self, callback: Callable[[AsyncOperation[T]], object]) -> None:
         """Calls back with the operation when it is done, in the thread that did it, or now if it is done."""
         self._future.add_done_callback(lambda _: callback(self))
+
+    @property
+    def completed(self) -> Callable[[AsyncOperation[T], AsyncStatus], object] | None:
+        """WinRT's callback: set it once, and it is called with the operation and its status when that is done."""
+        return self._completed
+
+    @completed.setter
+    def completed(self, handler: Callable[[AsyncOperation[T], AsyncStatus], object]) -> None:
+        if self._completed is not None:
+            raise IllegalCallError("The operation has a callback already.", hint="Use add_done_callback for more.")
+        self._completed = handler
+        self.add_done_callback(lambda operation: handler(operation, operation.status))
+
+    @property
+    def id(self) -> int:
+        """A number that no other living operation has."""
+        return id(self)
 
     def close(self) -> None:
         """Nothing to do: WinRT asks for it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .binding import LearningModelBinding
+from .collections import PropertySet
 from .device import LearningModelDevice
 from .errors import ClosedError, InvalidArgumentError
 from .model import LearningModel
@@ -64,7 +65,7 @@ class LearningModelSession:
         )
         self._options = self._lease.engine.options
         self._run_lock = self._device._session_lock()
-        self._properties: dict[str, Any] = {}
+        self._properties = PropertySet()
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
 
@@ -79,7 +80,7 @@ class LearningModelSession:
         return self._device
 
     @property
-    def evaluation_properties(self) -> dict[str, Any]:
+    def evaluation_properties(self) -> PropertySet:
         """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then writes
         what goes in and comes out to the logger `winml_py`, at level DEBUG.
         """

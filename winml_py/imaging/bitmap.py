@@ -1,4 +1,4 @@
-"""SoftwareBitmap and VideoFrame: a picture in memory."""
+"""SoftwareBitmap: a picture in memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import IllegalCallError, InvalidArgumentError
-from ..kinds import BitmapAlphaMode, BitmapPixelFormat
+from ..kinds import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
+from ..memory import byte_view
 from . import codecs
-from .formats import Pixels, convert, layout_of
+from .buffer import BitmapBuffer
+from .formats import Pixels, convert, convert_alpha, layout_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,7 +34,11 @@ class SoftwareBitmap:
         pixel_format: how its pixels lie.
         width: pixels.
         height: pixels.
-        alpha: recorded, and never looked at.
+        alpha: how the alpha channel relates to the colours; models never see it.
+
+    Attributes:
+        dpi_x: pixels an inch; recorded, and never looked at.
+        dpi_y: pixels an inch; recorded, and never looked at.
 
     Raises:
         InvalidArgumentError: no pixels at all, or a format that is not held as one array.
@@ -67,15 +73,22 @@ class SoftwareBitmap:
         self._format = BitmapPixelFormat(pixel_format)
         self._alpha = alpha
         self._height, self._width = int(pixels.shape[0]), int(pixels.shape[1])
+        self.dpi_x = self.dpi_y = 96.0
 
     @classmethod
-    def from_array(cls, array: Pixels, pixel_format: BitmapPixelFormat) -> SoftwareBitmap:
+    def from_array(
+        cls,
+        array: Pixels,
+        pixel_format: BitmapPixelFormat,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+    ) -> SoftwareBitmap:
         """A bitmap over an array: a view, so later changes of the array are changes of the picture.
 
         Args:
             array: height x width x channels, or height x width for gray; uint8, or uint16 for the
                 16-bit formats; any strides.
             pixel_format: the order of its channels, which no array tells.
+            alpha: how the alpha channel relates to the colours; models never see it.
 
         Raises:
             InvalidArgumentError: shape or dtype are not those of the format.
@@ -97,13 +110,13 @@ class SoftwareBitmap:
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
         bitmap = cls.__new__(cls)
-        bitmap._fill(pixels, pixel_format, BitmapAlphaMode.PREMULTIPLIED)
+        bitmap._fill(pixels, pixel_format, alpha)
         return bitmap
 
     @classmethod
     def from_pil(cls, image: Image) -> SoftwareBitmap:
         """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`."""
-        return cls.from_array(*codecs.from_pil(image))
+        return cls.from_array(*codecs.from_pil(image), BitmapAlphaMode.STRAIGHT)
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | bytes) -> SoftwareBitmap:
@@ -116,7 +129,7 @@ class SoftwareBitmap:
             PictureNotFoundError: there is no such file.
             PictureError: it is not a picture, or it is damaged or too large.
         """
-        return cls.from_array(*codecs.decode(source))
+        return cls.from_array(*codecs.decode(source), BitmapAlphaMode.STRAIGHT)
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
@@ -125,7 +138,7 @@ class SoftwareBitmap:
 
     @property
     def bitmap_alpha_mode(self) -> BitmapAlphaMode:
-        """As it was given; no code looks at it."""
+        """How the alpha channel relates to the colours; models never see it."""
         return self._alpha
 
     @property
@@ -152,10 +165,21 @@ class SoftwareBitmap:
         return np.asarray(self.to_numpy(), dtype=dtype, copy=copy)
 
     @classmethod
-    def convert(cls, source: SoftwareBitmap, pixel_format: BitmapPixelFormat, /) -> SoftwareBitmap:
-        """A copy of a bitmap in another pixel format."""
+    def convert(
+        cls, source: SoftwareBitmap, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode | None = None, /
+    ) -> SoftwareBitmap:
+        """A copy of a bitmap in another pixel format.
+
+        Args:
+            source: the bitmap to copy.
+            pixel_format: how the copy's pixels are to lie.
+            alpha: how its alpha channel is to relate to the colours, which are multiplied or divided by it where
+                the source has it the other way; by default as in the source.
+        """
+        wanted = source.bitmap_alpha_mode if alpha is None else BitmapAlphaMode(alpha)
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
-        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format)
+        pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, wanted)
+        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, wanted)
 
     @classmethod
     def copy(cls, source: SoftwareBitmap, /) -> SoftwareBitmap:
@@ -177,6 +201,9 @@ class SoftwareBitmap:
         bitmap.copy_from_buffer(source)
         return bitmap
 
+    convert_with_alpha = convert  # pywinrt 3's names
+    create_copy_with_alpha_from_buffer = create_copy_from_buffer
+
     def copy_from_buffer(self, source: Any, /) -> None:
         """Copies pixels from a buffer, which may be larger than the picture.
 
@@ -184,7 +211,7 @@ class SoftwareBitmap:
             InvalidArgumentError: it is smaller.
         """
         pixels = self.to_numpy()
-        given = memoryview(source).cast("B")
+        given = byte_view(source)
         if given.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer holds {given.nbytes} bytes, and the picture {pixels.nbytes}.")
         pixels[:] = np.frombuffer(given[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
@@ -196,7 +223,7 @@ class SoftwareBitmap:
             InvalidArgumentError: it is smaller.
         """
         pixels = self.to_numpy()
-        room = memoryview(target).cast("B")
+        room = byte_view(target)
         if room.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer has room for {room.nbytes} bytes, and the picture {pixels.nbytes}.")
         room[: pixels.nbytes] = np.ascontiguousarray(pixels).data.cast("B")
@@ -216,7 +243,19 @@ class SoftwareBitmap:
         """A bitmap over the same pixels that cannot be written to."""
         pixels = self.to_numpy().view()
         pixels.flags.writeable = False
-        return type(self).from_array(pixels, self._format)
+        return type(self).from_array(pixels, self._format, self._alpha)
+
+    def lock_buffer(self, mode: BitmapBufferAccessMode, /) -> BitmapBuffer:
+        """WinRT's way to the memory; `to_numpy` is simpler.
+
+        Args:
+            mode: with `READ`, the memory cannot be written to through the buffer.
+
+        Raises:
+            IllegalCallError: the bitmap has been closed.
+            InvalidArgumentError: it is a view of an array whose rows do not lie one after the other.
+        """
+        return BitmapBuffer(self.to_numpy(), BitmapBufferAccessMode(mode))
 
     @property
     def is_read_only(self) -> bool:

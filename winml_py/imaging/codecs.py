@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
 
 # Pillow's decoders raise all of these for damaged files.
 _DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, RuntimeError, MemoryError)
+ORIENTATION = 0x0112
+"""EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
+
 _WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
+GRAY_MODES = ("1", "L", *_WIDE_GRAY)
+"""Pillow's modes that become GRAY8."""
 
 
 def decode(source: str | os.PathLike[str] | bytes) -> tuple[Pixels, BitmapPixelFormat]:
@@ -28,29 +35,54 @@ def decode(source: str | os.PathLike[str] | bytes) -> tuple[Pixels, BitmapPixelF
         PictureNotFoundError: there is no such file.
         PictureError: it is not a picture, or it is damaged, or larger than Pillow's limit.
     """
-    from PIL import Image, ImageOps
+    with opened(source) as image:
+        return from_pil(oriented(image))
+
+
+@contextmanager
+def opened(source: str | os.PathLike[str] | bytes) -> Iterator[Image]:
+    """Opens a picture file or its bytes with Pillow; what goes wrong in the block is told as `decode` does.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is not a picture, or it is damaged, or larger than Pillow's limit.
+    """
+    from PIL import Image
 
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-            ImageOps.exif_transpose(image, in_place=True)
-            return from_pil(image)
+            yield image
     except FileNotFoundError:
         raise PictureNotFoundError(f"There is no picture {name}.", hint="Check the working directory.") from None
-    except (
-        OSError,
-        ValueError,
-        SyntaxError,
-        EOFError,
-        RuntimeError,
-        MemoryError,
-        Image.DecompressionBombError,
-    ) as error:
-        # Pillow's decoders raise all of these for damaged files.
+    except (*_DECODER_ERRORS, Image.DecompressionBombError) as error:
+        if isinstance(error, WinMLError) and not isinstance(error, PictureError):
+            raise
         raise PictureError(
             f"{name} is not a picture that can be decoded: {error}.",
             hint="Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and what else Pillow reads.",
         ) from error
+
+
+def oriented(image: Image) -> Image:
+    """The image turned as its EXIF data say: a new one, or itself."""
+    return turned(image, image.getexif().get(ORIENTATION, 1))
+
+
+def turned(image: Image, orientation: int) -> Image:
+    """The image turned by one of EXIF's eight orientations: a new one, or itself."""
+    from PIL.Image import Transpose
+
+    steps = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    return image.transpose(steps[orientation]) if orientation in steps else image
 
 
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
@@ -115,11 +147,24 @@ def save(pixels: Pixels, pixel_format: BitmapPixelFormat, path: str | os.PathLik
         raise PictureError(
             f"{target} does not end like a picture file that can be written.", hint="Use .png, .jpg or .webp."
         )
+    try:
+        with written_whole(target) as file:
+            encode(image, file, kind)
+    except PictureError:
+        raise
+    except OSError as error:
+        raise PictureError(f"{target} cannot be written: {error.strerror or error}.") from error
+
+
+def encode(image: Image, file: BinaryIO, kind: str, **options: Any) -> None:
+    """Writes an image to an open file, without its alpha channel where the format has none.
+
+    Raises:
+        PictureError: the format refuses the picture.
+    """
     if kind == "JPEG":
         image = image.convert("L" if image.mode == "L" else "RGB")
     try:
-        with written_whole(target) as file:
-            image.save(file, kind)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PictureError(f"{target} cannot be written as {kind}: {reason}.") from error
+        image.save(file, kind, **options)
+    except ValueError as error:
+        raise PictureError(f"The picture cannot be written as {kind}: {error}.") from error

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InvalidArgumentError
-from ..kinds import BitmapPixelFormat
+from ..kinds import BitmapAlphaMode, BitmapPixelFormat
 
 Pixels = np.ndarray[Any, Any]
 
@@ -104,3 +104,25 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     if wanted.channels == 4 and origin.channels == 4:
         result[..., 3] = pixels[..., 3]
     return result
+
+
+def convert_alpha(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, source: BitmapAlphaMode, target: BitmapAlphaMode
+) -> Pixels:
+    """The picture with its colours multiplied by alpha, or divided by it: a new array, or `pixels` itself.
+
+    Pillow does the sums, in 8 bits a channel.
+    """
+    modes = {BitmapAlphaMode.STRAIGHT: "RGBA", BitmapAlphaMode.PREMULTIPLIED: "RGBa"}
+    has_alpha = layout_of(pixel_format).channels == 4
+    if not has_alpha or source == target or source not in modes or target not in modes:
+        return pixels
+    if pixels.dtype != np.uint8:
+        raise InvalidArgumentError(
+            f"The alpha of {BitmapPixelFormat(pixel_format).name} pictures is not converted.", hint="Use RGBA8."
+        )
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    image = Image.frombytes(modes[source], (width, height), np.ascontiguousarray(pixels).data)
+    return np.array(image.convert(modes[target]))

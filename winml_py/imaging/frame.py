@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from ..errors import InvalidArgumentError
 from ..kinds import BitmapAlphaMode, BitmapPixelFormat
 from ..operation import AsyncOperation
@@ -17,8 +19,21 @@ class VideoFrame:
         pixel_format: how its pixels lie.
         width: pixels.
         height: pixels.
-        alpha: recorded, and never looked at.
+        alpha: how the alpha channel relates to the colours; models never see it.
+
+    Attributes:
+        relative_time: when the frame was taken, from the start of its source.
+        system_relative_time: the same by the system's clock.
+        duration: how long it is shown.
+        is_discontinuous: whether frames before it are missing.
+        type: what kind of media frame it is.
     """
+
+    relative_time: timedelta | None = None
+    system_relative_time: timedelta | None = None
+    duration: timedelta | None = None
+    is_discontinuous = False
+    type = "Video"
 
     def __init__(
         self,
@@ -41,6 +56,11 @@ class VideoFrame:
     def software_bitmap(self) -> SoftwareBitmap:
         """The frame's bitmap, not a copy."""
         return self._bitmap
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the pixels cannot be written to."""
+        return self._bitmap.is_read_only
 
     @property
     def direct3d_surface(self) -> None:
@@ -89,6 +109,8 @@ class VideoFrame:
     ) -> AsyncOperation[None]:
         """Starts `copy_to` in a thread."""
         return AsyncOperation(lambda _: self.copy_to(frame, source_bounds, destination_bounds))
+
+    copy_to_with_bounds_async = copy_to_async  # pywinrt 3's name
 
     def close(self) -> None:
         """Closes the bitmap. Twice is harmless."""

@@ -13,7 +13,7 @@ import numpy as np
 from ..collections import VectorView
 from ..errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
 from ..kinds import LearningModelFeatureKind, TensorKind
-from .reference import MemoryBufferReference
+from ..memory import MemoryBufferReference, byte_view
 
 Array = np.ndarray[Any, Any]
 
@@ -72,6 +72,8 @@ class Tensor:
             raise InvalidArgumentError(f"The shape {sizes} has a negative size.", hint="Say every size, or no shape.")
         return cls._make(None, sizes)
 
+    create2 = create  # pywinrt 3's name
+
     @classmethod
     def create_from_array(cls, shape: Iterable[int], data: Any, /) -> Self:
         """A tensor with a copy of `data`.
@@ -123,10 +125,7 @@ class Tensor:
         Raises:
             InvalidArgumentError: its size is not that of the shape.
         """
-        try:
-            flat = memoryview(buffer).cast("B")
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"The tensor needs a C-contiguous buffer: {error}.") from error
+        flat = byte_view(buffer)
         if flat.nbytes % cls.dtype.itemsize:
             raise InvalidArgumentError(f"{flat.nbytes} bytes are no whole number of {cls.dtype.name} elements.")
         elements = np.frombuffer(flat, cls.dtype)

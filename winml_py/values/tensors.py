@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..errors import E_UNEXPECTED, IllegalCallError, InvalidArgumentError
+from ..errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError
 from ..kinds import TensorKind
 from .tensor import Array, Tensor
 
@@ -134,7 +134,11 @@ class TensorString(Tensor):
     def get_buffer(self) -> memoryview:
         """Refused: strings have no common memory."""
         self._require_open()
-        raise IllegalCallError("A TensorString has no buffer.", hint="Use to_numpy() or get_as_vector_view().")
+        raise IllegalCallError(
+            "A TensorString has no buffer.",
+            hint="Use to_numpy() or get_as_vector_view().",
+            hresult=INVALID_FUNCTION,
+        )
 
 
 TENSOR_CLASSES: dict[TensorKind, type[Tensor]] = {cls.tensor_kind: cls for cls in Tensor.__subclasses__()}

@@ -1,0 +1,70 @@
+"""Programs written for pywinrt run once their import lines are changed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import build
+import numpy as np
+from conftest import MODELS, ROOT
+from onnx import helper
+from PIL import Image
+
+PROGRAMS = ROOT / "tests" / "pywinrt"
+IMPORT = re.compile(r"^from winrt\b", re.MULTILINE)
+
+
+def run(program: str, folder: Path, *arguments: object) -> list[str]:
+    """Runs a program with its import lines changed, and nothing else."""
+    source, changed = IMPORT.subn("from winml_py.winrt", (PROGRAMS / program).read_text())
+    assert changed
+    (folder / program).write_text(source)
+    command = [sys.executable, "-W", "error", folder / program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout.splitlines()
+
+
+def test_classify_a_picture(tmp_path: Path) -> None:
+    model, picture = MODELS / "digits.onnx", ROOT / "samples/pictures/seven.png"
+    line = run("classify.py", tmp_path, model, picture, MODELS / "digits.labels.txt")[0].split()
+    assert line[0] == "seven"
+    assert float(line[1]) > 0.9
+    assert line[2:] == ["classify", "True", "2"]
+
+
+def test_style_transfer_to_a_picture(tmp_path: Path) -> None:
+    picture, result = ROOT / "samples/pictures/cat.jpg", tmp_path / "styled.png"
+    with Image.open(picture) as image:
+        expected = 255 - np.asarray(image.convert("RGB"))
+    height, width = expected.shape[:2]
+    first = " ".join(map(str, expected[0, 0]))
+    printed = run("style.py", tmp_path, MODELS / "invert.onnx", picture, result)
+    assert printed == [f"{width} {height} {width * 4} {first} 255"]
+    with Image.open(result) as styled:
+        np.testing.assert_array_equal(np.asarray(styled.convert("RGB")), expected)
+
+
+def test_tensors_and_async(tmp_path: Path) -> None:
+    inputs = [build.tensor("x", [1, 3]), build.tensor("n", [1], build.INT64), build.tensor("words", [2], build.STRING)]
+    outputs = [build.tensor("product", [1, 3]), build.tensor("same_words", [2], build.STRING)]
+    nodes = [
+        helper.make_node("Cast", ["n"], ["factor"], to=build.FLOAT),
+        helper.make_node("Mul", ["x", "factor"], ["product"]),
+        helper.make_node("Identity", ["words"], ["same_words"]),
+    ]
+    (tmp_path / "times.onnx").write_bytes(build.data(nodes, inputs, outputs))
+    assert run("tensors.py", tmp_path, tmp_path / "times.onnx") == [
+        "True",
+        "x FLOAT [1, 3] True",
+        "n INT64 [1] True",
+        "words STRING [2] True",
+        "[[0.0, 1.0, 2.0], [2.0, 3.0, 4.0], [4.0, 5.0, 6.0], [6.0, 7.0, 8.0]]",
+        "[30.0, 6.0, 9.0] ['c', 'd'] map",
+        "0x88900002",
+        "0x80000013",
+    ]

@@ -1,0 +1,67 @@
+"""`Array` and the names of WinRT's fundamental types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = [
+    "Array",
+    "Boolean",
+    "Double",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Object",
+    "Single",
+    "String",
+    "UInt8",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+]
+
+Boolean = np.bool_
+UInt8, UInt16, UInt32, UInt64 = np.uint8, np.uint16, np.uint32, np.uint64
+Int16, Int32, Int64 = np.int16, np.int32, np.int64
+Single, Double = np.float32, np.float64
+String = str
+Object = object
+
+
+class Array(np.ndarray[Any, Any]):
+    """A flat array of one WinRT type: a numpy array, so it is a buffer, and takes no copy to bind.
+
+    Args:
+        type: one of this module's names, `bool`, `str`, or a buffer format such as "f".
+        initializer: how many elements, all zero; or the elements.
+
+    Example:
+        >>> from winml_py.winrt.system import Array, Single
+        >>> list(Array(Single, [1, 2.5])) == [1.0, 2.5]
+        True
+        >>> len(Array("I", 4))
+        4
+    """
+
+    def __new__(cls, type: Any, initializer: int | Iterable[Any] = 0, /) -> Self:  # noqa: A002, D102
+        dtype = np.dtype(object if type in (str, object) else type)
+        if isinstance(initializer, (int, np.integer)):
+            empty = np.zeros(int(initializer), dtype)
+            if type is str:
+                empty[:] = ""
+            return empty.view(cls)
+        if isinstance(initializer, (bytes, bytearray, memoryview)):
+            return np.frombuffer(initializer, dtype).copy().view(cls)
+        elements = initializer if isinstance(initializer, np.ndarray) else list(initializer)
+        return np.array(elements, dtype).reshape(-1).view(cls)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Iterable) and self.tolist() == list(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None

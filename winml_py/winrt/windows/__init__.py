@@ -1,0 +1,1 @@
+"""Windows's namespaces, as far as picture programs need them."""

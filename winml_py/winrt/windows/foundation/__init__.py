@@ -1,0 +1,82 @@
+"""Windows.Foundation: operations, and values in boxes (which Python does not need, so they come out as they are)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidArgumentError
+from ....kinds import AsyncStatus
+from ....memory import MemoryBufferReference as IMemoryBufferReference
+from ....operation import AsyncOperation
+from ...system import Array
+
+__all__ = ["AsyncStatus", "IAsyncAction", "IAsyncOperation", "IMemoryBufferReference", "PropertyType", "PropertyValue"]
+
+IAsyncOperation = AsyncOperation
+IAsyncAction = AsyncOperation
+
+
+class PropertyType(IntEnum):
+    """What lies in a box."""
+
+    EMPTY = 0
+    UINT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    INT32 = 4
+    UINT32 = 5
+    INT64 = 6
+    UINT64 = 7
+    SINGLE = 8
+    DOUBLE = 9
+    CHAR16 = 10
+    BOOLEAN = 11
+    STRING = 12
+
+
+def _whole(dtype: type[np.integer[Any]]) -> Callable[[int], int]:
+    bounds = np.iinfo(dtype)
+
+    def create(value: int, /) -> int:
+        if not bounds.min <= value <= bounds.max:
+            raise InvalidArgumentError(f"{value} is no {bounds.dtype.name}: that is {bounds.min} to {bounds.max}.")
+        return int(value)
+
+    return create
+
+
+def _array(dtype: Any) -> Callable[[Iterable[Any]], Array]:
+    return partial(Array, dtype)
+
+
+class PropertyValue:
+    """Makes the values of a `PropertySet`: plain Python values, checked, and `Array`s."""
+
+    create_empty = staticmethod(lambda: None)
+    create_boolean = staticmethod(bool)
+    create_string = staticmethod(str)
+    create_single = staticmethod(float)
+    create_double = staticmethod(float)
+    create_uint8 = staticmethod(_whole(np.uint8))
+    create_int16 = staticmethod(_whole(np.int16))
+    create_uint16 = staticmethod(_whole(np.uint16))
+    create_int32 = staticmethod(_whole(np.int32))
+    create_uint32 = staticmethod(_whole(np.uint32))
+    create_int64 = staticmethod(_whole(np.int64))
+    create_uint64 = staticmethod(_whole(np.uint64))
+    create_boolean_array = staticmethod(_array(np.bool_))
+    create_string_array = staticmethod(_array(str))
+    create_single_array = staticmethod(_array(np.float32))
+    create_double_array = staticmethod(_array(np.float64))
+    create_uint8_array = staticmethod(_array(np.uint8))
+    create_int16_array = staticmethod(_array(np.int16))
+    create_uint16_array = staticmethod(_array(np.uint16))
+    create_int32_array = staticmethod(_array(np.int32))
+    create_uint32_array = staticmethod(_array(np.uint32))
+    create_int64_array = staticmethod(_array(np.int64))
+    create_uint64_array = staticmethod(_array(np.uint64))

@@ -1,0 +1,32 @@
+"""Windows.Graphics.Imaging: bitmaps, and the codecs that read and write picture files, over Pillow."""
+
+from .....imaging.bitmap import BitmapBounds, SoftwareBitmap
+from .....imaging.buffer import BitmapBuffer, BitmapPlaneDescription
+from .....kinds import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
+from .codecs import BitmapCodecInformation
+from .decoder import BitmapDecoder, BitmapFrame, ColorManagementMode, ExifOrientationMode, PixelDataProvider
+from .encoder import BitmapEncoder, BitmapPropertySet, BitmapTypedValue
+from .transform import BitmapFlip, BitmapInterpolationMode, BitmapRotation, BitmapTransform
+
+__all__ = [
+    "BitmapAlphaMode",
+    "BitmapBounds",
+    "BitmapBuffer",
+    "BitmapBufferAccessMode",
+    "BitmapCodecInformation",
+    "BitmapDecoder",
+    "BitmapEncoder",
+    "BitmapFlip",
+    "BitmapFrame",
+    "BitmapInterpolationMode",
+    "BitmapPixelFormat",
+    "BitmapPlaneDescription",
+    "BitmapPropertySet",
+    "BitmapRotation",
+    "BitmapTransform",
+    "BitmapTypedValue",
+    "ColorManagementMode",
+    "ExifOrientationMode",
+    "PixelDataProvider",
+    "SoftwareBitmap",
+]

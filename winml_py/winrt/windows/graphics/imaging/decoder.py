@@ -1,0 +1,253 @@
+"""BitmapDecoder: from a picture file in a stream to pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from .....errors import InvalidArgumentError, PictureError
+from .....imaging import codecs
+from .....imaging.bitmap import SoftwareBitmap
+from .....kinds import BitmapAlphaMode, BitmapPixelFormat
+from .....operation import AsyncOperation
+from ....system import Array, UInt8
+from ...storage.streams import IRandomAccessStream
+from .codecs import DECODER_IDS, BitmapCodecInformation, codec_information
+from .transform import BitmapTransform
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class ExifOrientationMode(IntEnum):
+    """Whether a picture is turned as its EXIF data say."""
+
+    IGNORE_EXIF_ORIENTATION = 0
+    RESPECT_EXIF_ORIENTATION = 1
+
+
+class ColorManagementMode(IntEnum):
+    """Whether a picture's colours are brought to sRGB. They are not touched here, either way."""
+
+    DO_NOT_COLOR_MANAGE = 0
+    COLOR_MANAGE_TO_S_RGB = 1
+
+
+class PixelDataProvider:
+    """The pixels of a decoded picture, row after row."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def detach_pixel_data(self) -> Array:
+        """The bytes."""
+        return Array(UInt8, self._data)
+
+
+class BitmapFrame:
+    """One picture of a file."""
+
+    def __init__(self, data: bytes, index: int) -> None:
+        self._data = data
+        self._index = index
+        with self._opened() as image:
+            self._codec = image.format or ""
+            self._size = image.size
+            self._dpi = tuple(float(number) for number in image.info.get("dpi", (96.0, 96.0)))
+            self._has_alpha = image.has_transparency_data
+            self._is_gray = image.mode in codecs.GRAY_MODES
+            self._orientation = image.getexif().get(codecs.ORIENTATION, 1)
+            self._frames = int(getattr(image, "n_frames", 1))
+
+    @contextmanager
+    def _opened(self) -> Iterator[Image]:
+        with codecs.opened(self._data) as image:
+            if self._index:
+                try:
+                    image.seek(self._index)
+                except EOFError:
+                    raise InvalidArgumentError(f"The file has no frame {self._index}.") from None
+            yield image
+
+    @property
+    def bitmap_pixel_format(self) -> BitmapPixelFormat:
+        """The format the pixels come out in, unless another is asked for: gray, or BGRA8."""
+        return BitmapPixelFormat.GRAY8 if self._is_gray else BitmapPixelFormat.BGRA8
+
+    @property
+    def bitmap_alpha_mode(self) -> BitmapAlphaMode:
+        """Straight where the file has transparency."""
+        return BitmapAlphaMode.STRAIGHT if self._has_alpha else BitmapAlphaMode.IGNORE
+
+    @property
+    def pixel_width(self) -> int:
+        """Pixels in a row, before EXIF turns the picture."""
+        return self._size[0]
+
+    @property
+    def pixel_height(self) -> int:
+        """Rows, before EXIF turns the picture."""
+        return self._size[1]
+
+    @property
+    def oriented_pixel_width(self) -> int:
+        """Pixels in a row, after EXIF has turned the picture."""
+        return self._size[1 if self._orientation >= 5 else 0]
+
+    @property
+    def oriented_pixel_height(self) -> int:
+        """Rows, after EXIF has turned the picture."""
+        return self._size[0 if self._orientation >= 5 else 1]
+
+    @property
+    def dpi_x(self) -> float:
+        """Pixels an inch across, 96 where the file does not say."""
+        return self._dpi[0]
+
+    @property
+    def dpi_y(self) -> float:
+        """Pixels an inch down, 96 where the file does not say."""
+        return self._dpi[1]
+
+    def get_software_bitmap_async(
+        self,
+        pixel_format: BitmapPixelFormat | None = None,
+        alpha_mode: BitmapAlphaMode | None = None,
+        transform: BitmapTransform | None = None,
+        exif_orientation_mode: ExifOrientationMode = ExifOrientationMode.RESPECT_EXIF_ORIENTATION,
+        color_management_mode: ColorManagementMode = ColorManagementMode.COLOR_MANAGE_TO_S_RGB,
+        /,
+    ) -> AsyncOperation[SoftwareBitmap]:
+        """Decodes the picture.
+
+        Args:
+            pixel_format: how the pixels are to lie; by default as `bitmap_pixel_format` says.
+            alpha_mode: how alpha is to relate to the colours; by default as `bitmap_alpha_mode` says.
+            transform: what to do to the picture; by default nothing.
+            exif_orientation_mode: whether EXIF turns it, before the transform's own turns and after its scaling.
+            color_management_mode: without effect: colours come out as they are in the file.
+
+        Raises:
+            PictureError: the file is damaged; raised by the operation.
+        """
+        return AsyncOperation(lambda _: self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode))
+
+    get_software_bitmap_converted_async = get_software_bitmap_async  # pywinrt 3's names
+    get_software_bitmap_transformed_async = get_software_bitmap_async
+
+    def get_pixel_data_async(
+        self,
+        pixel_format: BitmapPixelFormat | None = None,
+        alpha_mode: BitmapAlphaMode | None = None,
+        transform: BitmapTransform | None = None,
+        exif_orientation_mode: ExifOrientationMode = ExifOrientationMode.RESPECT_EXIF_ORIENTATION,
+        color_management_mode: ColorManagementMode = ColorManagementMode.COLOR_MANAGE_TO_S_RGB,
+        /,
+    ) -> AsyncOperation[PixelDataProvider]:
+        """Decodes the picture to bytes; as `get_software_bitmap_async`."""
+
+        def decode() -> PixelDataProvider:
+            bitmap = self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode)
+            return PixelDataProvider(bitmap.to_numpy().tobytes())
+
+        return AsyncOperation(lambda _: decode())
+
+    get_pixel_data_transformed_async = get_pixel_data_async
+
+    def _decode(
+        self,
+        pixel_format: BitmapPixelFormat | None,
+        alpha_mode: BitmapAlphaMode | None,
+        transform: BitmapTransform | None,
+        orientation: ExifOrientationMode,
+    ) -> SoftwareBitmap:
+        transform = transform or BitmapTransform()
+        with self._opened() as image:
+            pixels = transform._scale(_plain(image))
+            if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
+                pixels = codecs.turned(pixels, self._orientation)
+            decoded = codecs.from_pil(transform._crop(transform._turn(pixels)))
+        bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
+        return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._codec} {self.pixel_width}x{self.pixel_height}>"
+
+
+class BitmapDecoder(BitmapFrame):
+    """A picture file, and its first picture.
+
+    Example:
+        >>> from winml_py.winrt.windows.graphics.imaging import BitmapDecoder
+        >>> from winml_py.winrt.windows.storage import FileAccessMode, StorageFile
+        >>> file = StorageFile.get_file_from_path_async("samples/pictures/seven.png").get()
+        >>> stream = file.open_async(FileAccessMode.READ).get()
+        >>> decoder = BitmapDecoder.create_async(stream).get()
+        >>> decoder.get_software_bitmap_async().get()
+        <SoftwareBitmap BGRA8 260x360>
+    """
+
+    bmp_decoder_id = DECODER_IDS["BMP"]
+    gif_decoder_id = DECODER_IDS["GIF"]
+    ico_decoder_id = DECODER_IDS["ICO"]
+    jpeg_decoder_id = DECODER_IDS["JPEG"]
+    png_decoder_id = DECODER_IDS["PNG"]
+    tiff_decoder_id = DECODER_IDS["TIFF"]
+    webp_decoder_id = DECODER_IDS["WEBP"]
+
+    @classmethod
+    def create_async(
+        cls, stream: IRandomAccessStream | UUID, stream_of_id: IRandomAccessStream | None = None, /
+    ) -> AsyncOperation[BitmapDecoder]:
+        """Opens the picture file in a stream, from its start.
+
+        Args:
+            stream: the stream; or the number of a decoder, which the file must then be for.
+            stream_of_id: the stream, where a number comes first.
+
+        Raises:
+            PictureError: it is not a picture, or not one for that decoder; raised by the operation.
+        """
+        return AsyncOperation(lambda _: cls._create(stream, stream_of_id))
+
+    create_with_id_async = create_async
+
+    @classmethod
+    def _create(cls, stream: object, stream_of_id: object) -> BitmapDecoder:
+        wanted, source = (stream, stream_of_id) if isinstance(stream, UUID) else (None, stream)
+        if not isinstance(source, IRandomAccessStream):
+            raise InvalidArgumentError(
+                f"A picture is decoded from a stream, not from {type(source).__name__}.",
+                hint="Open one: await file.open_async(FileAccessMode.READ).",
+            )
+        decoder = cls(source.clone_stream().read(), 0)
+        if wanted not in (None, decoder.decoder_information.codec_id):
+            raise PictureError(f"The file is {decoder._codec}, which is not what that decoder is for.")
+        return decoder
+
+    @property
+    def frame_count(self) -> int:
+        """Pictures in the file."""
+        return self._frames
+
+    @property
+    def decoder_information(self) -> BitmapCodecInformation:
+        """What kind of file it is."""
+        return codec_information(self._codec, DECODER_IDS)
+
+    def get_frame_async(self, frame_index: int, /) -> AsyncOperation[BitmapFrame]:
+        """One of the file's pictures.
+
+        Raises:
+            InvalidArgumentError: there is none of that number; raised by the operation.
+        """
+        return AsyncOperation(lambda _: BitmapFrame(self._data, frame_index))
+
+
+def _plain(image: Image) -> Image:
+    """The image in a mode that can be scaled: palettes and the like become colours first."""
+    pixels, pixel_format = codecs.from_pil(image)
+    return codecs.to_pil(pixels, pixel_format)

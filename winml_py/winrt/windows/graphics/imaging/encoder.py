@@ -1,0 +1,150 @@
+"""BitmapEncoder: from pixels to a picture file in a stream."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from .....collections import PropertySet
+from .....errors import IllegalCallError, InvalidArgumentError, NotSupportedError
+from .....imaging import codecs
+from .....imaging.bitmap import SoftwareBitmap
+from .....kinds import BitmapAlphaMode, BitmapPixelFormat
+from .....operation import AsyncOperation
+from ...foundation import PropertyType
+from ...storage.streams import IRandomAccessStream
+from .codecs import ENCODER_IDS, BitmapCodecInformation, codec_information
+from .transform import BitmapTransform
+
+BitmapPropertySet = PropertySet
+
+
+class BitmapTypedValue(NamedTuple):
+    """A value and its type, as encoding options are given."""
+
+    value: Any
+    type: PropertyType
+
+
+class BitmapEncoder:
+    """A picture file to be written: set a bitmap, then await `flush_async`.
+
+    Attributes:
+        bitmap_transform: what is done to the picture on its way.
+
+    Example:
+        >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
+        >>> from winml_py.winrt.windows.graphics.imaging import BitmapEncoder
+        >>> from winml_py.winrt.windows.storage.streams import InMemoryRandomAccessStream
+        >>> stream = InMemoryRandomAccessStream()
+        >>> encoder = BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, stream).get()
+        >>> encoder.set_software_bitmap(SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2))
+        >>> encoder.flush_async().get()
+        >>> stream.get_input_stream_at(1).read(3)
+        b'PNG'
+    """
+
+    bmp_encoder_id = ENCODER_IDS["BMP"]
+    gif_encoder_id = ENCODER_IDS["GIF"]
+    jpeg_encoder_id = ENCODER_IDS["JPEG"]
+    png_encoder_id = ENCODER_IDS["PNG"]
+    tiff_encoder_id = ENCODER_IDS["TIFF"]
+
+    def __init__(self, codec: str, stream: IRandomAccessStream, options: dict[str, Any]) -> None:
+        """Use `create_async`."""
+        self._codec = codec
+        self._stream = stream
+        self._options = options
+        self._bitmap: SoftwareBitmap | None = None
+        self.bitmap_transform = BitmapTransform()
+
+    @classmethod
+    def create_async(
+        cls, encoder_id: UUID, stream: IRandomAccessStream, encoding_options: Mapping[str, Any] | None = None, /
+    ) -> AsyncOperation[BitmapEncoder]:
+        """An encoder that will write to a stream, from its start.
+
+        Args:
+            encoder_id: `png_encoder_id` or another of the class.
+            stream: where to write to.
+            encoding_options: `ImageQuality` of JPEG, from 0.0 to 1.0.
+
+        Raises:
+            NotSupportedError: there is no encoder of that number, or no such option.
+        """
+        return AsyncOperation(lambda _: cls(_codec(encoder_id), stream, _options(encoding_options)))
+
+    create_with_encoding_options_async = create_async  # pywinrt 3's name
+
+    @property
+    def encoder_information(self) -> BitmapCodecInformation:
+        """What kind of file it writes."""
+        return codec_information(self._codec, ENCODER_IDS)
+
+    def set_software_bitmap(self, bitmap: SoftwareBitmap, /) -> None:
+        """Says what to write: a copy is made."""
+        self._bitmap = SoftwareBitmap.copy(bitmap)
+
+    def set_pixel_data(
+        self,
+        pixel_format: BitmapPixelFormat,
+        alpha_mode: BitmapAlphaMode,
+        width: int,
+        height: int,
+        dpi_x: float,
+        dpi_y: float,
+        pixels: Any,
+        /,
+    ) -> None:
+        """Says what to write: bytes, row after row, of which a copy is made.
+
+        Raises:
+            InvalidArgumentError: fewer bytes than the picture has.
+        """
+        bitmap = SoftwareBitmap.create_copy_from_buffer(pixels, pixel_format, width, height, alpha_mode)
+        bitmap.dpi_x, bitmap.dpi_y = float(dpi_x), float(dpi_y)
+        self._bitmap = bitmap
+
+    def flush_async(self) -> AsyncOperation[None]:
+        """Encodes the picture, and writes the whole file to the stream at once.
+
+        Raises:
+            IllegalCallError: no picture was set; raised by the operation.
+        """
+        return AsyncOperation(lambda _: self._flush())
+
+    def _flush(self) -> None:
+        if self._bitmap is None:
+            raise IllegalCallError("There is nothing to encode.", hint="Call set_software_bitmap first.")
+        bitmap = self._bitmap
+        if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # no file holds colours times alpha
+            bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
+        image = self.bitmap_transform._apply(bitmap.to_pil())
+        if self._codec == "JPEG" or bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
+            image = image.convert("L" if image.mode == "L" else "RGB")
+        file = io.BytesIO()
+        codecs.encode(image, file, self._codec, dpi=(bitmap.dpi_x, bitmap.dpi_y), **self._options)
+        self._stream.size = 0
+        self._stream.seek(0)
+        self._stream.write(file.getvalue())
+
+
+def _codec(encoder_id: UUID) -> str:
+    for name, known in ENCODER_IDS.items():
+        if known == encoder_id:
+            return name
+    raise NotSupportedError(f"There is no encoder {encoder_id}.", hint="Use BitmapEncoder.png_encoder_id, say.")
+
+
+def _options(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    options = {}
+    for key, typed in (given or {}).items():
+        if key != "ImageQuality":
+            raise NotSupportedError(f"There is no encoding option {key!r}.", hint="ImageQuality is the one there is.")
+        quality = float(getattr(typed, "value", typed))
+        if not 0 <= quality <= 1:
+            raise InvalidArgumentError(f"ImageQuality is {quality}, and goes from 0.0 to 1.0.")
+        options["quality"] = round(quality * 100)
+    return options

@@ -1,0 +1,5 @@
+"""Windows.Media: `VideoFrame`."""
+
+from ...imaging.frame import VideoFrame
+
+__all__ = ["VideoFrame"]

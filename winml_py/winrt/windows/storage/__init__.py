@@ -1,0 +1,188 @@
+"""Windows.Storage: files and folders, as far as programs open pictures and models through them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from enum import IntEnum
+from pathlib import Path
+
+from ....errors import InvalidArgumentError, StorageExistsError, StorageNotFoundError
+from ....operation import AsyncOperation
+from .streams import IRandomAccessStream
+
+__all__ = [
+    "CreationCollisionOption",
+    "FileAccessMode",
+    "IStorageFile",
+    "IStorageFolder",
+    "StorageDeleteOption",
+    "StorageFile",
+    "StorageFolder",
+]
+
+
+class FileAccessMode(IntEnum):
+    """What a file is opened for."""
+
+    READ = 0
+    READ_WRITE = 1
+
+
+class CreationCollisionOption(IntEnum):
+    """What to do where a file of the name exists."""
+
+    GENERATE_UNIQUE_NAME = 0
+    REPLACE_EXISTING = 1
+    FAIL_IF_EXISTS = 2
+    OPEN_IF_EXISTS = 3
+
+
+class StorageDeleteOption(IntEnum):
+    """Whether a deleted file goes to a bin: here, all are gone."""
+
+    DEFAULT = 0
+    PERMANENT_DELETE = 1
+
+
+class _StorageItem:
+    def __init__(self, path: Path) -> None:
+        """Files and folders come from `StorageFile` and `StorageFolder`."""
+        self._path = path
+
+    @property
+    def path(self) -> str:
+        """The whole path."""
+        return str(self._path)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self._path.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+
+class StorageFile(_StorageItem):
+    """A file that exists.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage import StorageFile
+        >>> StorageFile.get_file_from_path_async("models/digits.onnx").get().file_type
+        '.onnx'
+    """
+
+    @classmethod
+    def get_file_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFile]:
+        """Looks a file up. Unlike on Windows, the path may be relative.
+
+        Raises:
+            StorageNotFoundError: there is no such file; raised by the operation.
+        """
+        return AsyncOperation(lambda _: cls(_existing(Path(path).absolute(), "file")))
+
+    @property
+    def display_name(self) -> str:
+        """The name without its ending."""
+        return self._path.stem
+
+    @property
+    def file_type(self) -> str:
+        """The ending, with its dot."""
+        return self._path.suffix
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the file is still there."""
+        return self._path.is_file()
+
+    def open_async(self, access_mode: FileAccessMode, /) -> AsyncOperation[IRandomAccessStream]:
+        """Opens the file; with `READ_WRITE`, what it holds stays until it is overwritten."""
+        mode = "rb" if FileAccessMode(access_mode) == FileAccessMode.READ else "r+b"
+        return AsyncOperation(lambda _: self._open(mode))
+
+    def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
+        """Opens the file for reading."""
+        return self.open_async(FileAccessMode.READ)
+
+    def _open(self, mode: str) -> IRandomAccessStream:
+        return IRandomAccessStream(_existing(self._path, "file").open(mode))  # type: ignore[arg-type]
+
+    def read(self) -> bytes:
+        """All bytes, so that a file can be loaded from wherever a binary stream can."""
+        return _existing(self._path, "file").read_bytes()
+
+    def delete_async(self, option: StorageDeleteOption = StorageDeleteOption.DEFAULT, /) -> AsyncOperation[None]:
+        """Deletes the file."""
+        return AsyncOperation(lambda _: self._path.unlink())
+
+    def get_parent_async(self) -> AsyncOperation[StorageFolder]:
+        """The folder it lies in."""
+        return StorageFolder.get_folder_from_path_async(self._path.parent)
+
+
+class StorageFolder(_StorageItem):
+    """A folder that exists."""
+
+    @classmethod
+    def get_folder_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFolder]:
+        """Looks a folder up. Unlike on Windows, the path may be relative.
+
+        Raises:
+            StorageNotFoundError: there is no such folder; raised by the operation.
+        """
+        return AsyncOperation(lambda _: cls(_existing(Path(path).absolute(), "folder")))
+
+    def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
+        """A file in the folder."""
+        return StorageFile.get_file_from_path_async(self._path / name)
+
+    def get_files_async(self) -> AsyncOperation[list[StorageFile]]:
+        """The files in the folder, by name."""
+        return AsyncOperation(lambda _: [StorageFile(path) for path in sorted(self._path.iterdir()) if path.is_file()])
+
+    def create_file_async(
+        self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
+    ) -> AsyncOperation[StorageFile]:
+        """An empty file in the folder, or the one that is there, as `option` says.
+
+        Raises:
+            StorageExistsError: there is one, and that is not wanted; raised by the operation.
+        """
+        return AsyncOperation(lambda _: self._create(name, CreationCollisionOption(option)))
+
+    def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
+        path = self._path / name
+        if not name or path.parent != self._path:
+            raise InvalidArgumentError(f"{name!r} is not the name of a file in {self.path}.", hint="Name no folder.")
+        if option == CreationCollisionOption.GENERATE_UNIQUE_NAME:
+            return StorageFile(_first_free(path))
+        if option == CreationCollisionOption.FAIL_IF_EXISTS and not _created(path):
+            raise StorageExistsError(f"There is a file {path} already.", hint="Say REPLACE_EXISTING to overwrite it.")
+        path.open("wb" if option == CreationCollisionOption.REPLACE_EXISTING else "ab").close()
+        return StorageFile(path)
+
+
+IStorageFile = StorageFile
+IStorageFolder = StorageFolder
+
+
+def _existing(path: Path, kind: str) -> Path:
+    if not (path.is_file() if kind == "file" else path.is_dir()):
+        raise StorageNotFoundError(f"There is no {kind} {path}.", hint="Check the path.")
+    return path
+
+
+def _created(path: Path) -> bool:
+    try:
+        path.open("xb").close()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _first_free(path: Path) -> Path:
+    """`seven.png`, or `seven (2).png` where there is one, as Windows counts."""
+    names = (path if n == 1 else path.with_stem(f"{path.stem} ({n})") for n in itertools.count(1))
+    return next(name for name in names if _created(name))

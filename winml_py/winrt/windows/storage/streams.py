@@ -1,0 +1,428 @@
+"""Windows.Storage.Streams: bytes with a position, in memory or in a file, and what reads and writes them."""
+
+from __future__ import annotations
+
+import io
+import threading
+from enum import IntEnum
+from typing import Any, BinaryIO, Protocol, Self
+
+import numpy as np
+
+from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
+from ....memory import byte_view
+from ....operation import AsyncOperation
+
+__all__ = [
+    "Buffer",
+    "DataReader",
+    "DataWriter",
+    "IBuffer",
+    "IInputStream",
+    "IOutputStream",
+    "IRandomAccessStream",
+    "IRandomAccessStreamReference",
+    "InMemoryRandomAccessStream",
+    "InputStreamOptions",
+    "RandomAccessStreamReference",
+]
+
+
+class InputStreamOptions(IntEnum):
+    """How eagerly a stream reads: here, always as much as was asked for."""
+
+    NONE = 0
+    PARTIAL = 1
+    READ_AHEAD = 2
+
+
+class Buffer(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage.streams import Buffer
+        >>> buffer = Buffer(4)
+        >>> buffer.capacity, buffer.length
+        (4, 0)
+    """
+
+    __slots__ = ("_length",)
+    _length: int
+
+    def __new__(cls, capacity: int, /) -> Self:  # noqa: D102
+        buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
+        buffer._length = 0
+        return buffer
+
+    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
+        self._length = self.size
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """A buffer with a copy of bytes, all in use."""
+        memory = byte_view(data)
+        buffer = cls(len(memory))
+        buffer[:] = memory
+        buffer.length = len(memory)
+        return buffer
+
+    @property
+    def capacity(self) -> int:
+        """Bytes there is room for."""
+        return int(self.size)
+
+    @property
+    def length(self) -> int:
+        """Bytes in use.
+
+        Raises:
+            InvalidArgumentError: on setting more than there is room for.
+        """
+        return self._length
+
+    @length.setter
+    def length(self, length: int) -> None:
+        if not 0 <= length <= self.capacity:
+            raise InvalidArgumentError(f"The buffer has room for {self.capacity} bytes, not for {length}.")
+        self._length = length
+
+
+class IRandomAccessStream:
+    """Bytes with a position. Streams over the same file or memory share the bytes, and have a position each.
+
+    It has `read`, as Python's binary streams have, so models and pictures load from it.
+    """
+
+    def __init__(self, file: BinaryIO, lock: threading.Lock | None = None) -> None:
+        """Over an open binary file, which is closed with the stream."""
+        self._file: BinaryIO | None = file
+        self._lock = lock or threading.Lock()
+        self._position = 0
+
+    def _open(self) -> BinaryIO:
+        if self._file is None or self._file.closed:
+            raise ClosedError("The stream has been closed.", hint="Open it again.")
+        return self._file
+
+    @property
+    def can_read(self) -> bool:
+        """Whether it can be read from."""
+        return self._open().readable()
+
+    @property
+    def can_write(self) -> bool:
+        """Whether it can be written to."""
+        return self._open().writable()
+
+    @property
+    def position(self) -> int:
+        """Where the next byte is read or written."""
+        return self._position
+
+    @property
+    def size(self) -> int:
+        """Bytes in the stream; setting it cuts them off, or adds zeros."""
+        with self._lock:
+            return self._open().seek(0, io.SEEK_END)
+
+    @size.setter
+    def size(self, size: int) -> None:
+        current = self.size
+        with self._lock:
+            self._open().truncate(min(size, current))
+            self._open().seek(current)
+            self._open().write(bytes(max(0, size - current)))
+            self._open().flush()
+
+    def seek(self, position: int, /) -> None:
+        """Goes to a position."""
+        if position < 0:
+            raise InvalidArgumentError(f"A stream has no position {position}.")
+        self._position = position
+
+    def read(self, count: int = -1, /) -> bytes:
+        """The next bytes, or all that are left."""
+        with self._lock:
+            self._open().seek(self._position)
+            data = self._open().read(count)
+        self._position += len(data)
+        return data
+
+    def write(self, data: Any, /) -> int:
+        """Writes bytes at the position, and says how many.
+
+        Raises:
+            InvalidArgumentError: the stream was opened for reading.
+        """
+        if not self.can_write:
+            raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
+        with self._lock:
+            self._open().seek(self._position)
+            written = self._open().write(byte_view(data))
+            self._open().flush()
+        self._position += written
+        return written
+
+    def read_async(
+        self, buffer: Any, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
+    ) -> AsyncOperation[Any]:
+        """Reads into a buffer, and gives the buffer, whose length is then what was read."""
+        return AsyncOperation(lambda _: self._read_into(buffer, count))
+
+    def _read_into(self, buffer: Any, count: int) -> Any:
+        room = byte_view(buffer)
+        if count > len(room):
+            raise InvalidArgumentError(f"The buffer has room for {len(room)} bytes, not for {count}.")
+        data = self.read(count)
+        room[: len(data)] = data
+        if isinstance(buffer, Buffer):
+            buffer.length = len(data)
+        return buffer
+
+    def write_async(self, buffer: Any, /) -> AsyncOperation[int]:
+        """Writes a buffer at the position: of a `Buffer` the bytes in use."""
+        return AsyncOperation(lambda _: self.write(_used(buffer)))
+
+    def flush_async(self) -> AsyncOperation[bool]:
+        """Nothing waits to be written; True."""
+        return AsyncOperation(lambda _: not self._open().flush())
+
+    def clone_stream(self) -> IRandomAccessStream:
+        """Another stream over the same bytes, at the start."""
+        return IRandomAccessStream(self._open(), self._lock)
+
+    def get_input_stream_at(self, position: int, /) -> IRandomAccessStream:
+        """Another stream over the same bytes, at a position."""
+        stream = self.clone_stream()
+        stream.seek(position)
+        return stream
+
+    get_output_stream_at = get_input_stream_at
+
+    def close(self) -> None:
+        """Closes it, and with it the others over the same bytes. Twice is harmless."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class InMemoryRandomAccessStream(IRandomAccessStream):
+    """A stream over memory of its own, empty at first."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO())
+
+
+class _Readable(Protocol):
+    def read(self) -> bytes: ...
+
+
+class RandomAccessStreamReference:
+    """Says where bytes are, to be opened later: what `LearningModel.load_from_stream` takes.
+
+    Example:
+        >>> from winml_py import LearningModel
+        >>> from winml_py.winrt.windows.storage import StorageFile
+        >>> from winml_py.winrt.windows.storage.streams import RandomAccessStreamReference
+        >>> file = StorageFile.get_file_from_path_async("models/digits.onnx").get()
+        >>> LearningModel.load_from_stream(RandomAccessStreamReference.create_from_file(file)).name
+        'digits'
+    """
+
+    def __init__(self, source: _Readable) -> None:
+        """Use `create_from_file` or `create_from_stream`."""
+        self._source = source
+
+    @classmethod
+    def create_from_file(cls, file: _Readable, /) -> RandomAccessStreamReference:
+        """A reference to a `StorageFile`, opened each time anew."""
+        return cls(file)
+
+    @classmethod
+    def create_from_stream(cls, stream: IRandomAccessStream, /) -> RandomAccessStreamReference:
+        """A reference to a stream's bytes, from its start."""
+        return cls(stream)
+
+    def read(self) -> bytes:
+        """All bytes."""
+        source = self._source
+        return source.clone_stream().read() if isinstance(source, IRandomAccessStream) else source.read()
+
+    def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
+        """A stream over a copy of the bytes."""
+        return AsyncOperation(lambda _: IRandomAccessStream(io.BytesIO(self.read())))
+
+
+class DataReader:
+    """Reads from a stream, in two steps: `load_async` fetches bytes, `read_...` takes them.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage.streams import DataReader
+        >>> DataReader.from_buffer(b"Windows").read_string(3)
+        'Win'
+    """
+
+    def __init__(self, input_stream: IRandomAccessStream, /) -> None:
+        self._stream: IRandomAccessStream | None = input_stream
+        self._loaded = b""
+
+    @classmethod
+    def from_buffer(cls, buffer: Any, /) -> DataReader:
+        """A reader of a buffer, loaded with all of it."""
+        reader = cls(InMemoryRandomAccessStream())
+        reader._loaded = bytes(_used(buffer))
+        return reader
+
+    @property
+    def unconsumed_buffer_length(self) -> int:
+        """Bytes loaded and not taken yet."""
+        return len(self._loaded)
+
+    def load_async(self, count: int, /) -> AsyncOperation[int]:
+        """Fetches bytes, and says how many there were."""
+        return AsyncOperation(lambda _: self._load(count))
+
+    def _load(self, count: int) -> int:
+        if self._stream is None:
+            raise ClosedError("The reader has no stream.", hint="Make another.")
+        data = self._stream.read(count)
+        self._loaded += data
+        return len(data)
+
+    def _take(self, count: int) -> bytes:
+        if not 0 <= count <= len(self._loaded):
+            raise InvalidArgumentError(
+                f"{count} bytes are asked for, and {len(self._loaded)} loaded.",
+                hint="Await load_async(count) first.",
+                hresult=E_BOUNDS,
+            )
+        taken, self._loaded = self._loaded[:count], self._loaded[count:]
+        return taken
+
+    def read_bytes(self, value: Any, /) -> None:
+        """Fills a writable buffer.
+
+        Raises:
+            InvalidArgumentError: fewer bytes are loaded.
+        """
+        room = byte_view(value)
+        room[:] = self._take(len(room))
+
+    def read_buffer(self, length: int, /) -> Buffer:
+        """The next bytes, as a buffer."""
+        return Buffer.of(self._take(length))
+
+    def read_byte(self) -> int:
+        """The next byte."""
+        return self._take(1)[0]
+
+    def read_string(self, length: int, /) -> str:
+        """The next bytes, as UTF-8."""
+        return self._take(length).decode()
+
+    def detach_stream(self) -> IRandomAccessStream | None:
+        """The stream, which the reader then lets go of."""
+        stream, self._stream = self._stream, None
+        return stream
+
+    def close(self) -> None:
+        """Closes the stream, unless it has been detached. Twice is harmless."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class DataWriter:
+    """Writes to a stream, in two steps: `write_...` collects bytes, `store_async` writes them.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAccessStream
+        >>> stream = InMemoryRandomAccessStream()
+        >>> writer = DataWriter(stream)
+        >>> writer.write_bytes(b"ONNX")
+        >>> writer.store_async().get(), stream.size
+        (4, 4)
+    """
+
+    def __init__(self, output_stream: IRandomAccessStream | None = None, /) -> None:
+        self._stream = output_stream
+        self._collected = bytearray()
+
+    @property
+    def unstored_buffer_length(self) -> int:
+        """Bytes collected and not written yet."""
+        return len(self._collected)
+
+    def write_bytes(self, value: Any, /) -> None:
+        """Collects the bytes of a buffer."""
+        self._collected += byte_view(value)
+
+    def write_buffer(self, buffer: Any, /) -> None:
+        """Collects the bytes of a buffer: of a `Buffer` those in use."""
+        self._collected += _used(buffer)
+
+    def write_byte(self, value: int, /) -> None:
+        """Collects a byte."""
+        self._collected.append(value)
+
+    def write_string(self, value: str, /) -> int:
+        """Collects a text as UTF-8, and says how many bytes that is."""
+        data = value.encode()
+        self._collected += data
+        return len(data)
+
+    def store_async(self) -> AsyncOperation[int]:
+        """Writes what was collected, and says how many bytes that was."""
+        return AsyncOperation(lambda _: self._store())
+
+    def _store(self) -> int:
+        if self._stream is None:
+            raise ClosedError("The writer has no stream.", hint="Make one with a stream, or use detach_buffer().")
+        data, self._collected = self._collected, bytearray()
+        return self._stream.write(data)
+
+    def flush_async(self) -> AsyncOperation[bool]:
+        """Nothing waits once it is stored; True."""
+        return AsyncOperation(lambda _: True)
+
+    def detach_buffer(self) -> Buffer:
+        """What was collected."""
+        data, self._collected = self._collected, bytearray()
+        return Buffer.of(data)
+
+    def detach_stream(self) -> IRandomAccessStream | None:
+        """The stream, which the writer then lets go of."""
+        stream, self._stream = self._stream, None
+        return stream
+
+    def close(self) -> None:
+        """Closes the stream, unless it has been detached. Twice is harmless."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _used(buffer: Any) -> memoryview:
+    memory = byte_view(buffer)
+    return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
+
+
+IBuffer = Buffer
+IInputStream = IOutputStream = IRandomAccessStream
+IRandomAccessStreamReference = RandomAccessStreamReference
