@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class BitmapBounds(NamedTuple):
     """A rectangle of a picture, in pixels from its top left corner."""
 
-    x: int
-    y: int
-    width: int
-    height: int
+    x: int = 0
+    y: int = 0
+    width: int = 0
+    height: int = 0
 
 
 class SoftwareBitmap:

@@ -1,0 +1,652 @@
+"""What `winml_py.winrt` adds: storage, streams, codecs, values in boxes; WinRT's names on the classes of winml_py."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PICTURES
+from PIL import Image
+
+from winml_py import (
+    AsyncOperation,
+    AsyncStatus,
+    BitmapAlphaMode,
+    BitmapBufferAccessMode,
+    BitmapPixelFormat,
+    ClosedError,
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    InvalidDeviceError,
+    LearningModel,
+    LearningModelDevice,
+    LearningModelDeviceKind,
+    NotBoundError,
+    NotSupportedError,
+    PictureError,
+    PropertySet,
+    SoftwareBitmap,
+    StorageExistsError,
+    StorageNotFoundError,
+    TensorFloat,
+    Vector,
+    VideoFrame,
+)
+from winml_py.winrt.runtime import ApartmentType, init_apartment, uninit_apartment
+from winml_py.winrt.system import Array, Boolean, Double, Single, String, UInt8, UInt32
+from winml_py.winrt.windows.foundation import PropertyType, PropertyValue
+from winml_py.winrt.windows.graphics.imaging import (
+    BitmapBounds,
+    BitmapDecoder,
+    BitmapEncoder,
+    BitmapFlip,
+    BitmapInterpolationMode,
+    BitmapPropertySet,
+    BitmapRotation,
+    BitmapTransform,
+    BitmapTypedValue,
+    ColorManagementMode,
+    ExifOrientationMode,
+)
+from winml_py.winrt.windows.storage import CreationCollisionOption, FileAccessMode, StorageFile, StorageFolder
+from winml_py.winrt.windows.storage.streams import (
+    Buffer,
+    DataReader,
+    DataWriter,
+    InMemoryRandomAccessStream,
+    InputStreamOptions,
+    IRandomAccessStream,
+    RandomAccessStreamReference,
+)
+
+BGRA8, RGBA8, GRAY8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8, BitmapPixelFormat.GRAY8
+STRAIGHT, PREMULTIPLIED = BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED
+
+
+def stream_of(data: bytes) -> IRandomAccessStream:
+    return IRandomAccessStream(io.BytesIO(data))
+
+
+def file_of(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def noise(width: int, height: int, channels: int = 3) -> np.ndarray:
+    shape = (height, width) if channels == 1 else (height, width, channels)
+    return np.random.default_rng(7).integers(0, 256, shape, np.uint8)
+
+
+def decoder_of(data: bytes) -> BitmapDecoder:
+    return BitmapDecoder.create_async(stream_of(data)).get()
+
+
+# Arrays, values, maps
+
+
+@pytest.mark.parametrize(
+    ("kind", "elements", "dtype"),
+    [
+        (Single, [1, 2.5], "float32"),
+        ("f", [1, 2.5], "float32"),
+        (Double, (1.5, 2.0), "float64"),
+        (UInt8, b"\x01\x02", "uint8"),
+        ("I", range(3), "uint32"),
+        (Boolean, [True, False], "bool"),
+        (bool, [False], "bool"),
+        (String, ["a", ""], "object"),
+        (UInt32, np.arange(4).reshape(2, 2), "uint32"),
+    ],
+)
+def test_arrays(kind: object, elements: object, dtype: str) -> None:
+    array = Array(kind, elements)
+    assert array.dtype == dtype
+    assert array.ndim == 1
+    assert array == list(np.asarray(list(elements), dtype).reshape(-1))
+    assert array != [*array, 0]
+
+
+def test_arrays_by_size_are_zero_and_can_be_written_to() -> None:
+    array = Array(Single, 3)
+    array[1] = 2
+    assert array == [0, 2, 0]
+    assert bytes(memoryview(array)) == np.array([0, 2, 0], np.float32).tobytes()
+    assert Array(String, 2) == ["", ""]
+    assert TensorFloat.create_from_array([3], array).get_as_vector_view() == [0, 2, 0]
+
+
+def test_an_array_of_bytes_is_a_copy() -> None:
+    source = bytearray(b"ab")
+    array = Array(UInt8, source)
+    source[0] = 0
+    assert array == [97, 98]
+
+
+def test_values_in_boxes() -> None:
+    assert PropertyValue.create_empty() is None
+    assert PropertyValue.create_boolean(1) is True
+    assert PropertyValue.create_uint8(255) == 255
+    assert PropertyValue.create_single(0.5) == 0.5
+    assert PropertyValue.create_string("x") == "x"
+    assert PropertyValue.create_uint32_array([1, 2]) == [1, 2]
+    assert PropertyValue.create_string_array(["a"]) == ["a"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("uint8", 256), ("uint32", -1), ("int16", 1 << 15), ("int64", 1 << 63)])
+def test_values_that_do_not_fit_their_box(name: str, value: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{value} is no {name}"):
+        getattr(PropertyValue, f"create_{name}")(value)
+
+
+def test_property_sets() -> None:
+    properties = PropertySet()
+    assert properties.insert("a", 1) is False
+    assert properties.insert("a", 2) is True
+    properties["b"] = None
+    assert properties.lookup("a") == 2
+    assert properties.has_key("b")
+    assert not properties.has_key("A")
+    assert properties.size == 2
+    pair = next(properties.first())
+    assert (pair.key, pair.value) == ("a", 2)
+    view = properties.get_view()
+    properties.remove("a")
+    assert dict(properties) == {"b": None}
+    assert view == {"a": 2, "b": None}
+    with pytest.raises(NotBoundError, match="no 'a' here"):
+        properties.lookup("a")
+    properties.clear()
+    assert properties.size == 0
+
+
+def test_features_have_winrt_s_names(digits_path: Path) -> None:
+    features = LearningModel.load(digits_path).input_features
+    assert features.size == 1
+    assert features.get_at(0) is features[0]
+    assert features.index_of(features[0]) == (True, 0)
+    assert features.index_of(None) == (False, 0)
+    assert isinstance(features, Vector)
+
+
+@pytest.fixture
+def digits_path() -> Path:
+    return PICTURES.parent.parent / "models" / "digits.onnx"
+
+
+def test_apartments_are_nothing() -> None:
+    init_apartment(ApartmentType.SINGLE_THREADED)
+    uninit_apartment()
+
+
+# Operations
+
+
+def test_waiting_for_an_operation() -> None:
+    go = threading.Event()
+    operation = AsyncOperation(lambda _: go.wait(10))
+    assert operation.wait(0.01) is AsyncStatus.STARTED
+    go.set()
+    assert operation.wait() is AsyncStatus.COMPLETED
+
+
+def test_the_completed_callback() -> None:
+    called = threading.Event()
+    seen = []
+
+    def handler(operation: AsyncOperation, status: AsyncStatus) -> None:
+        seen.append((operation, status))
+        called.set()
+
+    operation = AsyncOperation(lambda _: 1)
+    assert operation.completed is None
+    operation.completed = handler
+    assert called.wait(10)
+    assert seen == [(operation, AsyncStatus.COMPLETED)]
+    assert operation.completed is handler
+    with pytest.raises(IllegalCallError, match="has a callback already"):
+        operation.completed = handler
+
+
+def test_operations_have_numbers() -> None:
+    first, second = AsyncOperation(lambda _: 1), AsyncOperation(lambda _: 2)
+    assert first.id == first.id != second.id
+
+
+# Devices and models
+
+
+def test_there_is_no_direct3d() -> None:
+    assert LearningModelDevice(LearningModelDeviceKind.CPU).direct3d11_device is None
+    with pytest.raises(InvalidDeviceError, match="no Direct3D here"):
+        LearningModelDevice.create_from_direct3d11_device(object())
+
+
+@pytest.mark.parametrize("load", ["load_from_file_path", "load_from_stream"])
+def test_operator_providers_are_refused(load: str, digits_path: Path) -> None:
+    with pytest.raises(NotSupportedError, match="Operator providers") as refused:
+        getattr(LearningModel, load)(digits_path, object())
+    assert refused.value.hresult == 0x80004001
+    with pytest.raises(NotSupportedError):
+        LearningModel.load_from_storage_file_async(digits_path, object()).get()
+    assert LearningModel.load_from_file_path(digits_path, None).name == "digits"
+
+
+# The memory of bitmaps
+
+
+def test_a_locked_bitmap_shares_its_memory() -> None:
+    bitmap = SoftwareBitmap(BGRA8, 3, 2)
+    with bitmap.lock_buffer(BitmapBufferAccessMode.READ_WRITE) as buffer:
+        assert buffer.get_plane_count() == 1
+        assert buffer.get_plane_description(0) == (0, 3, 2, 12)
+        with buffer.create_reference() as reference:
+            assert reference.capacity == 24
+            np.frombuffer(reference, np.uint8)[:] = np.arange(24)
+        assert reference.capacity == 0
+        with pytest.raises(ClosedError):
+            reference.get_buffer()
+        with pytest.raises(InvalidArgumentError, match="no plane 1"):
+            buffer.get_plane_description(1)
+    np.testing.assert_array_equal(bitmap.to_numpy().ravel(), np.arange(24))
+    with pytest.raises(ClosedError, match="Lock the bitmap again"):
+        buffer.create_reference()
+
+
+def test_a_bitmap_locked_for_reading_is_read_only() -> None:
+    with SoftwareBitmap(GRAY8, 2, 2).lock_buffer(BitmapBufferAccessMode.READ) as buffer:
+        memory = memoryview(buffer.create_reference())
+    assert memory.readonly
+    view = SoftwareBitmap(GRAY8, 2, 2).get_read_only_view()
+    view.lock_buffer(BitmapBufferAccessMode.READ)
+    with pytest.raises(InvalidArgumentError, match="read-only"):
+        view.lock_buffer(BitmapBufferAccessMode.WRITE)
+
+
+def test_a_bitmap_with_gaps_between_its_rows_is_not_locked() -> None:
+    bitmap = SoftwareBitmap.from_array(noise(6, 4, 4)[:, ::2], RGBA8)
+    with pytest.raises(InvalidArgumentError, match="rows do not lie one after the other"):
+        bitmap.lock_buffer(BitmapBufferAccessMode.READ)
+    SoftwareBitmap.copy(bitmap).lock_buffer(BitmapBufferAccessMode.READ)
+
+
+def test_alpha_is_multiplied_in_and_divided_out() -> None:
+    pixels = np.array([[[200, 100, 50, 128], [10, 20, 30, 255], [90, 80, 70, 0]]], np.uint8)
+    source = SoftwareBitmap.from_array(pixels, RGBA8, STRAIGHT)
+    premultiplied = SoftwareBitmap.convert(source, RGBA8, PREMULTIPLIED)
+    assert premultiplied.bitmap_alpha_mode is PREMULTIPLIED
+    alpha = pixels[..., 3:].astype(float)
+    expected = np.rint(pixels[..., :3] * alpha / 255)
+    np.testing.assert_allclose(premultiplied.to_numpy()[..., :3], expected, atol=1)
+    np.testing.assert_array_equal(premultiplied.to_numpy()[..., 3], pixels[..., 3])
+    back = SoftwareBitmap.convert(premultiplied, BGRA8, STRAIGHT).to_numpy()
+    np.testing.assert_allclose(back[0, :2, [2, 1, 0]].T, pixels[0, :2, :3], atol=2)
+
+
+def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
+    source = SoftwareBitmap.from_array(noise(4, 3, 4), RGBA8, STRAIGHT)
+    for copy in (SoftwareBitmap.copy(source), SoftwareBitmap.convert(source, BGRA8), source.get_read_only_view()):
+        assert copy.bitmap_alpha_mode is STRAIGHT
+    ignored = SoftwareBitmap.convert(source, RGBA8, BitmapAlphaMode.IGNORE)
+    np.testing.assert_array_equal(ignored.to_numpy(), source.to_numpy())
+    assert SoftwareBitmap.load(PICTURES / "cat.jpg").bitmap_alpha_mode is STRAIGHT
+    wide = SoftwareBitmap(BitmapPixelFormat.RGBA16, 1, 1, STRAIGHT)
+    with pytest.raises(InvalidArgumentError, match="alpha of RGBA16"):
+        SoftwareBitmap.convert(wide, BitmapPixelFormat.RGBA16, PREMULTIPLIED)
+
+
+def test_frames_know_when_they_were_taken() -> None:
+    frame = VideoFrame(BGRA8, 2, 2)
+    assert (frame.relative_time, frame.duration, frame.is_discontinuous, frame.type) == (None, None, False, "Video")
+    assert not frame.is_read_only
+
+
+# Decoding
+
+
+def test_a_decoder_tells_what_it_decodes() -> None:
+    decoder = decoder_of(file_of(Image.fromarray(noise(5, 4)), "JPEG", dpi=(72, 144)))
+    assert decoder.decoder_information.codec_id == BitmapDecoder.jpeg_decoder_id
+    assert ".jpg" in decoder.decoder_information.file_extensions
+    assert (decoder.pixel_width, decoder.pixel_height, decoder.frame_count) == (5, 4, 1)
+    assert (decoder.dpi_x, decoder.dpi_y) == (72, 144)
+    assert decoder.bitmap_pixel_format is BGRA8
+    assert decoder.bitmap_alpha_mode is BitmapAlphaMode.IGNORE
+    assert repr(decoder) == "<BitmapDecoder JPEG 5x4>"
+
+
+@pytest.mark.parametrize(("channels", "pixel_format"), [(1, GRAY8), (3, BGRA8), (4, BGRA8)])
+def test_decoding_gives_the_pixels_of_the_file(channels: int, pixel_format: BitmapPixelFormat) -> None:
+    pixels = noise(7, 5, channels)
+    decoder = decoder_of(file_of(Image.fromarray(pixels)))
+    bitmap = decoder.get_software_bitmap_async().get()
+    assert bitmap.bitmap_pixel_format is pixel_format
+    assert bitmap.bitmap_alpha_mode is (STRAIGHT if channels == 4 else BitmapAlphaMode.IGNORE)
+    expected = SoftwareBitmap.from_pil(Image.fromarray(pixels))
+    np.testing.assert_array_equal(bitmap.to_numpy(), SoftwareBitmap.convert(expected, pixel_format).to_numpy())
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_turns_the_picture_unless_it_is_ignored(orientation: int) -> None:
+    from PIL import ImageOps
+
+    original = Image.fromarray(noise(6, 4))
+    exif = original.getexif()
+    exif[0x0112] = orientation
+    decoder = decoder_of(file_of(original, exif=exif))
+    with Image.open(io.BytesIO(file_of(original, exif=exif))) as image:
+        expected = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))
+    turned = decoder.get_software_bitmap_async(RGBA8, STRAIGHT).get()
+    np.testing.assert_array_equal(turned.to_numpy(), expected)
+    assert (decoder.oriented_pixel_width, decoder.oriented_pixel_height) == expected.shape[1::-1]
+    ignored = decoder.get_pixel_data_async(
+        RGBA8,
+        STRAIGHT,
+        BitmapTransform(),
+        ExifOrientationMode.IGNORE_EXIF_ORIENTATION,
+        ColorManagementMode.DO_NOT_COLOR_MANAGE,
+    ).get()
+    assert ignored.detach_pixel_data() == list(np.asarray(original.convert("RGBA")).ravel())
+
+
+def test_a_transform_scales_then_flips_then_turns_then_crops() -> None:
+    original = Image.fromarray(noise(8, 6))
+    transform = BitmapTransform()
+    transform.scaled_width, transform.scaled_height = 4, 3
+    transform.interpolation_mode = BitmapInterpolationMode.CUBIC
+    transform.flip, transform.rotation = BitmapFlip.HORIZONTAL, BitmapRotation.CLOCKWISE90_DEGREES
+    transform.bounds = BitmapBounds(1, 1, 2, 3)
+    decoder = decoder_of(file_of(original))
+    bitmap = decoder.get_software_bitmap_async(
+        RGBA8,
+        STRAIGHT,
+        transform,
+        ExifOrientationMode.RESPECT_EXIF_ORIENTATION,
+        ColorManagementMode.COLOR_MANAGE_TO_S_RGB,
+    ).get()
+    scaled = np.asarray(original.resize((4, 3), Image.Resampling.BICUBIC))
+    expected = np.rot90(scaled[:, ::-1], -1)[1:4, 1:3]
+    np.testing.assert_array_equal(bitmap.to_numpy()[..., :3], expected)
+
+
+@pytest.mark.parametrize(
+    ("mode", "resampling"),
+    [
+        (BitmapInterpolationMode.NEAREST_NEIGHBOR, Image.Resampling.NEAREST),
+        (BitmapInterpolationMode.LINEAR, Image.Resampling.BILINEAR),
+        (BitmapInterpolationMode.FANT, Image.Resampling.BOX),
+    ],
+)
+def test_the_ways_of_scaling(mode: BitmapInterpolationMode, resampling: Image.Resampling) -> None:
+    original = Image.fromarray(noise(8, 6, 1))
+    transform = BitmapTransform()
+    transform.interpolation_mode, transform.scaled_width, transform.flip = mode, 3, BitmapFlip.VERTICAL
+    bitmap = decoder_of(file_of(original)).get_software_bitmap_async(GRAY8, STRAIGHT, transform).get()
+    np.testing.assert_array_equal(bitmap.to_numpy(), np.asarray(original.resize((3, 6), resampling))[::-1])
+
+
+def test_bad_transforms() -> None:
+    decoder = decoder_of(file_of(Image.fromarray(noise(4, 4))))
+    outside, negative = BitmapTransform(), BitmapTransform()
+    outside.bounds = BitmapBounds(2, 2, 4, 4)
+    negative.scaled_width = -3
+    with pytest.raises(InvalidBindingError, match="do not lie inside"):
+        decoder.get_software_bitmap_async(RGBA8, STRAIGHT, outside).get()
+    with pytest.raises(InvalidArgumentError, match="cannot be scaled"):
+        decoder.get_software_bitmap_async(RGBA8, STRAIGHT, negative).get()
+
+
+def test_the_frames_of_an_animation() -> None:
+    frames = [Image.new("RGB", (4, 3), colour) for colour in ("red", "lime", "blue")]
+    decoder = decoder_of(file_of(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    assert decoder.frame_count == 3
+    for index, colour in enumerate([(255, 0, 0), (0, 255, 0), (0, 0, 255)]):
+        frame = decoder.get_frame_async(index).get()
+        assert tuple(frame.get_software_bitmap_async(RGBA8, STRAIGHT).get().to_numpy()[0, 0, :3]) == colour
+    with pytest.raises(InvalidArgumentError, match="no frame 3"):
+        decoder.get_frame_async(3).get()
+
+
+def test_what_is_not_a_picture() -> None:
+    with pytest.raises(PictureError, match="not a picture"):
+        decoder_of(b"not a picture")
+    with pytest.raises(PictureError):
+        decoder_of((PICTURES / "cat.jpg").read_bytes()[:3000]).get_software_bitmap_async().get()
+    png = stream_of(file_of(Image.fromarray(noise(2, 2))))
+    with pytest.raises(PictureError, match="PNG, which is not"):
+        BitmapDecoder.create_async(BitmapDecoder.jpeg_decoder_id, png).get()
+    assert BitmapDecoder.create_async(BitmapDecoder.png_decoder_id, png).get().pixel_width == 2
+    with pytest.raises(InvalidArgumentError, match="decoded from a stream, not from str"):
+        BitmapDecoder.create_async("picture.png").get()
+
+
+# Encoding
+
+
+@pytest.mark.parametrize("codec", ["png", "bmp", "tiff"])
+def test_what_is_encoded_is_decoded(codec: str) -> None:
+    pixels = noise(9, 7, 4)
+    stream = InMemoryRandomAccessStream()
+    encoder = BitmapEncoder.create_async(getattr(BitmapEncoder, f"{codec}_encoder_id"), stream).get()
+    encoder.set_pixel_data(RGBA8, STRAIGHT, 9, 7, 96, 96, pixels.tobytes())
+    encoder.flush_async().get()
+    decoder = BitmapDecoder.create_async(stream).get()
+    assert decoder.decoder_information.friendly_name == codec.upper()
+    if codec == "bmp":  # Pillow reads no alpha from it
+        pixels[..., 3] = 255
+    np.testing.assert_array_equal(decoder.get_software_bitmap_async(RGBA8, STRAIGHT).get().to_numpy(), pixels)
+
+
+def test_premultiplied_colours_are_divided_again() -> None:
+    bitmap = SoftwareBitmap.from_array(np.full((1, 1, 4), (50, 25, 10, 128), np.uint8), RGBA8, PREMULTIPLIED)
+    stream = InMemoryRandomAccessStream()
+    encoder = BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, stream).get()
+    encoder.set_software_bitmap(bitmap)
+    encoder.flush_async().get()
+    written = np.asarray(Image.open(io.BytesIO(stream.get_input_stream_at(0).read())))
+    np.testing.assert_allclose(written[0, 0], [100, 50, 20, 128], atol=1)
+
+
+def test_jpeg_quality_and_transform() -> None:
+    sizes = []
+    for quality in (0.2, 0.95):
+        options = BitmapPropertySet()
+        options.insert("ImageQuality", BitmapTypedValue(quality, PropertyType.SINGLE))
+        stream = InMemoryRandomAccessStream()
+        encoder = BitmapEncoder.create_async(BitmapEncoder.jpeg_encoder_id, stream, options).get()
+        encoder.set_software_bitmap(SoftwareBitmap.from_array(noise(64, 48), BitmapPixelFormat.RGB8))
+        encoder.bitmap_transform.rotation = BitmapRotation.CLOCKWISE270_DEGREES
+        encoder.flush_async().get()
+        sizes.append(stream.size)
+        assert BitmapDecoder.create_async(stream).get().pixel_width == 48
+    assert sizes[0] < sizes[1] / 2
+
+
+def test_encoding_again_replaces_the_file() -> None:
+    stream = InMemoryRandomAccessStream()
+    encoder = BitmapEncoder.create_async(BitmapEncoder.bmp_encoder_id, stream).get()
+    for side in (40, 3):
+        encoder.set_software_bitmap(SoftwareBitmap(BGRA8, side, side))
+        encoder.flush_async().get()
+    assert stream.size < 200
+    assert encoder.encoder_information.codec_id == BitmapEncoder.bmp_encoder_id
+
+
+def test_encoders_refuse() -> None:
+    from uuid import UUID
+
+    stream = InMemoryRandomAccessStream()
+    with pytest.raises(NotSupportedError, match="no encoder"):
+        BitmapEncoder.create_async(UUID(int=1), stream).get()
+    with pytest.raises(NotSupportedError, match="no encoding option 'Shine'"):
+        BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, stream, {"Shine": 1}).get()
+    with pytest.raises(InvalidArgumentError, match=r"from 0\.0 to 1\.0"):
+        BitmapEncoder.create_async(BitmapEncoder.jpeg_encoder_id, stream, {"ImageQuality": 90}).get()
+    encoder = BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, stream).get()
+    with pytest.raises(IllegalCallError, match="nothing to encode"):
+        encoder.flush_async().get()
+    with pytest.raises(InvalidArgumentError, match="holds 3 bytes"):
+        encoder.set_pixel_data(RGBA8, STRAIGHT, 1, 1, 96, 96, b"abc")
+    assert stream.size == 0
+
+
+# Streams
+
+
+def test_streams_over_the_same_bytes_have_a_position_each() -> None:
+    stream = InMemoryRandomAccessStream()
+    assert stream.write(b"abcdef") == 6
+    other = stream.get_input_stream_at(2)
+    assert (stream.position, other.position) == (6, 2)
+    assert other.read(2) == b"cd"
+    assert stream.read() == b""
+    stream.seek(1)
+    stream.write_async(b"X").get()
+    assert stream.clone_stream().read() == b"aXcdef"
+    assert stream.can_read
+    assert stream.can_write
+    assert stream.flush_async().get() is True
+    with pytest.raises(InvalidArgumentError):
+        stream.seek(-1)
+
+
+def test_the_size_of_a_stream() -> None:
+    stream = stream_of(b"abc")
+    stream.size = 5
+    assert stream.clone_stream().read() == b"abc\0\0"
+    stream.size = 2
+    assert stream.clone_stream().read() == b"ab"
+
+
+def test_reading_into_buffers() -> None:
+    buffer = Buffer(8)
+    assert len(memoryview(buffer)) == 8
+    assert stream_of(b"abc").read_async(buffer, 8, InputStreamOptions.NONE).get() is buffer
+    assert (buffer.length, buffer.capacity) == (3, 8)
+    assert bytes(buffer[:3]) == b"abc"
+    target = bytearray(2)
+    stream_of(b"abc").read_async(target, 2).get()
+    assert target == b"ab"
+    with pytest.raises(InvalidArgumentError, match="room for 2 bytes, not for 3"):
+        stream_of(b"abc").read_async(target, 3).get()
+    with pytest.raises(InvalidArgumentError, match="room for 8"):
+        buffer.length = 9
+
+
+def test_only_what_is_in_use_of_a_buffer_is_written() -> None:
+    stream, buffer = InMemoryRandomAccessStream(), Buffer.of(b"abcd")
+    buffer.length = 2
+    stream.write_async(buffer).get()
+    assert stream.size == 2
+    assert Buffer.of(b"").capacity == 0
+
+
+def test_closed_streams() -> None:
+    with InMemoryRandomAccessStream() as stream:
+        stream.write(b"a")
+    for use in (lambda: stream.size, stream.read, lambda: stream.can_read, lambda: stream.write(b"")):
+        with pytest.raises(ClosedError, match="has been closed"):
+            use()
+    stream.close()
+
+
+def test_writers_collect_until_they_store() -> None:
+    stream = InMemoryRandomAccessStream()
+    with DataWriter(stream) as writer:
+        writer.write_byte(1)
+        writer.write_bytes(b"\2\3")
+        writer.write_buffer(Buffer.of(b"\4"))
+        assert writer.write_string("é") == 2
+        assert (writer.unstored_buffer_length, stream.size) == (6, 0)
+        assert writer.store_async().get() == 6
+        assert writer.flush_async().get() is True
+        assert writer.detach_stream() is stream
+        with pytest.raises(ClosedError, match="no stream"):
+            writer.store_async().get()
+    assert stream.clone_stream().read() == b"\1\2\3\4\xc3\xa9"
+    alone = DataWriter()
+    alone.write_bytes(b"xy")
+    assert bytes(alone.detach_buffer()) == b"xy"
+
+
+def test_readers_take_what_they_loaded() -> None:
+    stream = stream_of(b"\1abc\xc3\xa9rest")
+    reader = DataReader(stream)
+    assert reader.load_async(6).get() == 6
+    assert reader.read_byte() == 1
+    target = bytearray(3)
+    reader.read_bytes(target)
+    assert target == b"abc"
+    assert reader.read_string(2) == "é"
+    with pytest.raises(InvalidArgumentError, match="1 bytes are asked for, and 0 loaded") as short:
+        reader.read_byte()
+    assert short.value.hresult == 0x8000000B
+    assert reader.load_async(100).get() == 4
+    assert bytes(reader.read_buffer(4)) == b"rest"
+    assert reader.detach_stream() is stream
+    reader.close()
+    assert stream.can_read
+    with pytest.raises(ClosedError, match="no stream"):
+        reader.load_async(1).get()
+
+
+# Storage
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_bytes(b"bb")
+    (tmp_path / "a.png").write_bytes(b"a")
+    (tmp_path / "folder").mkdir()
+    folder = StorageFolder.get_folder_from_path_async(tmp_path).get()
+    assert [file.name for file in folder.get_files_async().get()] == ["a.png", "b.txt"]
+    file = folder.get_file_async("b.txt").get()
+    assert (file.name, file.display_name, file.file_type) == ("b.txt", "b", ".txt")
+    assert file.path == str(tmp_path / "b.txt")
+    assert file.get_parent_async().get().path == str(tmp_path)
+    with file.open_read_async().get() as stream:
+        assert stream.read() == b"bb"
+        assert not stream.can_write
+        with pytest.raises(InvalidArgumentError, match="cannot be written to"):
+            stream.write(b"c")
+    with file.open_async(FileAccessMode.READ_WRITE).get() as stream:
+        stream.seek(stream.size)
+        stream.write(b"c")
+    assert (tmp_path / "b.txt").read_bytes() == b"bbc"
+    assert RandomAccessStreamReference.create_from_file(file).open_read_async().get().read() == b"bbc"
+    file.delete_async().get()
+    assert not file.is_available
+    with pytest.raises(StorageNotFoundError, match="no file"):
+        file.open_read_async().get()
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no file") as missing:
+        StorageFile.get_file_from_path_async(tmp_path / "none").get()
+    assert missing.value.winerror == -2147024894
+    with pytest.raises(StorageNotFoundError, match="no folder"):
+        StorageFolder.get_folder_from_path_async(tmp_path / "none").get()
+
+
+def test_creating_files(tmp_path: Path) -> None:
+    folder = StorageFolder.get_folder_from_path_async(tmp_path).get()
+    option = CreationCollisionOption
+    file = folder.create_file_async("x.txt").get()
+    Path(file.path).write_bytes(b"old")
+    with pytest.raises(StorageExistsError, match="already"):
+        folder.create_file_async("x.txt", option.FAIL_IF_EXISTS).get()
+    assert folder.create_file_async("x.txt", option.GENERATE_UNIQUE_NAME).get().name == "x (2).txt"
+    assert folder.create_file_async("x.txt", option.OPEN_IF_EXISTS).get().read() == b"old"
+    assert folder.create_file_async("x.txt", option.REPLACE_EXISTING).get().read() == b""
+    for name in ("", "../x.txt", "sub/x.txt"):
+        with pytest.raises(InvalidArgumentError, match="is not the name of a file"):
+            folder.create_file_async(name).get()
+
+
+def test_a_model_from_a_storage_file(digits_path: Path) -> None:
+    file = StorageFile.get_file_from_path_async(digits_path).get()
+    assert LearningModel.load_from_storage_file_async(file).get().name == "digits"
+    assert LearningModel.load_from_stream(file).size == digits_path.stat().st_size
