@@ -124,10 +124,10 @@ class LearningModelBinding(MapView[Any]):
             self._bind_pictures(descriptor, value, image, properties)
             return
         check_tensor(value, descriptor)
-        if value.is_placeholder and not value.shape:
+        if value.is_placeholder:
             raise InvalidBindingError(
                 f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-                hint="Give the tensor data: create_from_array or from_numpy.",
+                hint="Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
             )
         array = value.to_numpy()
         self._native.set_input(descriptor.name, array.copy() if isinstance(value, TensorString) else array)

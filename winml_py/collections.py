@@ -116,7 +116,13 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
 
     def get_view(self) -> Mapping[str, Any]:
         """A copy, for reading."""
-        return dict(self)
+        return dict(self.data)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self.data))  # other threads may add keys meanwhile
+
+    def __repr__(self) -> str:
+        return f"PropertySet({self.get_view()!r})"
 
     def __missing__(self, key: str) -> Any:
         raise NotBoundError(f"There is no {key!r} here.", hint=f"The map holds {', '.join(self) or 'nothing'}.")

@@ -157,9 +157,10 @@ class SoftwareBitmap:
         Raises:
             IllegalCallError: the bitmap has been closed.
         """
-        if self._pixels is None:
+        pixels = self._pixels  # another thread may close it in between
+        if pixels is None:
             raise IllegalCallError("The bitmap has been closed.", hint="Keep it open while it is in use.")
-        return self._pixels
+        return pixels
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Pixels:
         return np.asarray(self.to_numpy(), dtype=dtype, copy=copy)

@@ -43,9 +43,10 @@ class BitmapBuffer:
         self._mode = mode
 
     def _open(self) -> Pixels:
-        if self._pixels is None:
+        pixels = self._pixels
+        if pixels is None:
             raise ClosedError("The bitmap buffer has been closed.", hint="Lock the bitmap again.")
-        return self._pixels
+        return pixels
 
     def get_plane_count(self) -> int:
         """1: all formats here lie in one plane."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
@@ -16,6 +17,9 @@ from ..kinds import LearningModelFeatureKind, TensorKind
 from ..memory import MemoryBufferReference, byte_view
 
 Array = np.ndarray[Any, Any]
+
+_allocation = threading.Lock()
+"""Held while a placeholder gets its memory: two threads that look at it see the same."""
 
 
 class Tensor:
@@ -221,15 +225,17 @@ class Tensor:
         Raises:
             IllegalCallError: the tensor is closed, or a placeholder without a shape.
         """
-        self._require_open()
-        if self._array is None:
+        array = self._array
+        self._require_open()  # after the look at the array, for another thread may close it in between
+        if array is None:
             if self._shape is None:
                 raise IllegalCallError(
                     f"This {type(self).__name__} has no data yet.",
                     hint="It gets them when it is bound to an output and the session evaluates, or from create(shape).",
                 )
-            self._array = self._zeros(self._shape)
-        return self._array
+            with _allocation:
+                array = self._array = self._zeros(self._shape) if self._array is None else self._array
+        return array
 
     def get_as_vector_view(self) -> VectorView:
         """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""
@@ -277,8 +283,8 @@ class Tensor:
 
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
+        self._closed = True  # first, or another thread would take it for a placeholder
         self._array = None
-        self._closed = True
 
     dispose = close
 

@@ -87,32 +87,43 @@ class Buffer(np.ndarray[Any, np.dtype[np.uint8]]):
         self._length = length
 
 
+class _SharedFile:
+    """An open file that several streams read and write; it is closed when the last of them is."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.lock = threading.Lock()
+
+    def __del__(self) -> None:
+        self.file.close()
+
+
 class IRandomAccessStream:
     """Bytes with a position. Streams over the same file or memory share the bytes, and have a position each.
 
     It has `read`, as Python's binary streams have, so models and pictures load from it.
     """
 
-    def __init__(self, file: BinaryIO, lock: threading.Lock | None = None) -> None:
-        """Over an open binary file, which is closed with the stream."""
-        self._file: BinaryIO | None = file
-        self._lock = lock or threading.Lock()
+    def __init__(self, file: BinaryIO) -> None:
+        """Over an open binary file, which is closed with the stream, or forgotten with it."""
+        self._shared: _SharedFile | None = _SharedFile(file)
         self._position = 0
 
-    def _open(self) -> BinaryIO:
-        if self._file is None or self._file.closed:
+    def _open(self) -> _SharedFile:
+        shared = self._shared
+        if shared is None:
             raise ClosedError("The stream has been closed.", hint="Open it again.")
-        return self._file
+        return shared
 
     @property
     def can_read(self) -> bool:
         """Whether it can be read from."""
-        return self._open().readable()
+        return self._open().file.readable()
 
     @property
     def can_write(self) -> bool:
         """Whether it can be written to."""
-        return self._open().writable()
+        return self._open().file.writable()
 
     @property
     def position(self) -> int:
@@ -122,17 +133,19 @@ class IRandomAccessStream:
     @property
     def size(self) -> int:
         """Bytes in the stream; setting it cuts them off, or adds zeros."""
-        with self._lock:
-            return self._open().seek(0, io.SEEK_END)
+        shared = self._open()
+        with shared.lock:
+            return shared.file.seek(0, io.SEEK_END)
 
     @size.setter
     def size(self, size: int) -> None:
-        current = self.size
-        with self._lock:
-            self._open().truncate(min(size, current))
-            self._open().seek(current)
-            self._open().write(bytes(max(0, size - current)))
-            self._open().flush()
+        shared = self._open()
+        with shared.lock:
+            current = shared.file.seek(0, io.SEEK_END)
+            shared.file.truncate(min(size, current))
+            shared.file.seek(current)
+            shared.file.write(bytes(max(0, size - current)))
+            shared.file.flush()
 
     def seek(self, position: int, /) -> None:
         """Goes to a position."""
@@ -142,9 +155,10 @@ class IRandomAccessStream:
 
     def read(self, count: int = -1, /) -> bytes:
         """The next bytes, or all that are left."""
-        with self._lock:
-            self._open().seek(self._position)
-            data = self._open().read(count)
+        shared = self._open()
+        with shared.lock:
+            shared.file.seek(self._position)
+            data = shared.file.read(count)
         self._position += len(data)
         return data
 
@@ -156,10 +170,11 @@ class IRandomAccessStream:
         """
         if not self.can_write:
             raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
-        with self._lock:
-            self._open().seek(self._position)
-            written = self._open().write(byte_view(data))
-            self._open().flush()
+        shared = self._open()
+        with shared.lock:
+            shared.file.seek(self._position)
+            written = shared.file.write(byte_view(data))
+            shared.file.flush()
         self._position += written
         return written
 
@@ -185,11 +200,14 @@ class IRandomAccessStream:
 
     def flush_async(self) -> AsyncOperation[bool]:
         """Nothing waits to be written; True."""
-        return AsyncOperation(lambda _: not self._open().flush())
+        self._open()
+        return AsyncOperation(lambda _: True)
 
     def clone_stream(self) -> IRandomAccessStream:
         """Another stream over the same bytes, at the start."""
-        return IRandomAccessStream(self._open(), self._lock)
+        stream = IRandomAccessStream.__new__(IRandomAccessStream)
+        stream._shared, stream._position = self._open(), 0
+        return stream
 
     def get_input_stream_at(self, position: int, /) -> IRandomAccessStream:
         """Another stream over the same bytes, at a position."""
@@ -200,10 +218,8 @@ class IRandomAccessStream:
     get_output_stream_at = get_input_stream_at
 
     def close(self) -> None:
-        """Closes it, and with it the others over the same bytes. Twice is harmless."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Closes it; the others over the same bytes stay open. Twice is harmless."""
+        self._shared = None
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,293 @@
+"""Every public class from eight threads at once: right answers or typed errors, never a crash.
+
+Each case shares one object. The threads use it in an order of their own; halfway, where it can be closed, one closes
+it. An operation says whether its answer was right; it may raise an error of ours, and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from conftest import MODELS
+from onnx import helper
+
+import winml_py as w
+from winml_py.values.tensors import TENSOR_CLASSES
+
+THREADS, ROUNDS, TIMES = 8, 10, 60
+BGRA8, GRAY8 = w.BitmapPixelFormat.BGRA8, w.BitmapPixelFormat.GRAY8
+PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4), np.uint8)
+LENGTH = 16
+
+Operation = Callable[[Any], bool]
+
+
+class Case(NamedTuple):
+    make: Callable[[], Any]
+    operations: list[Operation]
+    close: Callable[[Any], object] | None = None
+
+
+def vector(value: float) -> np.ndarray:
+    return np.full(LENGTH, value, np.float32)
+
+
+def negate() -> w.LearningModel:
+    node = helper.make_node("Neg", ["x"], ["y"])
+    return w.LearningModel.load(data([node], [tensor("x", [LENGTH])], [tensor("y", [LENGTH])]))
+
+
+def evaluated(session: w.LearningModelSession) -> bool:
+    value = random.random()
+    result = session.evaluate_features({"x": vector(value)}, str(value))
+    return result.correlation_id == str(value) and bool((result.outputs["y"].to_numpy() == vector(-value)).all())
+
+
+def bound_and_evaluated(binding: w.LearningModelBinding) -> bool:
+    """Another thread may bind in between, so any thread's value is right, but never a mixture of two."""
+    binding.bind("x", vector(random.randrange(100)))
+    result = binding._session.evaluate(binding).outputs["y"].to_numpy()
+    return bool((result == result[0]).all() and -100 < result[0] <= 0)
+
+
+def tensor_case(cls: type[w.Tensor]) -> Case:
+    values: Any = ["a", "b"] if cls is w.TensorString else [True, False] if cls is w.TensorBoolean else [1, 2]
+
+    def reference(shared: w.Tensor) -> bool:
+        with shared.create_reference() as opened:
+            return opened.capacity in (0, shared.dtype.itemsize * 2)  # of a closed tensor, it is closed
+
+    return Case(
+        lambda: cls.create_from_array([2], values),
+        [
+            lambda shared: list(shared.get_as_vector_view()) == values,
+            lambda shared: list(shared.shape) == [2],
+            lambda shared: shared.to_numpy().tolist() == values,
+            lambda shared: shared.kind is w.LearningModelFeatureKind.TENSOR,
+            lambda shared: not shared.is_placeholder,
+            lambda shared: bool(repr(shared)),
+            reference,
+        ],
+        lambda shared: shared.close(),
+    )
+
+
+def picture() -> w.SoftwareBitmap:
+    return w.SoftwareBitmap.from_array(PIXELS.copy(), BGRA8)
+
+
+def descriptor(kind: str) -> Any:
+    if kind in ("map", "sequence"):
+        scalar = helper.make_tensor_type_proto(1, [])
+        inner = helper.make_map_type_proto(7, scalar)
+        whole = helper.make_sequence_type_proto(inner) if kind == "sequence" else inner
+        feature = helper.make_value_info("x", whole)
+        node = helper.make_node("Identity", ["x"], ["y"])
+        return w.LearningModel.load(data([node], [feature], [helper.make_value_info("y", whole)])).input_features[0]
+    options = {"denotation": "IMAGE", "shape": (1, 3, 4, 5)} if kind == "image" else {}
+    return w.LearningModel.load(unary(**options)).input_features[0]
+
+
+def options_are_kept(shared: w.LearningModelSessionOptions) -> bool:
+    shared.override_named_dimension("n", LENGTH)
+    shared.batch_size_override = 1
+    return (
+        dict(shared.named_dimension_overrides) == {"n": LENGTH}
+        and w.LearningModelSession(SHARED_MODEL, None, shared).get_intra_op_num_threads() >= 1
+    )
+
+
+SHARED_MODEL = negate()
+
+
+def done(operation: w.AsyncOperation[int]) -> bool:
+    return operation.get(10) == 42
+
+
+def scribble(shared: w.PropertySet) -> bool:
+    key = str(threading.get_ident())
+    shared.insert(key, key)
+    right = shared.lookup(key) == key
+    shared.remove(key)
+    return right
+
+
+DESCRIPTOR: list[Operation] = [
+    lambda shared: shared.name == "x",
+    lambda shared: shared.is_required,
+    lambda shared: bool(shared.expects()),
+    lambda shared: shared == shared and bool(repr(shared)),
+]
+
+CASES: dict[str, Case] = {
+    **{cls.__name__: tensor_case(cls) for cls in TENSOR_CLASSES.values()},
+    "LearningModel": Case(
+        lambda: w.LearningModel.load(MODELS / "invert.onnx"),
+        [
+            lambda shared: shared.name == "invert",
+            lambda shared: shared.input_features[0].name == "image",
+            lambda shared: w.LearningModelSession(shared).model is shared,
+            lambda shared: len(shared.metadata) >= 1,
+        ],
+        lambda shared: shared.dispose(),
+    ),
+    "LearningModelSession": Case(
+        lambda: w.LearningModelSession(negate()),
+        [evaluated, lambda shared: shared.evaluate_features_async({"x": vector(1)}).get().succeeded],
+        lambda shared: shared.close(),
+    ),
+    "LearningModelBinding": Case(
+        lambda: w.LearningModelBinding(w.LearningModelSession(negate())),
+        [
+            bound_and_evaluated,
+            lambda shared: set(shared) <= {"x", "y"},
+            lambda shared: shared.bind("y", w.TensorFloat.create()) is None,
+            lambda shared: shared.size <= 2 and shared.lookup("x").shape == (LENGTH,),
+            lambda shared: shared.clear() is None,
+        ],
+        lambda shared: shared._session.close(),
+    ),
+    "LearningModelDevice": Case(
+        w.LearningModelDevice,
+        [
+            lambda shared: evaluated(w.LearningModelSession(SHARED_MODEL, shared)),
+            lambda shared: shared.adapter_id == (0, 0),
+        ],
+    ),
+    "LearningModelSessionOptions": Case(w.LearningModelSessionOptions, [options_are_kept]),
+    "LearningModelEvaluationResult": Case(
+        lambda: w.LearningModelSession(negate()).evaluate_features({"x": vector(3)}, "id"),
+        [
+            lambda shared: shared.succeeded and shared.error_status == 0,
+            lambda shared: bool((shared.outputs["Y"].to_numpy() == -3).all()),
+            lambda shared: shared.correlation_id == "id",
+        ],
+    ),
+    "ImageFeatureValue": Case(
+        lambda: w.ImageFeatureValue.from_software_bitmap(picture()),
+        [
+            lambda shared: bool((shared.to_numpy() == PIXELS).all()),
+            lambda shared: shared.to_pil().size == (5, 6),
+            lambda shared: w.LearningModelSession(INVERT).evaluate_features({"image": shared}).succeeded,
+        ],
+        lambda shared: shared.video_frame.close(),
+    ),
+    "SoftwareBitmap": Case(
+        picture,
+        [
+            lambda shared: bool((w.SoftwareBitmap.copy(shared).to_numpy() == PIXELS).all()),
+            lambda shared: w.SoftwareBitmap.convert(shared, GRAY8).to_numpy().shape == (6, 5),
+            lambda shared: (shared.pixel_width, shared.pixel_height) == (5, 6),
+            lambda shared: shared.copy_to_buffer(bytearray(PIXELS.nbytes)) is None,
+            lambda shared: shared.copy_from_buffer(PIXELS) is None,
+        ],
+        lambda shared: shared.close(),
+    ),
+    "VideoFrame": Case(
+        lambda: w.VideoFrame.create_with_software_bitmap(picture()),
+        [
+            lambda shared: shared.copy_to(w.VideoFrame(BGRA8, 3, 3)) is None,
+            lambda shared: shared.copy_to_async(w.VideoFrame(GRAY8, 5, 6)).get() is None,
+            lambda shared: shared.software_bitmap.pixel_width == 5,
+        ],
+        lambda shared: shared.close(),
+    ),
+    "BitmapBuffer": Case(
+        lambda: picture().lock_buffer(w.BitmapBufferAccessMode.READ_WRITE),
+        [
+            lambda shared: shared.get_plane_description(0) == (0, 5, 6, 20),
+            lambda shared: bytes(shared.create_reference().get_buffer()) == PIXELS.tobytes(),
+        ],
+        lambda shared: shared.close(),
+    ),
+    "MemoryBufferReference": Case(
+        lambda: w.TensorFloat.from_numpy(vector(2)).create_reference(),
+        [
+            lambda shared: bool((np.frombuffer(shared, np.float32) == 2).all()),
+            lambda shared: shared.capacity in (0, LENGTH * 4),
+            lambda shared: len(shared.get_buffer()) == LENGTH * 4,
+        ],
+        lambda shared: shared.close(),
+    ),
+    "AsyncOperation": Case(
+        lambda: w.AsyncOperation(lambda _: 42),
+        [
+            done,
+            lambda shared: shared.wait(10) in (w.AsyncStatus.COMPLETED, w.AsyncStatus.CANCELED),
+            lambda shared: isinstance(shared.status, w.AsyncStatus) and shared.error_code in (0, -2147467260),
+        ],
+        lambda shared: shared.cancel(),
+    ),
+    "NameMap": Case(
+        lambda: w.NameMap({"A": 1, "b": 2}),
+        [lambda shared: shared["a"] == 1 and shared.lookup("B") == 2, lambda shared: list(shared) == ["A", "b"]],
+    ),
+    "PropertySet": Case(
+        w.PropertySet, [scribble, lambda shared: shared.size >= 0, lambda shared: bool(repr(shared.get_view()))]
+    ),
+    "Vector": Case(lambda: w.Vector((1, 2)), [lambda shared: shared.get_at(1) == 2 and shared.size == 2]),
+    "VectorView": Case(
+        lambda: w.TensorFloat.from_numpy(vector(1)).get_as_vector_view(),
+        [lambda shared: shared == [1.0] * LENGTH, lambda shared: shared[2:4] == [1.0, 1.0]],
+    ),
+    "TensorFeatureDescriptor": Case(lambda: descriptor("tensor"), DESCRIPTOR),
+    "ImageFeatureDescriptor": Case(lambda: descriptor("image"), DESCRIPTOR),
+    "MapFeatureDescriptor": Case(lambda: descriptor("map"), DESCRIPTOR),
+    "SequenceFeatureDescriptor": Case(lambda: descriptor("sequence"), DESCRIPTOR),
+}
+INVERT = w.LearningModel.load(MODELS / "invert.onnx")
+PLAIN = {"BitmapBounds", "BitmapPlaneDescription", "DisplayAdapterId", "FeatureDescriptor", "KeyValuePair", "Tensor"}
+"""Tuples, and the bases of other classes."""
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads give way to each other after every few bytecodes, and not only every 5 ms."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def test_every_public_class_has_a_case() -> None:
+    classes = [value for name in w.__all__ if inspect.isclass(value := getattr(w, name))]
+    states = {cls.__name__ for cls in classes if not issubclass(cls, (Enum, Exception))}
+    assert states == set(CASES) | PLAIN
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("name", CASES)
+def test_eight_threads(name: str) -> None:
+    case = CASES[name]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for seed in range(ROUNDS):
+            shared, barrier = case.make(), threading.Barrier(THREADS)
+
+            def work(index: int, shared: Any = shared, barrier: threading.Barrier = barrier, seed: int = seed) -> int:
+                order, right = random.Random(seed * THREADS + index), 0
+                barrier.wait(10)
+                for time in range(TIMES):
+                    if index == 0 and time == TIMES // 2 and case.close is not None:
+                        case.close(shared)
+                    try:
+                        assert order.choice(case.operations)(shared)
+                        right += 1
+                    except w.WinMLError:
+                        pass
+                return right
+
+            counts = list(pool.map(work, range(THREADS)))
+            if case.close is None:
+                assert counts == [TIMES] * THREADS
+            else:
+                assert sum(counts) > 0

@@ -1,0 +1,95 @@
+"""ConcurrencyTests: many threads, and several evaluations at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import collateral
+import numpy as np
+import pytest
+import reference
+
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession
+
+THREADS, ROUNDS = 10, 20
+NAMES = ("cat", "fish")
+
+
+def expected(name: str) -> np.ndarray:
+    image = collateral.planes(collateral.picture(name, 224, 224))
+    scores: np.ndarray = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    return scores
+
+
+def on_threads(work: Callable[[int], Any]) -> list[Any]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(work, range(THREADS)))
+
+
+@pytest.mark.winml("ConcurrencyTests.MultiThreadLoadModel")
+def test_multi_thread_load_model(tmp_path: Any) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(collateral.squeezenet())
+    assert on_threads(lambda _: LearningModel.load(path).name) == ["test graph"] * THREADS
+
+
+def evaluate(session: LearningModelSession, frames: dict[str, Any], answers: dict[str, Any]) -> int:
+    right = 0
+    for index in range(ROUNDS):
+        name = NAMES[index % 2]
+        binding = LearningModelBinding(session)
+        binding.bind("data_0", frames[name])
+        result = session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
+        right += bool(np.abs(result - answers[name]).max() < 1e-3)
+    return right
+
+
+@pytest.mark.winml("ConcurrencyTests.MultiThreadMultiSession")
+def test_multi_thread_multi_session() -> None:
+    frames = {name: collateral.frame(collateral.picture(name, 224, 224)) for name in NAMES}
+    answers = {name: expected(name) for name in NAMES}
+    model = LearningModel.load(collateral.squeezenet())
+    assert on_threads(lambda _: evaluate(LearningModelSession(model), frames, answers)) == [ROUNDS] * THREADS
+
+
+@pytest.mark.winml("ConcurrencyTests.MultiThreadSingleSession")
+def test_multi_thread_single_session() -> None:
+    frames = {name: collateral.frame(collateral.picture(name, 224, 224)) for name in NAMES}
+    answers = {name: expected(name) for name in NAMES}
+    session = collateral.session(collateral.squeezenet())
+    assert on_threads(lambda _: evaluate(session, frames, answers)) == [ROUNDS] * THREADS
+
+
+def at_once(sessions: list[LearningModelSession], names: list[str]) -> None:
+    """Starts an evaluation on each session, awaits all, and compares."""
+
+    async def run() -> list[Any]:
+        operations = []
+        for session, name in zip(sessions, names, strict=True):
+            binding = LearningModelBinding(session)
+            binding.bind("data_0", collateral.frame(collateral.picture(name, 224, 224)))
+            operations.append(session.evaluate_async(binding, name))
+        return [await operation for operation in operations]
+
+    for result, name in zip(asyncio.run(run()), names, strict=True):
+        assert result.correlation_id == name
+        np.testing.assert_allclose(result.outputs["softmaxout_1"].to_numpy(), expected(name), atol=1e-3)
+
+
+@pytest.mark.winml("ConcurrencyTests.EvalAsyncDifferentModels")
+def test_eval_async_different_models() -> None:
+    at_once([collateral.session(collateral.squeezenet()) for _ in range(2)], ["cat", "cat"])
+
+
+@pytest.mark.winml("ConcurrencyTests.EvalAsyncDifferentSessions")
+def test_eval_async_different_sessions() -> None:
+    model = LearningModel.load(collateral.squeezenet())
+    at_once([LearningModelSession(model) for _ in range(3)], ["cat", "fish", "cat"])
+
+
+@pytest.mark.winml("ConcurrencyTests.EvalAsyncDifferentBindings")
+def test_eval_async_different_bindings() -> None:
+    at_once([collateral.session(collateral.squeezenet())] * 2, ["cat", "fish"])

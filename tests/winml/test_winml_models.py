@@ -1,0 +1,261 @@
+"""LearningModelAPITest, and what AdapterTest and RawApiTest ask of models."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from pathlib import Path
+
+import collateral
+import numpy as np
+import pytest
+
+from winml_py import (
+    CorruptModelError,
+    ImageFeatureDescriptor,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelFeatureKind,
+    LearningModelPixelRange,
+    LearningModelSession,
+    ModelDisposedError,
+    ModelNotFoundError,
+    TensorFeatureDescriptor,
+    TensorKind,
+)
+from winml_py.winrt.windows.storage import StorageFile
+from winml_py.winrt.windows.storage.streams import (
+    DataWriter,
+    InMemoryRandomAccessStream,
+    RandomAccessStreamReference,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(collateral.squeezenet())
+    return file
+
+
+@pytest.fixture
+def model() -> LearningModel:
+    return LearningModel.load(collateral.squeezenet())
+
+
+@pytest.mark.winml(
+    "LearningModelAPITest.CreateModelFromFilePath",
+    "ScenarioCppWinrtTest.Sample1",
+    "RawApiTest.CreateModelFromFilePath",
+    "AdapterTest.CreateModelFromPath",
+)
+def test_create_model_from_file_path(path: Path) -> None:
+    assert LearningModel.load_from_file_path(str(path)).name == "test graph"
+
+
+@pytest.mark.winml("LearningModelAPITest.CreateModelFromUnicodeFilePath")
+def test_create_model_from_unicode_file_path(tmp_path: Path) -> None:
+    folder = tmp_path / "UnicodePath" / "こんにちは maçã"
+    folder.mkdir(parents=True)
+    (folder / "foo.onnx").write_bytes(collateral.squeezenet())
+    assert LearningModel.load_from_file_path(folder / "foo.onnx").author == "onnx-caffe2"
+
+
+@pytest.mark.winml("LearningModelAPITest.CreateModelFileNotFound")
+def test_create_model_file_not_found() -> None:
+    with pytest.raises(ModelNotFoundError) as missing:
+        LearningModel.load_from_file_path("missing_model.onnx")
+    assert missing.value.hresult == 0x80070002
+
+
+@pytest.mark.winml("LearningModelAPITest.CreateCorruptModel")
+def test_create_corrupt_model(tmp_path: Path) -> None:
+    (tmp_path / "corrupt-model.onnx").write_bytes(collateral.squeezenet()[::-1])
+    with pytest.raises(CorruptModelError) as corrupt:
+        LearningModel.load_from_file_path(tmp_path / "corrupt-model.onnx")
+    assert corrupt.value.hresult == 0x80070570
+
+
+@pytest.mark.winml("LearningModelAPITest.CreateModelFromIStorage")
+def test_create_model_from_istorage(path: Path) -> None:
+    async def load() -> LearningModel:
+        return await LearningModel.load_from_storage_file_async(await StorageFile.get_file_from_path_async(str(path)))
+
+    assert asyncio.run(load()).author == "onnx-caffe2"
+
+
+@pytest.mark.winml("LearningModelAPITest.CreateModelFromIStorageOutsideCwd")
+def test_create_model_from_istorage_outside_cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ModelSubdirectory").mkdir()
+    (tmp_path / "ModelSubdirectory" / "ModelInSubdirectory.onnx").write_bytes(collateral.squeezenet())
+    monkeypatch.chdir(tmp_path)
+    file = StorageFile.get_file_from_path_async(os.path.join("ModelSubdirectory", "ModelInSubdirectory.onnx")).get()
+    assert LearningModel.load_from_storage_file_async(file).get().author == "onnx-caffe2"
+
+
+@pytest.mark.winml("LearningModelAPITest.CreateModelFromIStream", "ScenarioCppWinrtTest.Scenario2LoadModelFromStream")
+def test_create_model_from_istream(path: Path) -> None:
+    file = StorageFile.get_file_from_path_async(path).get()
+    reference = RandomAccessStreamReference.create_from_file(file)
+    assert LearningModel.load_from_stream_async(reference).get().author == "onnx-caffe2"
+
+
+@pytest.mark.winml("LearningModelAPITest.ModelGetAuthor", "AdapterTest.ModelGetAuthor")
+def test_model_get_author(model: LearningModel) -> None:
+    assert model.author == "onnx-caffe2"
+
+
+@pytest.mark.winml("LearningModelAPITest.ModelGetName", "AdapterTest.ModelGetName")
+def test_model_get_name(model: LearningModel) -> None:
+    assert model.name == "test graph"
+
+
+@pytest.mark.winml("LearningModelAPITest.ModelGetDomain", "AdapterTest.ModelGetDomain")
+def test_model_get_domain(model: LearningModel) -> None:
+    assert model.domain == "test-domain"
+
+
+@pytest.mark.winml("LearningModelAPITest.ModelGetDescription", "AdapterTest.ModelGetDescription")
+def test_model_get_description(model: LearningModel) -> None:
+    assert model.description == "test-doc_string"
+
+
+@pytest.mark.winml("LearningModelAPITest.ModelGetVersion", "AdapterTest.ModelGetVersion")
+def test_model_get_version(model: LearningModel) -> None:
+    assert model.version == 123456
+
+
+@pytest.mark.winml(
+    "LearningModelAPITest.EnumerateInputs",
+    "AdapterTest.ModelGetInputCount",
+    "AdapterTest.ModelGetInputName",
+    "AdapterTest.ModelGetInputTypeInfo",
+    "AdapterTest.ModelGetInputDescription",
+)
+def test_enumerate_inputs(model: LearningModel) -> None:
+    for _ in range(2):  # asking again works
+        assert len(model.input_features) == 1
+        feature = model.input_features[0]
+        assert isinstance(feature, TensorFeatureDescriptor)
+        assert (feature.name, feature.kind, feature.is_required) == ("data_0", LearningModelFeatureKind.TENSOR, True)
+        assert (feature.tensor_kind, list(feature.shape)) == (TensorKind.FLOAT, [1, 3, 224, 224])
+        assert feature.description == "this is a long input description!"
+
+
+@pytest.mark.winml(
+    "LearningModelAPITest.EnumerateOutputs",
+    "AdapterTest.ModelGetOutputCount",
+    "AdapterTest.ModelGetOutputName",
+    "AdapterTest.ModelGetOutputTypeInfo",
+    "AdapterTest.ModelGetOutputDescription",
+)
+def test_enumerate_outputs(model: LearningModel) -> None:
+    for _ in range(2):
+        assert model.output_features.size == 1
+        feature = model.output_features.get_at(0)
+        assert isinstance(feature, TensorFeatureDescriptor)
+        assert (feature.name, feature.kind, feature.is_required) == (
+            "softmaxout_1",
+            LearningModelFeatureKind.TENSOR,
+            True,
+        )
+        assert (feature.tensor_kind, list(feature.shape)) == (TensorKind.FLOAT, [1, 1000, 1, 1])
+        assert feature.description == "probabilities"
+
+
+@pytest.mark.winml("LearningModelAPITest.CloseModelCheckMetadata")
+def test_close_model_check_metadata(model: LearningModel) -> None:
+    model.close()
+    assert (model.author, model.name, model.domain) == ("onnx-caffe2", "test graph", "test-domain")
+    assert (model.description, model.version) == ("test-doc_string", 123456)
+    assert len(model.metadata) == 2
+    assert model.input_features[0].name == "data_0"
+
+
+@pytest.mark.winml("LearningModelAPITest.CheckLearningModelPixelRange")
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ("NominalRange_0_255", LearningModelPixelRange.ZERO_TO255),
+        ("Normalized_0_1", LearningModelPixelRange.ZERO_TO_ONE),
+        ("Normalized_1_1", LearningModelPixelRange.MINUS_ONE_TO_ONE),
+    ],
+)
+def test_check_learning_model_pixel_range(stated: str, expected: LearningModelPixelRange) -> None:
+    metadata = {
+        "Image.BitmapPixelFormat": "Bgr8",
+        "Image.ColorSpaceGamma": "SRGB",
+        "Image.NominalPixelRange": stated,
+    }
+    model = LearningModel.load(collateral.add(metadata=metadata))
+    for feature in (*model.input_features, *model.output_features):
+        assert isinstance(feature, ImageFeatureDescriptor)
+        assert feature.pixel_range is expected
+
+
+@pytest.mark.winml("LearningModelAPITest.CloseModelCheckEval")
+def test_close_model_check_eval(model: LearningModel) -> None:
+    session = LearningModelSession(model)
+    model.close()
+    binding = LearningModelBinding(session)
+    binding.bind("data_0", collateral.frame(collateral.picture("cat", 224, 224)))
+    scores = session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
+    np.testing.assert_allclose(scores.sum(), 1, rtol=1e-5)
+
+
+@pytest.mark.winml("LearningModelAPITest.CloseModelNoNewSessions")
+def test_close_model_no_new_sessions(model: LearningModel) -> None:
+    model.close()
+    with pytest.raises(ModelDisposedError, match=r"The model has been disposed\.") as disposed:
+        LearningModelSession(model)
+    assert disposed.value.hresult == 0x80070057
+
+
+@pytest.mark.winml("LearningModelAPITest.CheckMetadataCaseInsensitive")
+def test_check_metadata_case_insensitive(model: LearningModel) -> None:
+    assert model.metadata.has_key("tHiSiSaLoNgKeY")
+    assert model.metadata.lookup("tHiSiSaLoNgKeY") == "thisisalongvalue"
+
+
+@pytest.mark.winml("AdapterTest.ModelGetMetadataCount", "AdapterTest.ModelGetMetadata")
+def test_model_get_metadata(model: LearningModel) -> None:
+    assert model.metadata.size == 2
+    assert dict(model.metadata) == {"thisisalongkey": "thisisalongvalue", "key2": "val2"}
+
+
+@pytest.mark.winml("RawApiTest.EvaluateFromModelFromBuffer", "AdapterTest.CreateModelFromData")
+def test_model_from_a_buffer() -> None:
+    image = collateral.planes(collateral.picture("fish", 224, 224))
+    results = []
+    for source in (collateral.squeezenet(), bytearray(collateral.squeezenet()), io.BytesIO(collateral.squeezenet())):
+        session = LearningModelSession(LearningModel.load(source))
+        results.append(session.evaluate_features({"data_0": image}, "").outputs["softmaxout_1"].to_numpy())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.winml("AdapterTest.CloneModel")
+def test_every_session_has_the_model(model: LearningModel) -> None:
+    sessions = [LearningModelSession(model) for _ in range(2)]
+    assert [session.model.author for session in sessions] == ["onnx-caffe2"] * 2
+
+
+@pytest.mark.winml("ScenarioCppWinrtTest.EncryptedStream")
+def test_encrypted_stream() -> None:
+    plain = np.frombuffer(collateral.squeezenet(), np.uint8)
+    key = np.random.default_rng(3).integers(0, 256, plain.size, np.uint8)
+
+    def load(content: bytes) -> LearningModel:
+        stream = InMemoryRandomAccessStream()
+        writer = DataWriter(stream)
+        writer.write_bytes(content)
+        writer.store_async().get()
+        return LearningModel.load_from_stream(RandomAccessStreamReference.create_from_stream(stream))
+
+    encrypted = plain ^ key
+    with pytest.raises(CorruptModelError):
+        load(encrypted.tobytes())
+    decrypted = load((encrypted ^ key).tobytes())
+    LearningModelSession(decrypted)
+    assert decrypted.author == "onnx-caffe2"

@@ -1,0 +1,224 @@
+"""LearningModelSessionAPITest, and what RawApiTest, AdapterSessionTest and ModelTest ask of sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import collateral
+import conformance
+import numpy as np
+import pytest
+import reference
+
+from winml_py import (
+    ClosedError,
+    DisplayAdapterId,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelDeviceKind,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    ModelDisposedError,
+    TensorFloat,
+    TensorString,
+)
+from winml_py.options import usable_cores
+
+
+@pytest.mark.winml(
+    "LearningModelSessionAPITest.CreateSessionDeviceDefault", "ScenarioCppWinrtTest.Scenario8SetDeviceSampleDefault"
+)
+def test_create_session_device_default() -> None:
+    model = LearningModel.load(collateral.squeezenet())
+    session = LearningModelSession(model, LearningModelDevice(LearningModelDeviceKind.DEFAULT))
+    assert session.model is model
+
+
+@pytest.mark.winml(
+    "LearningModelSessionAPITest.CreateSessionDeviceCpu",
+    "ScenarioCppWinrtTest.Scenario8SetDeviceSampleCPU",
+    "RawApiTest.CreateCpuDevice",
+    "AdapterSessionTest.AppendExecutionProvider_CPU",
+    "AdapterSessionTest.GetExecutionProvider",
+    "AdapterSessionTest.Initialize",
+)
+def test_create_session_device_cpu() -> None:
+    device = LearningModelDevice(LearningModelDeviceKind.CPU)
+    session = LearningModelSession(LearningModel.load(collateral.squeezenet()), device)
+    assert session.device is device
+    assert device.direct3d11_device is None
+    assert session.device.adapter_id == DisplayAdapterId(0, 0)
+    assert session._engine()._session.get_providers() == ["CPUExecutionProvider"]
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.CreateSessionWithModelLoadedFromStream")
+def test_create_session_with_model_loaded_from_stream() -> None:
+    session = LearningModelSession(LearningModel.load_from_stream(io.BytesIO(collateral.squeezenet())))
+    assert session.model.author == "onnx-caffe2"
+
+
+WORDS = ["1", "2", "3", "4"]
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.EvaluateFeatures")
+def test_evaluate_features() -> None:
+    session = collateral.session(collateral.id_tensor_string())
+    for given in (
+        TensorString.create_from_shape_array_and_data_array([2, 2], WORDS),
+        TensorString.create_from_array([2, 2], WORDS),
+        TensorString.create_from_iterable([2, 2], iter(WORDS)),
+    ):
+        output = TensorString.create()
+        result = session.evaluate_features({"X": given, "Y": output}, "id")
+        assert result.outputs["Y"] is output
+        assert output.get_as_vector_view() == WORDS
+        assert list(output.shape) == [2, 2]
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.EvaluateFeaturesAsync")
+def test_evaluate_features_async() -> None:
+    session = collateral.session(collateral.id_tensor_string())
+
+    async def evaluate() -> Any:
+        given = TensorString.create_from_array([2, 2], WORDS)
+        return await session.evaluate_features_async({"X": given, "Y": TensorString.create([2, 2])}, "id")
+
+    result = asyncio.run(evaluate())
+    assert result.outputs["Y"].get_as_vector_view() == WORDS
+    assert (result.correlation_id, result.error_status, result.succeeded) == ("id", 0, True)
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.EvaluationProperties")
+def test_evaluation_properties() -> None:
+    session = collateral.session(collateral.squeezenet())
+    session.evaluation_properties.insert("propName1", "propValue1")
+    assert session.evaluation_properties.lookup("propName1") == "propValue1"
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.EvaluateSessionAndCloseModel", "AdapterSessionTest.LoadAndPurloinModel")
+@pytest.mark.parametrize("closes", [True, False])
+def test_evaluate_session_and_close_model(closes: bool) -> None:
+    model = LearningModel.load(collateral.relu())
+    options = LearningModelSessionOptions()
+    options.close_model_on_session_creation = closes
+    session = LearningModelSession(model, LearningModelDevice(LearningModelDeviceKind.CPU), options)
+    if closes:
+        with pytest.raises(ModelDisposedError) as disposed:
+            LearningModelSession(model)
+        assert disposed.value.hresult == 0x80070057
+    else:
+        LearningModelSession(model)
+    values = [-2.0, -1.0, 0.0, 1.0, 2.0]
+    result = session.evaluate_features({"X": TensorFloat.create_from_array([5], values)}, "")
+    assert result.outputs["Y"].get_as_vector_view() == [0, 0, 0, 1, 2]
+    assert model.input_features[0].name == "X"
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.NamedDimensionOverride")
+def test_named_dimension_override() -> None:
+    options = LearningModelSessionOptions()
+    options.override_named_dimension("None", 5)
+    options.override_named_dimension("DimensionThatDoesntExist", 12)
+    assert dict(options.named_dimension_overrides) == {"None": 5, "DimensionThatDoesntExist": 12}
+    model = LearningModel.load(collateral.named_dimension())
+    session = LearningModelSession(model, LearningModelDevice(), options)
+    binding = LearningModelBinding(session)
+    image = np.arange(5 * 3 * 12 * 12, dtype=np.float32).reshape(5, 3, 12, 12)
+    binding.bind("inputImage", TensorFloat.from_numpy(image))
+    np.testing.assert_array_equal(session.evaluate(binding, "").outputs["outputImage"].to_numpy(), -image)
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.CloseSession")
+def test_close_session() -> None:
+    session = collateral.session(collateral.squeezenet())
+    binding = LearningModelBinding(session)
+    session.close()
+    session.close()
+    assert session.model.author == "onnx-caffe2"
+    assert session.device.adapter_id == (0, 0)
+    for use in (
+        lambda: LearningModelBinding(session),
+        lambda: session.evaluate(binding, ""),
+        lambda: session.evaluate_features({}, ""),
+    ):
+        with pytest.raises(ClosedError) as closed:
+            use()
+        assert closed.value.hresult == 0x80000013
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpNumThreads", "AdapterSessionTest.GetNumberOfIntraOpThreads")
+def test_set_intra_op_num_threads() -> None:
+    model = LearningModel.load(collateral.relu())
+    half = max(1, usable_cores() // 2)
+    options = LearningModelSessionOptions()
+    options.set_intra_op_num_threads_override(half)
+    session = LearningModelSession(model, LearningModelDevice(), options)
+    assert session.get_intra_op_num_threads() == half
+    assert session._engine()._session.get_session_options().intra_op_num_threads == half
+    result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
+    assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
+    assert LearningModelSession(model).get_intra_op_num_threads() == usable_cores()
+
+
+@pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpThreadSpinning")
+def test_set_intra_op_thread_spinning() -> None:
+    model = LearningModel.load(collateral.relu())
+    for spin in (False, True):
+        options = LearningModelSessionOptions()
+        options.set_intra_op_thread_spinning(spin)
+        session = LearningModelSession(model, LearningModelDevice(), options)
+        assert session.get_intra_op_thread_spinning() is spin
+        result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
+        assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
+    native = session._engine()._session.get_session_options()
+    with pytest.raises(RuntimeError, match="does not have configuration"):  # spinning is the engine's own default
+        native.get_session_config_entry("session.intra_op.allow_spinning")
+    assert LearningModelSession(model).get_intra_op_thread_spinning() is True
+
+
+@pytest.fixture
+def image() -> np.ndarray:
+    return collateral.planes(collateral.picture("cat", 224, 224))
+
+
+@pytest.fixture
+def expected(image: np.ndarray) -> np.ndarray:
+    scores: np.ndarray = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    return scores
+
+
+@pytest.mark.winml("RawApiTest.Evaluate")
+def test_raw_evaluate(image: np.ndarray, expected: np.ndarray) -> None:
+    binding = collateral.binding(collateral.squeezenet())
+    binding.bind("data_0", TensorFloat.create_from_array(image.shape, image))
+    image[:] = 0  # the tensor has a copy
+    result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
+    np.testing.assert_array_equal(result.to_numpy(), expected)
+
+
+@pytest.mark.winml("RawApiTest.EvaluateNoInputCopy")
+def test_raw_evaluate_no_input_copy(image: np.ndarray, expected: np.ndarray) -> None:
+    memory = np.zeros_like(image)
+    binding = collateral.binding(collateral.squeezenet())
+    binding.bind("data_0", TensorFloat.create_from_buffer(image.shape, memory))
+    memory[:] = image  # after the bind, and seen
+    result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
+    np.testing.assert_array_equal(result.to_numpy(), expected)
+
+
+@pytest.mark.winml("RawApiTest.EvaluateManyBuffers")
+def test_raw_evaluate_many_buffers(image: np.ndarray, expected: np.ndarray) -> None:
+    binding = collateral.binding(collateral.squeezenet())
+    binding.bind("data_0", [bytearray(plane.tobytes()) for plane in image[0]])
+    result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
+    np.testing.assert_array_equal(result.to_numpy(), expected)
+
+
+@pytest.mark.winml("ModelTest.Run")
+def test_every_model_with_stored_data() -> None:
+    total, raw, failures = conformance.judge()
+    assert total > 1900
+    assert [name for name in raw if name in failures] == []
