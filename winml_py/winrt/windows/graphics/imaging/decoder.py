@@ -187,7 +187,7 @@ class BitmapDecoder(BitmapFrame):
         >>> stream = file.open_async(FileAccessMode.READ).get()
         >>> decoder = BitmapDecoder.create_async(stream).get()
         >>> decoder.get_software_bitmap_async().get()
-        <SoftwareBitmap BGRA8 260x360>
+        <SoftwareBitmap GRAY8 200x200>
     """
 
     bmp_decoder_id = DECODER_IDS["BMP"]
