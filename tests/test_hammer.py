@@ -228,6 +228,13 @@ CASES: dict[str, Case] = {
         ],
         lambda shared: shared.cancel(),
     ),
+    "ImageContract": Case(
+        w.ImageContract.imagenet,
+        [
+            lambda shared: w.ImageContract.from_metadata(shared.to_metadata()) == shared,
+            lambda shared: shared.numbers(np.dtype(np.float32)).shape == (3, 256),
+        ],
+    ),
     "NameMap": Case(
         lambda: w.NameMap({"A": 1, "b": 2}),
         [lambda shared: shared["a"] == 1 and shared.lookup("B") == 2, lambda shared: list(shared) == ["A", "b"]],

@@ -34,8 +34,8 @@ from winml_py import (
     TensorKind,
     WinMLError,
 )
+from winml_py.cores import usable_cores
 from winml_py.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
-from winml_py.options import usable_cores
 from winml_py.values.tensors import TENSOR_CLASSES
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}

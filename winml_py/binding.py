@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import numpy as np
 from .collections import MapView
 from .descriptors import FeatureDescriptor
 from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
-from .imaging.geometry import require_inside
-from .imaging.tensorize import TensorImage, tensorize
+from .imaging.batch import BatchTensorizer
+from .imaging.contract import ImageContract
+from .imaging.geometry import BitmapBounds, place
+from .kinds import ImageKernel
 from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
 from .stop import Stop
-from .values.compatibility import PictureDescriptor, check_tensor, plain_container, tensor_image
+from .values.compatibility import PictureDescriptor, check_tensor, picture_contract, plain_container
 from .values.containers import MapValue, SequenceValue
 from .values.conversion import FeatureValue, is_pil_image, to_feature_value
 from .values.image import ImageFeatureValue
@@ -66,6 +69,7 @@ class LearningModelBinding(MapView[Any]):
         self._bound: dict[str, Any] = {}
         self._missing = set(self._inputs)
         self._pictures: dict[str, np.ndarray[Any, Any]] = {}
+        self._tensorizer = BatchTensorizer()
         self._slots: dict[str, OutputSlot] = {name: UnboundOutput(feature) for name, feature in self._outputs.items()}
 
     def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
@@ -78,7 +82,8 @@ class LearningModelBinding(MapView[Any]):
                 a uint8 array of pixels will do, whose channel order is said by a property.
             properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
                 `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
-                its own), `PixelRange` (what the bytes become). Other keys are ignored.
+                its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
+                model says). Other keys are ignored.
 
         Raises:
             InvalidBindingError: no such feature, or a value of the wrong kind or type.
@@ -119,9 +124,9 @@ class LearningModelBinding(MapView[Any]):
             self._native.set_input(descriptor.name, plain_container(value, descriptor))
             return
         if isinstance(value, ImageFeatureValue):
-            image = tensor_image(value, descriptor, properties)
+            contract = picture_contract(value, descriptor, properties)
             assert isinstance(descriptor, PictureDescriptor)
-            self._bind_pictures(descriptor, value, image, properties)
+            self._bind_pictures(descriptor, value, contract, properties.bounds)
             return
         check_tensor(value, descriptor)
         if value.is_placeholder:
@@ -134,23 +139,31 @@ class LearningModelBinding(MapView[Any]):
         self._pictures.pop(descriptor.name, None)
 
     def _bind_pictures(
-        self, descriptor: PictureDescriptor, value: ImageFeatureValue, image: TensorImage, properties: BindProperties
+        self,
+        descriptor: PictureDescriptor,
+        value: ImageFeatureValue,
+        contract: ImageContract,
+        bounds: BitmapBounds | None,
     ) -> None:
-        bitmaps = [frame.software_bitmap for frame in value.video_frames]
-        height = _model_size(descriptor, 2, [bitmap.pixel_height for bitmap in bitmaps])
-        width = _model_size(descriptor, 3, [bitmap.pixel_width for bitmap in bitmaps])
-        shape = (len(bitmaps), image.channels, height, width)
+        channels_axis, height_axis, width_axis = contract.axes()
+        height = _model_size(descriptor, height_axis, [height for _, height in value.sizes])
+        width = _model_size(descriptor, width_axis, [width for width, _ in value.sizes])
+        shape = [len(value.sizes)] * 4
+        shape[channels_axis], shape[height_axis], shape[width_axis] = contract.channels, height, width
+        placements = [place(*size, width, height, contract.crop_mode, bounds) for size in value.sizes]
+        part, target = placements[0]
+        shrink = 1 if bounds else min(part.width / target.width, part.height / target.height)
+        bitmaps, is_reduced = value._bitmaps(shrink)
+        if is_reduced and contract.kernel in (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR):
+            contract = replace(contract, kernel=ImageKernel.AREA)
         for bitmap in bitmaps:  # before the first is written over what was bound
             bitmap.to_numpy()
-            if properties.bounds is not None:
-                require_inside(properties.bounds, bitmap.pixel_width, bitmap.pixel_height)
         name = descriptor.name
         tensor = self._pictures.get(name)
-        is_new = tensor is None or tensor.shape != shape
+        is_new = tensor is None or tensor.shape != tuple(shape)
         if tensor is None or is_new:
-            tensor = TENSOR_CLASSES[descriptor.tensor_kind]._zeros(shape)
-        for bitmap, slot in zip(bitmaps, tensor, strict=True):
-            tensorize(bitmap, image, slot, properties.bounds)
+            tensor = TENSOR_CLASSES[descriptor.tensor_kind]._zeros(tuple(shape))
+        self._tensorizer.write(bitmaps, contract, tensor, bounds)
         if is_new:
             self._native.set_input(name, tensor)
             self._pictures[name] = tensor
@@ -179,7 +192,7 @@ class LearningModelBinding(MapView[Any]):
                 f"The model variable {name} is an output, and a Pillow image cannot be written in place.",
                 hint="Leave it unbound and call to_pil() on the result, or bind a VideoFrame.",
             )
-        image = tensor_image(value, descriptor, properties)
+        contract = picture_contract(value, descriptor, properties)
         bitmaps = [frame.software_bitmap for frame in value.video_frames]
         if any(bitmap.is_read_only for bitmap in bitmaps):
             raise InvalidBindingError(
@@ -187,7 +200,7 @@ class LearningModelBinding(MapView[Any]):
                 hint="Bind a VideoFrame of its own, or a copy of the array.",
             )
         self._native.set_output(name, None)
-        self._slots[name] = ImageOutput(bound, bitmaps, image, descriptor)
+        self._slots[name] = ImageOutput(bound, bitmaps, contract, descriptor)
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""

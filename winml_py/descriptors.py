@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from .imaging.contract import ImageContract
 from .kinds import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 
 FREE = 0xFFFFFFFF
@@ -65,30 +66,39 @@ class ImageFeatureDescriptor(FeatureDescriptor):
     """A tensor that the model declares to be a picture.
 
     Attributes:
-        bitmap_pixel_format: `BGRA8`, `RGBA8` or `GRAY8`: the order of the tensor's channels.
+        contract: how a picture becomes the tensor, by the model's metadata.
+        tensor_kind: the element type, `FLOAT` or `FLOAT16`; `UINT8` where the contract says so.
+        shape: batch, channels, height, width, or as the contract's layout orders them; -1 where any size fits.
+        dimension_names: the model's name for each dimension, "" where it has none.
         bitmap_alpha_mode: always premultiplied, as in Windows ML; no alpha reaches the tensor.
-        pixel_range: what the bytes 0 to 255 become.
-        tensor_kind: the element type, `FLOAT` or `FLOAT16`.
-        shape: batch, channels, height, width; -1 where any size fits.
     """
 
     kind = LearningModelFeatureKind.IMAGE
-    bitmap_pixel_format: BitmapPixelFormat
-    pixel_range: LearningModelPixelRange
+    contract: ImageContract
     tensor_kind: TensorKind
     shape: tuple[int, ...]
     dimension_names: tuple[str, ...] = ()
     bitmap_alpha_mode: BitmapAlphaMode = field(default=BitmapAlphaMode.PREMULTIPLIED)
 
     @property
+    def bitmap_pixel_format(self) -> BitmapPixelFormat:
+        """`BGRA8`, `RGBA8` or `GRAY8`: the order of the tensor's channels."""
+        return self.contract.bitmap_pixel_format
+
+    @property
+    def pixel_range(self) -> LearningModelPixelRange:
+        """What the bytes 0 to 255 become, mean and std apart."""
+        return self.contract.pixel_range
+
+    @property
     def width(self) -> int:
         """Pixels, or 0xFFFFFFFF when the model takes any width."""
-        return _size(self.shape, 3)
+        return _size(self.shape, self.contract.axes()[2])
 
     @property
     def height(self) -> int:
         """Pixels, or 0xFFFFFFFF when the model takes any height."""
-        return _size(self.shape, 2)
+        return _size(self.shape, self.contract.axes()[1])
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages."""

@@ -8,7 +8,6 @@ All comparisons are exact and case-sensitive there, and so they are here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from .descriptors import (
     FeatureDescriptor,
@@ -17,8 +16,9 @@ from .descriptors import (
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
-from .errors import NotSupportedError
-from .kinds import BitmapPixelFormat, LearningModelPixelRange, TensorKind
+from .errors import InvalidArgumentError, NotSupportedError
+from .imaging.contract import ImageContract
+from .kinds import TensorKind
 from .proto import MapType, OnnxType, OtherType, SequenceType, TensorType, ValueInfo
 
 # onnx.TensorProto.DataType -> TensorKind; what is missing (bfloat16, float8, ...) is UNDEFINED.
@@ -39,34 +39,21 @@ TENSOR_KINDS = {
     14: TensorKind.COMPLEX64,
     15: TensorKind.COMPLEX128,
 }
-_PIXEL_FORMATS = {
-    "Gray8": BitmapPixelFormat.GRAY8,
-    "Rgb8": BitmapPixelFormat.RGBA8,
-    "Bgr8": BitmapPixelFormat.BGRA8,
-}
-_PIXEL_RANGES = {
-    "NominalRange_0_255": LearningModelPixelRange.ZERO_TO255,
-    "Normalized_0_1": LearningModelPixelRange.ZERO_TO_ONE,
-    "Normalized_1_1": LearningModelPixelRange.MINUS_ONE_TO_ONE,
-}
 _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
-class ImageMetadata(NamedTuple):
-    """The three image keys of a model's `metadata_props`; they hold for all of its images."""
+def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+    """The contract of a model's images, which its `metadata_props` state; None where nobody can keep to it.
 
-    pixel_format: BitmapPixelFormat | None
-    pixel_range: LearningModelPixelRange | None
-    linear_gamma: bool
-
-    @classmethod
-    def read(cls, metadata: Mapping[str, str]) -> ImageMetadata:
-        """Reads the keys; `None` stands for a value that Windows ML does not support."""
-        return cls(
-            _PIXEL_FORMATS.get(metadata.get("Image.BitmapPixelFormat", "Bgr8")),
-            _PIXEL_RANGES.get(metadata.get("Image.NominalPixelRange", "NominalRange_0_255")),
-            metadata.get("Image.ColorSpaceGamma", "SRGB") == "Linear",
-        )
+    Windows ML's keys are held to its words: what it does not support makes a plain tensor of an image. A word under one
+    of our keys that nobody knows does the same.
+    """
+    if metadata.get("Image.ColorSpaceGamma") == "Linear":
+        return None
+    try:
+        return ImageContract.from_metadata(metadata)
+    except InvalidArgumentError:
+        return None
 
 
 def describe(info: ValueInfo, metadata: Mapping[str, str]) -> FeatureDescriptor:
@@ -79,18 +66,18 @@ def describe(info: ValueInfo, metadata: Mapping[str, str]) -> FeatureDescriptor:
     Raises:
         NotSupportedError: a type that Windows ML refuses, such as `optional`.
     """
-    return _describe(info.type, info.name, info.description, ImageMetadata.read(metadata))
+    return _describe(info.type, info.name, info.description, image_contract(metadata))
 
 
-def _describe(kind: OnnxType, name: str, description: str, metadata: ImageMetadata) -> FeatureDescriptor:
+def _describe(kind: OnnxType, name: str, description: str, contract: ImageContract | None) -> FeatureDescriptor:
     match kind:
         case TensorType():
-            return _describe_tensor(kind, name, description, metadata)
+            return _describe_tensor(kind, name, description, contract)
         case SequenceType(element):
-            return SequenceFeatureDescriptor(name, description, _describe(element, name, description, metadata))
+            return SequenceFeatureDescriptor(name, description, _describe(element, name, description, contract))
         case MapType(key, value):
             key_kind = TENSOR_KINDS.get(key, TensorKind.UNDEFINED)
-            return MapFeatureDescriptor(name, description, key_kind, _describe(value, name, description, metadata))
+            return MapFeatureDescriptor(name, description, key_kind, _describe(value, name, description, contract))
         case OtherType(other):
             raise NotSupportedError(
                 f"The model variable {name} is of ONNX type {other}; Windows ML takes tensors, maps and sequences.",
@@ -98,15 +85,18 @@ def _describe(kind: OnnxType, name: str, description: str, metadata: ImageMetada
             )
 
 
-def _describe_tensor(kind: TensorType, name: str, description: str, metadata: ImageMetadata) -> FeatureDescriptor:
+def _describe_tensor(
+    kind: TensorType, name: str, description: str, contract: ImageContract | None
+) -> FeatureDescriptor:
     tensor_kind = TENSOR_KINDS.get(kind.element, TensorKind.UNDEFINED)
     dimensions = kind.dimensions or ()
     shape = tuple(-1 if dim.value is None else max(-1, dim.value) for dim in dimensions)
     names = tuple(dim.name for dim in dimensions)
-    is_image = kind.denotation == "IMAGE" and tensor_kind in _IMAGE_ELEMENTS
-    pixel_format, pixel_range = metadata.pixel_format, metadata.pixel_range
-    if is_image and pixel_format is not None and pixel_range is not None and not metadata.linear_gamma:
-        return ImageFeatureDescriptor(name, description, pixel_format, pixel_range, tensor_kind, shape, names)
+    is_image = kind.denotation == "IMAGE" and (
+        tensor_kind in _IMAGE_ELEMENTS or (contract is not None and contract.tensor_kind == tensor_kind)
+    )
+    if is_image and contract is not None:
+        return ImageFeatureDescriptor(name, description, contract, tensor_kind, shape, names)
     return TensorFeatureDescriptor(
         name, description, tensor_kind, shape, names, kind.dimensions is not None, unsupported_image_metadata=is_image
     )

@@ -102,3 +102,34 @@ class BitmapBufferAccessMode(IntEnum):
     READ = 0
     READ_WRITE = 1
     WRITE = 2
+
+
+class ImageCropMode(IntEnum):
+    """How a picture of another shape is brought to the model's."""
+
+    CENTER = 0
+    """Windows ML's: the largest centred part of the model's aspect ratio."""
+    STRETCH = 1
+    """The whole picture, its aspect ratio given up."""
+    LETTERBOX = 2
+    """The whole picture, its aspect ratio kept, in the middle of a coloured ground."""
+
+
+class ImageKernel(IntEnum):
+    """How a picture is scaled. The antialiased ones see every pixel of it; others skip some when they shrink."""
+
+    NEAREST = 0
+    LINEAR = 1
+    CUBIC = 2
+    AREA = 3
+    ANTIALIASED_LINEAR = 4
+    """Pillow's `BILINEAR`, which is torchvision's antialiased one."""
+    ANTIALIASED_CUBIC = 5
+    """Pillow's `BICUBIC`."""
+
+
+class TensorLayout(IntEnum):
+    """The order of a picture tensor's dimensions: batch, channels, height and width."""
+
+    NCHW = 0
+    NHWC = 1

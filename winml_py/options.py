@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
+from .cores import usable_cores
 from .errors import InvalidArgumentError
 from .runtime.engine import EngineOptions
 
@@ -116,13 +116,6 @@ def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions
         batch_size=options.batch_size_override or None,
         dimensions=tuple(sorted((name, size) for name, size in options.named_dimension_overrides.items() if size)),
     )
-
-
-def usable_cores() -> int:
-    """The cores this process may run on: its affinity, where the system tells, or all there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _uint32(value: int, what: str) -> int:

@@ -16,9 +16,10 @@ from .descriptors import (
 )
 from .errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, SizeMismatchError
 from .imaging.bitmap import SoftwareBitmap
+from .imaging.contract import ImageContract
 from .imaging.detensorize import detensorize
 from .imaging.frame import VideoFrame
-from .imaging.tensorize import TensorImage
+from .imaging.scratch import Scratch
 from .kinds import TensorKind
 from .runtime.engine import Value
 from .values.image import ImageFeatureValue
@@ -39,25 +40,26 @@ class UnboundOutput:
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
+        self._scratch = Scratch()
 
     def receive(self, value: Value | None) -> Any:
         """Wraps the engine's value, or turns it into pictures."""
         descriptor = self._descriptor
         if isinstance(value, np.ndarray):
             if isinstance(descriptor, ImageFeatureDescriptor):
-                return self._picture(value, TensorImage(descriptor.bitmap_pixel_format, descriptor.pixel_range))
+                return self._picture(value, descriptor.contract)
             tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
             if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
                 return tensor_class._make(value, value.shape)
             raise unexpected(descriptor, value)
         return pythonic(value, descriptor)
 
-    def _picture(self, value: np.ndarray[Any, Any], image: TensorImage) -> ImageFeatureValue | list[VideoFrame]:
-        require_pictures(value, image, self._descriptor)
-        height, width = value.shape[2:]
-        frames = [VideoFrame(image.pixel_format, width, height) for _ in value]
+    def _picture(self, value: np.ndarray[Any, Any], contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+        require_pictures(value, contract, self._descriptor)
+        height, width = (value.shape[axis] for axis in contract.axes()[1:])
+        frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
         for tensor, frame in zip(value, frames, strict=True):
-            detensorize(tensor, image, frame.software_bitmap)
+            detensorize(tensor, contract, frame.software_bitmap, self._scratch)
         return ImageFeatureValue(frames) if len(frames) == 1 else frames
 
 
@@ -129,14 +131,15 @@ class ImageOutput:
     """An output bound to pictures, which are stretched over and written in place."""
 
     def __init__(
-        self, bound: Any, bitmaps: list[SoftwareBitmap], image: TensorImage, descriptor: FeatureDescriptor
+        self, bound: Any, bitmaps: list[SoftwareBitmap], contract: ImageContract, descriptor: FeatureDescriptor
     ) -> None:
-        self._bound, self._bitmaps, self._image, self._descriptor = bound, bitmaps, image, descriptor
+        self._bound, self._bitmaps, self._contract, self._descriptor = bound, bitmaps, contract, descriptor
+        self._scratch = Scratch()
 
     def receive(self, value: Value | None) -> Any:
         """Writes the pictures and gives what was bound."""
         assert isinstance(value, np.ndarray)
-        require_pictures(value, self._image, self._descriptor)
+        require_pictures(value, self._contract, self._descriptor)
         if len(value) != len(self._bitmaps):
             raise EvaluationError(
                 f"The model variable {self._descriptor.name} gave {len(value)} pictures, and {len(self._bitmaps)} "
@@ -144,7 +147,7 @@ class ImageOutput:
                 hint="Bind as many frames as the batch holds.",
             )
         for tensor, bitmap in zip(value, self._bitmaps, strict=True):
-            detensorize(tensor, self._image, bitmap)
+            detensorize(tensor, self._contract, bitmap, self._scratch)
         return self._bound
 
 
@@ -218,9 +221,9 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     return array
 
 
-def require_pictures(value: np.ndarray[Any, Any], image: TensorImage, descriptor: FeatureDescriptor) -> None:
+def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descriptor: FeatureDescriptor) -> None:
     """Refuses an output that the model calls a picture and is none."""
-    if value.ndim != 4 or value.shape[1] != image.channels or 0 in value.shape:
+    if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
         raise unexpected(descriptor, value)
 
 

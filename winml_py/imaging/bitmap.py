@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,19 +12,10 @@ from ..kinds import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ..memory import byte_view
 from . import codecs
 from .buffer import BitmapBuffer
-from .formats import Pixels, convert, convert_alpha, layout_of
+from .formats import Pixels, convert, convert_alpha, layout_of, require_even
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-class BitmapBounds(NamedTuple):
-    """A rectangle of a picture, in pixels from its top left corner."""
-
-    x: int = 0
-    y: int = 0
-    width: int = 0
-    height: int = 0
 
 
 class SoftwareBitmap:
@@ -62,6 +53,7 @@ class SoftwareBitmap:
         layout = layout_of(pixel_format)
         if width < 1 or height < 1:
             raise InvalidArgumentError(f"A picture of {width} by {height} has no pixels.")
+        require_even(pixel_format, width, height)
         try:
             pixels = np.zeros(layout.shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
@@ -72,7 +64,7 @@ class SoftwareBitmap:
         self._pixels: Pixels | None = pixels
         self._format = BitmapPixelFormat(pixel_format)
         self._alpha = alpha
-        self._height, self._width = int(pixels.shape[0]), int(pixels.shape[1])
+        self._width, self._height = layout_of(pixel_format).size(pixels)
         self.dpi_x = self.dpi_y = 96.0
 
     @classmethod
@@ -86,7 +78,8 @@ class SoftwareBitmap:
 
         Args:
             array: height x width x channels, or height x width for gray; uint8, or uint16 for the
-                16-bit formats; any strides.
+                16-bit formats; any strides. For NV12 and P010 it is 3/2 height x width, the plane of brightness
+                above that of colours; for YUY2, height x width x 2.
             pixel_format: the order of its channels, which no array tells.
             alpha: how the alpha channel relates to the colours; models never see it.
 
@@ -97,9 +90,10 @@ class SoftwareBitmap:
         pixels = np.asarray(array)
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
-        right_rank = pixels.ndim == (2 if layout.is_gray else 3)
+        right_rank = pixels.ndim == (2 if layout.is_flat else 3)
         if not right_rank or pixels.dtype != layout.dtype or pixels.shape[2:] != layout.shape(1, 1)[2:]:
-            wanted = "height x width" + ("" if layout.is_gray else f" x {layout.channels}")
+            wanted = ("3/2 height" if layout.is_planar else "height") + " x width"
+            wanted += "" if layout.is_flat else f" x {layout.channels}"
             raise InvalidArgumentError(
                 f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {wanted} of "
                 f"{np.dtype(layout.dtype).name}; this one is {_spell(pixels)}.",
@@ -109,6 +103,9 @@ class SoftwareBitmap:
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
+        if layout.is_planar and pixels.shape[0] % 3:
+            raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
+        require_even(pixel_format, *layout.size(pixels))
         bitmap = cls.__new__(cls)
         bitmap._fill(pixels, pixel_format, alpha)
         return bitmap
@@ -119,17 +116,20 @@ class SoftwareBitmap:
         return cls.from_array(*codecs.from_pil(image), BitmapAlphaMode.STRAIGHT)
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str] | bytes) -> SoftwareBitmap:
-        """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...); EXIF orientation is obeyed.
+    def load(cls, source: str | os.PathLike[str] | bytes, *, max_pixels: int = codecs.MAX_PIXELS) -> SoftwareBitmap:
+        """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...) as people see it.
+
+        EXIF orientation is obeyed, colours of other spaces are brought to sRGB, of an animation the first frame counts.
 
         Args:
             source: the path of the file, or its bytes.
+            max_pixels: how many pixels the file may claim to hold.
 
         Raises:
             PictureNotFoundError: there is no such file.
             PictureError: it is not a picture, or it is damaged or too large.
         """
-        return cls.from_array(*codecs.decode(source), BitmapAlphaMode.STRAIGHT)
+        return cls.from_array(*codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
@@ -152,7 +152,7 @@ class SoftwareBitmap:
         return self._height
 
     def to_numpy(self) -> Pixels:
-        """A view of the pixels: height x width x channels, or height x width for gray.
+        """A view of the pixels: height x width x channels, or as `from_array` says for gray and video formats.
 
         Raises:
             IllegalCallError: the bitmap has been closed.
@@ -236,7 +236,7 @@ class SoftwareBitmap:
             InvalidArgumentError: it is of another size.
         """
         target = bitmap.to_numpy()
-        if target.shape[:2] != self.to_numpy().shape[:2]:
+        if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
             raise InvalidArgumentError(f"{bitmap!r} is not of the size of {self!r}.")
         target[:] = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -18,8 +22,28 @@ from .formats import Pixels, convert
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+logger = logging.getLogger("winml_py")
+
+MAX_PIXELS = 256 << 20
+"""What a picture file may claim to hold, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
+
 # Pillow's decoders raise all of these for damaged files.
-_DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, RuntimeError, MemoryError)
+_DECODER_ERRORS = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    ZeroDivisionError,
+    struct.error,
+    zlib.error,
+)
 ORIENTATION = 0x0112
 """EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
 
@@ -28,35 +52,70 @@ GRAY_MODES = ("1", "L", *_WIDE_GRAY)
 """Pillow's modes that become GRAY8."""
 
 
-def decode(source: str | os.PathLike[str] | bytes) -> tuple[Pixels, BitmapPixelFormat]:
-    """Decodes a picture file or its bytes; EXIF orientation is obeyed, of an animation the first frame counts.
+def decode(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> tuple[Pixels, BitmapPixelFormat]:
+    """Decodes a picture file or its bytes, as people see it: turned by EXIF, in sRGB; of an animation the first frame.
 
     Raises:
         PictureNotFoundError: there is no such file.
-        PictureError: it is not a picture, or it is damaged, or larger than Pillow's limit.
+        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
-    with opened(source) as image:
-        return from_pil(oriented(image))
+    with opened(source, max_pixels) as (image, file):
+        return decoded(image, file)
+
+
+def decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels of an opened picture file.
+
+    Args:
+        image: as `opened` gives it.
+        file: what it reads from.
+        reduction: 1, 2, 4 or 8: a JPEG is decoded to that part of its sides, rounded up; nothing else is.
+    """
+    orientation = image.getexif().get(ORIENTATION, 1)
+    if image.format == "JPEG" and image.mode in ("L", "RGB") and not _has_foreign_colours(image):
+        pixels = _decode_jpeg(image, file, reduction)
+        if pixels is not None:
+            pixel_format = BitmapPixelFormat.GRAY8 if image.mode == "L" else BitmapPixelFormat.BGR8
+            return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
+    pixels, pixel_format = _pixels(in_srgb(image))
+    return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
+
+
+def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
+    """What simplejpeg makes of a file, which is what Pillow does, bit for bit, sooner; None where it finds fault."""
+    import simplejpeg
+
+    file.seek(0)
+    width, height = (-(-side // reduction) for side in image.size)
+    colours = "GRAY" if image.mode == "L" else "BGR"
+    try:
+        pixels: Pixels = simplejpeg.decode_jpeg(
+            file.read(), colours, min_width=width, min_height=height, min_factor=reduction
+        )
+    except ValueError:  # Pillow is more patient with some, and has the words for the others
+        file.seek(0)
+        return None
+    return pixels[..., 0] if image.mode == "L" else pixels
 
 
 @contextmanager
-def opened(source: str | os.PathLike[str] | bytes) -> Iterator[Image]:
+def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
     """Opens a picture file or its bytes with Pillow; what goes wrong in the block is told as `decode` does.
 
     Raises:
         PictureNotFoundError: there is no such file.
-        PictureError: it is not a picture, or it is damaged, or larger than Pillow's limit.
+        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
-    from PIL import Image
-
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     try:
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-            yield image
+        with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
+            image = _identified(file)
+            _require_reasonable(image, max_pixels, name)
+            yield image, file
     except FileNotFoundError:
         raise PictureNotFoundError(f"There is no picture {name}.", hint="Check the working directory.") from None
-    except (*_DECODER_ERRORS, Image.DecompressionBombError) as error:
-        if isinstance(error, WinMLError) and not isinstance(error, PictureError):
+    except _DECODER_ERRORS as error:
+        if isinstance(error, WinMLError):
             raise
         raise PictureError(
             f"{name} is not a picture that can be decoded: {error}.",
@@ -64,29 +123,95 @@ def opened(source: str | os.PathLike[str] | bytes) -> Iterator[Image]:
         ) from error
 
 
-def oriented(image: Image) -> Image:
-    """The image turned as its EXIF data say: a new one, or itself."""
-    return turned(image, image.getexif().get(ORIENTATION, 1))
+def _identified(file: BinaryIO) -> Image:
+    """The image that one of Pillow's plugins makes of a file, its pixels not read yet.
+
+    `PIL.Image.open` does the same, but holds pictures to a limit of its own, which is the whole process's.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    Image.preinit()
+    prefix = file.read(16)
+    for _ in range(2):
+        for kind in Image.ID:
+            factory, accepts = Image.OPEN[kind]
+            if accepts is not None and accepts(prefix) is not True:
+                continue
+            file.seek(0)
+            try:
+                return factory(file, "")
+            except (SyntaxError, IndexError, TypeError, struct.error):
+                continue  # it looked like one of that kind, and is none
+        if not Image.init():
+            break
+    raise UnidentifiedImageError("no decoder knows what it is")
 
 
-def turned(image: Image, orientation: int) -> Image:
-    """The image turned by one of EXIF's eight orientations: a new one, or itself."""
-    from PIL.Image import Transpose
+def _require_reasonable(image: Image, max_pixels: int, name: str) -> None:
+    width, height = image.size
+    if width * height > max_pixels:
+        raise PictureError(
+            f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
+            hint="Where that is meant, allow more: load(source, max_pixels=...).",
+        )
 
-    steps = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    return image.transpose(steps[orientation]) if orientation in steps else image
+
+def turned(pixels: Pixels, orientation: int) -> Pixels:
+    """The pixels turned by one of EXIF's eight orientations: a view."""
+    if orientation >= 5:
+        pixels = np.swapaxes(pixels, 0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return pixels
+
+
+def _has_foreign_colours(image: Image) -> bool:
+    """Whether the file names a colour space other than sRGB."""
+    profile = image.info.get("icc_profile")
+    return bool(profile) and not _is_srgb(profile)
+
+
+@lru_cache(32)
+def _is_srgb(profile: bytes) -> bool:
+    from PIL import ImageCms
+
+    try:
+        return "srgb" in ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).lower()
+    except (ImageCms.PyCMSError, OSError) as error:
+        logger.warning("A picture's colour profile cannot be read, and is left out: %s", error)
+        return True
+
+
+def in_srgb(image: Image) -> Image:
+    """The image with its colours brought to sRGB, where it says that they are others."""
+    if not _has_foreign_colours(image):
+        return image
+    from PIL import ImageCms
+
+    image.load()
+    profile = ImageCms.ImageCmsProfile(io.BytesIO(image.info["icc_profile"]))
+    alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
+    source = image if image.mode in ("L", "RGB", "CMYK") else image.convert("L" if image.mode == "LA" else "RGB")
+    try:
+        converted = ImageCms.profileToProfile(source, profile, ImageCms.createProfile("sRGB"), outputMode="RGB")
+    except ImageCms.PyCMSError as error:  # a profile for other channels than the file has
+        logger.warning("A picture's colour profile does not fit it, and is left out: %s", error)
+        return image
+    assert converted is not None
+    if source.mode == "L":
+        converted = converted.convert("L")
+    if alpha is not None:
+        converted = converted.convert("RGB")
+        converted.putalpha(alpha)
+    return converted
 
 
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
+
+    Numbers of mode F are taken as 0 to 255, held to that, and rounded half to even.
 
     Raises:
         InvalidArgumentError: no pixels, or numbers without a range.
@@ -109,9 +234,12 @@ def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
         )
     if image.mode in ("1", "L"):
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
-    if image.mode in ("I", "F"):
+    if image.mode == "F":
+        numbers = np.nan_to_num(np.asarray(image), nan=0.0)
+        return np.rint(np.clip(numbers, 0, 255)).astype(np.uint8), BitmapPixelFormat.GRAY8
+    if image.mode == "I":
         raise InvalidArgumentError(
-            f"A Pillow image of mode {image.mode} has no range that would say what is white.",
+            "A Pillow image of mode I has no range that would say what is white.",
             hint="Scale it to 0..255 and convert it to mode L first.",
         )
     if image.has_transparency_data:

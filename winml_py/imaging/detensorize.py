@@ -4,67 +4,96 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kinds import BitmapPixelFormat
+from ..kinds import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
-from .formats import Pixels, convert, gray_of, layout_of
+from .contract import SCALE_AND_SHIFT, ImageContract
+from .formats import PLAIN_FORMATS, Pixels, convert, gray_of, layout_of
 from .geometry import resize
-from .tensorize import SCALE_AND_SHIFT, Tensor, TensorImage
+from .scratch import Scratch
+from .tensorize import Tensor
 
 
-def to_bytes(numbers: Tensor, image: TensorImage) -> Pixels:
-    """The bytes that numbers stand for: scale * (v + shift), rounded half to even, clamped to 0..255.
+def to_bytes(numbers: Tensor, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
+    """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
 
     Windows ML rounds so in most columns of a picture and half up in the last few; we use one rule.
     What is not a number becomes 0.
 
     Args:
-        numbers: float32 or float16, any shape.
-        image: the range of the numbers.
+        numbers: float32, float16 or uint8, of two dimensions.
+        contract: what the numbers mean.
+        channel: which channel they are.
+        out: uint8, of the same shape; written in place.
+        scratch: memory to reuse.
     """
-    scale, shift = SCALE_AND_SHIFT[image.pixel_range]
-    values = numbers.astype(np.float32)
+    scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
+    values = scratch.get("values", numbers.shape, np.float32)
+    np.copyto(values, numbers)
+    if contract.std:
+        values *= np.float32(contract.std[channel])
+    if contract.mean:
+        values += np.float32(contract.mean[channel])
     if shift:
         values += np.float32(shift)
     if scale != 1:
         values *= np.float32(scale)
     np.rint(values, out=values)
     np.fmin(np.fmax(values, 0, out=values), 255, out=values)  # fmax, unlike clip, turns NaN into 0
-    return values.astype(np.uint8)
+    np.copyto(out, values, casting="unsafe")
 
 
-def detensorize(tensor: Tensor, image: TensorImage, bitmap: SoftwareBitmap) -> None:
+def detensorize(
+    tensor: Tensor, contract: ImageContract, bitmap: SoftwareBitmap, scratch: Scratch | None = None
+) -> None:
     """Writes one picture of a batch into a bitmap, stretched to the bitmap's size and in its format.
 
     Args:
-        tensor: channels x height x width, float32 or float16; 1 or 3 channels.
-        image: how the picture lies in it.
+        tensor: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
+            uint8; 1 or 3 channels.
+        contract: how the picture lies in it.
         bitmap: written in place; alpha becomes 255.
+        scratch: memory to reuse from call to call.
     """
-    pixels = bitmap.to_numpy()
-    planes = [to_bytes(plane, image) for plane in tensor]
-    target = layout_of(bitmap.bitmap_pixel_format)
-    height, width = tensor.shape[1:]
-    same_size = (bitmap.pixel_width, bitmap.pixel_height) == (width, height)
-    if same_size and target.dtype == np.uint8:
-        _fill(pixels, planes, image, bitmap.bitmap_pixel_format)
+    scratch = scratch or Scratch()
+    channels = tensor if contract.layout is TensorLayout.NCHW else np.moveaxis(tensor, -1, 0)
+    height, width = channels.shape[1:]
+    planes = scratch.planes(len(channels), (height, width))
+    for index, plane in enumerate(planes):
+        to_bytes(channels[index], contract, index, plane, scratch)
+    pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
+    if (bitmap.pixel_width, bitmap.pixel_height) == (width, height) and pixel_format in PLAIN_FORMATS:
+        _fill(pixels, planes, contract, pixel_format, scratch)
         return
     colour = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
-    whole = np.empty(layout_of(colour).shape(width, height), np.uint8)
-    _fill(whole, planes, image, colour)
+    whole = scratch.get("whole", layout_of(colour).shape(width, height))
+    _fill(whole, planes, contract, colour, scratch)
     scaled = resize(whole, bitmap.pixel_width, bitmap.pixel_height)
-    pixels[:] = convert(scaled, colour, bitmap.bitmap_pixel_format)
+    pixels[:] = convert(scaled, colour, pixel_format)
 
 
-def _fill(pixels: Pixels, planes: list[Pixels], image: TensorImage, pixel_format: BitmapPixelFormat) -> None:
+def _fill(
+    pixels: Pixels, planes: list[Pixels], contract: ImageContract, pixel_format: BitmapPixelFormat, scratch: Scratch
+) -> None:
     target = layout_of(pixel_format)
     if len(planes) == 1:
         red = green = blue = planes[0]
     else:
-        red, green, blue = planes if layout_of(image.pixel_format).rgb == (0, 1, 2) else planes[::-1]
+        red, green, blue = planes if contract.pixel_format is BitmapPixelFormat.RGB8 else planes[::-1]
     if target.is_gray:
-        pixels[:] = planes[0] if len(planes) == 1 else gray_of(red, green, blue)
+        if len(planes) == 1:
+            pixels[:] = planes[0]
+        else:
+            gray_of([red, green, blue], pixels, scratch)
         return
-    for index, plane in zip(target.rgb, (red, green, blue), strict=True):
-        pixels[..., index] = plane
+    ordered = [red, green, blue] if target.rgb == (0, 1, 2) else [blue, green, red]
     if target.channels == 4:
-        pixels[..., 3] = 255
+        opaque = scratch.get("opaque", red.shape)
+        opaque[:] = 255
+        ordered.append(opaque)
+    if pixels.flags.c_contiguous:
+        import cv2
+
+        cv2.merge(ordered, pixels)
+        return
+    for index, plane in enumerate(ordered):
+        pixels[..., index] = plane

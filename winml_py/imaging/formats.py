@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InvalidArgumentError
 from ..kinds import BitmapAlphaMode, BitmapPixelFormat
+from .scratch import Scratch
 
 Pixels = np.ndarray[Any, Any]
 
@@ -17,49 +19,93 @@ class Layout(NamedTuple):
 
     Attributes:
         dtype: uint8 or uint16.
-        channels: numbers a pixel; 1 means the array has no channel axis.
+        channels: numbers a pixel; 1 means the array has no channel axis. 0 for brightness and colour apart.
         rgb: where red, green and blue stand; all 0 for gray.
     """
 
     dtype: type[np.uint8] | type[np.uint16]
     channels: int
-    rgb: tuple[int, int, int]
+    rgb: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def is_gray(self) -> bool:
         """Whether a pixel is one number."""
         return self.channels == 1
 
+    @property
+    def is_planar(self) -> bool:
+        """Whether brightness and colour lie apart: a plane of the one, and half a plane of the other below it."""
+        return self.channels == 0
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the array has two dimensions."""
+        return self.channels < 2
+
     def shape(self, width: int, height: int) -> tuple[int, ...]:
         """The shape of a picture's array."""
+        if self.is_planar:
+            return (height * 3 // 2, width)
         return (height, width) if self.is_gray else (height, width, self.channels)
+
+    def size(self, pixels: Pixels) -> tuple[int, int]:
+        """Width and height of the picture in an array."""
+        height, width = pixels.shape[:2]
+        return (width, height * 2 // 3) if self.is_planar else (width, height)
 
 
 _LAYOUTS = {
     BitmapPixelFormat.RGBA16: Layout(np.uint16, 4, (0, 1, 2)),
     BitmapPixelFormat.RGBA8: Layout(np.uint8, 4, (0, 1, 2)),
-    BitmapPixelFormat.GRAY16: Layout(np.uint16, 1, (0, 0, 0)),
-    BitmapPixelFormat.GRAY8: Layout(np.uint8, 1, (0, 0, 0)),
+    BitmapPixelFormat.GRAY16: Layout(np.uint16, 1),
+    BitmapPixelFormat.GRAY8: Layout(np.uint8, 1),
     BitmapPixelFormat.BGRA8: Layout(np.uint8, 4, (2, 1, 0)),
     BitmapPixelFormat.RGB8: Layout(np.uint8, 3, (0, 1, 2)),
     BitmapPixelFormat.BGR8: Layout(np.uint8, 3, (2, 1, 0)),
+    BitmapPixelFormat.NV12: Layout(np.uint8, 0),
+    BitmapPixelFormat.P010: Layout(np.uint16, 0),
+    BitmapPixelFormat.YUY2: Layout(np.uint8, 2),
 }
+VIDEO_FORMATS = (BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2)
+"""Brightness for each pixel, colour for each second one: ITU-R BT.601, 16 to 235, as OpenCV converts them."""
+PLAIN_FORMATS = (
+    BitmapPixelFormat.GRAY8,
+    BitmapPixelFormat.RGB8,
+    BitmapPixelFormat.BGR8,
+    BitmapPixelFormat.RGBA8,
+    BitmapPixelFormat.BGRA8,
+)
+"""Those of 8 bits, with all channels of a pixel side by side."""
 
 
 def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
     """The layout of a format.
 
     Raises:
-        InvalidArgumentError: a format that is not one array of pixels, such as NV12.
+        InvalidArgumentError: no format, or UNKNOWN.
     """
     layout = _LAYOUTS.get(pixel_format)
     if layout is None:
         known = ", ".join(known.name for known in _LAYOUTS)
         raise InvalidArgumentError(
-            f"Pictures cannot be held as {getattr(pixel_format, 'name', repr(pixel_format))} yet.",
+            f"Pictures cannot be held as {getattr(pixel_format, 'name', repr(pixel_format))}.",
             hint=f"Use one of {known}.",
         )
     return layout
+
+
+def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> None:
+    """Refuses odd sizes where two pixels share their colour.
+
+    Raises:
+        InvalidArgumentError: the width is odd, or the height of a planar format.
+    """
+    layout = layout_of(pixel_format)
+    if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
+        raise InvalidArgumentError(
+            f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} cannot be.",
+            hint="Two pixels share their colour: make its sides even.",
+        )
 
 
 def to_eight_bits(pixels: Pixels) -> Pixels:
@@ -69,25 +115,70 @@ def to_eight_bits(pixels: Pixels) -> Pixels:
     return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
-def gray_of(red: Pixels, green: Pixels, blue: Pixels) -> Pixels:
+def to_plain(pixels: Pixels, pixel_format: BitmapPixelFormat) -> tuple[Pixels, BitmapPixelFormat]:
+    """The picture in a plain format of 8 bits: gray stays gray, video becomes BGR8; plain ones pass as they are."""
+    if pixel_format in PLAIN_FORMATS:
+        return pixels, pixel_format
+    if pixel_format in VIDEO_FORMATS:
+        return _from_video(pixels, pixel_format), BitmapPixelFormat.BGR8
+    plain = BitmapPixelFormat.GRAY8 if layout_of(pixel_format).is_gray else BitmapPixelFormat.RGBA8
+    return to_eight_bits(pixels), plain
+
+
+def _from_video(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:
+    import cv2
+
+    if pixel_format == BitmapPixelFormat.YUY2:
+        return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_YUY2, out)
+    if pixel_format == BitmapPixelFormat.P010:  # ten bits, at the upper end of sixteen
+        pixels = (pixels >> 8).astype(np.uint8)
+    return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
+
+
+def _to_video(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
+    import cv2
+
+    height, width = bgr.shape[:2]
+    require_even(pixel_format, width, height)
+    if pixel_format == BitmapPixelFormat.YUY2:
+        return cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_YUY2)
+    planes = cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_I420)
+    colour = planes[height:].reshape(2, -1).T.reshape(height // 2, width)  # U and V by turns
+    video = np.concatenate([planes[:height], colour])
+    return video if pixel_format == BitmapPixelFormat.NV12 else video.astype(np.uint16) << 8
+
+
+def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
     """Windows ML's gray of bytes: 0.2126 R + 0.7152 G + 0.0722 B in float32, truncated to a byte.
 
     The weights are those of ITU-R BT.709; truncation is Windows ML's (`CpuTensorizer.h`).
+
+    Args:
+        colours: red, green and blue, uint8.
+        out: uint8, of their shape; written in place.
+        scratch: memory to reuse.
     """
-    gray = red * np.float32(0.2126)
-    gray += green * np.float32(0.7152)
-    gray += blue * np.float32(0.0722)
-    return gray.astype(np.uint8)
+    red, green, blue = colours
+    total, term = (scratch.get(name, red.shape, np.float32) for name in ("gray total", "gray term"))
+    np.multiply(red, np.float32(0.2126), out=total)
+    for channel, weight in ((green, 0.7152), (blue, 0.0722)):
+        np.multiply(channel, np.float32(weight), out=term)
+        total += term
+    np.copyto(out, total, casting="unsafe")
 
 
 def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat) -> Pixels:
     """The picture in another format: a new array, or `pixels` itself when the formats are one.
 
     Alpha is carried over, or 255 where the source has none; 16-bit formats become 8-bit ones by rounding
-    and the other way by repeating the byte.
+    and the other way by repeating the byte; video formats go by OpenCV's BGR8.
     """
     if source == target:
         return pixels
+    if source in VIDEO_FORMATS:
+        return convert(_from_video(pixels, source), BitmapPixelFormat.BGR8, target)
+    if target in VIDEO_FORMATS:
+        return _to_video(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
     origin, wanted = layout_of(source), layout_of(target)
     if origin.dtype != wanted.dtype:
         pixels = to_eight_bits(pixels) if wanted.dtype == np.uint8 else pixels.astype(np.uint16) * 257
@@ -95,7 +186,8 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
         return pixels
     planes = [pixels] * 3 if origin.is_gray else [pixels[..., index] for index in origin.rgb]
     if wanted.is_gray:
-        gray = gray_of(*(to_eight_bits(plane) for plane in planes))
+        gray = np.empty(pixels.shape[:2], np.uint8)
+        gray_of([to_eight_bits(plane) for plane in planes], gray, Scratch())
         return gray if wanted.dtype == np.uint8 else gray.astype(np.uint16) * 257
     height, width = pixels.shape[:2]
     result = np.full(wanted.shape(width, height), np.iinfo(wanted.dtype).max, wanted.dtype)

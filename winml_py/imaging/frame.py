@@ -7,9 +7,9 @@ from datetime import timedelta
 from ..errors import InvalidArgumentError
 from ..kinds import BitmapAlphaMode, BitmapPixelFormat
 from ..operation import AsyncOperation
-from .bitmap import BitmapBounds, SoftwareBitmap
-from .formats import convert
-from .geometry import center_crop, crop, require_inside, resize
+from .bitmap import SoftwareBitmap
+from .formats import VIDEO_FORMATS, convert, to_plain
+from .geometry import BitmapBounds, center_crop, crop, require_inside, resize
 
 
 class VideoFrame:
@@ -92,12 +92,15 @@ class VideoFrame:
         require_inside(place, target.pixel_width, target.pixel_height)
         part = source_bounds or center_crop(source.pixel_width, source.pixel_height, place.width, place.height)
         require_inside(part, source.pixel_width, source.pixel_height)
-        pixels = crop(source.to_numpy(), part)
-        pixel_format = source.bitmap_pixel_format
-        if pixels.shape[:2] != (place.height, place.width):
-            eight_bits = EIGHT_BITS.get(pixel_format, pixel_format)
-            pixels, pixel_format = convert(pixels, pixel_format, eight_bits), eight_bits
-            pixels = resize(pixels, place.width, place.height)
+        pixels, pixel_format = source.to_numpy(), source.bitmap_pixel_format
+        if part[2:] != place[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):
+            pixels, pixel_format = to_plain(pixels, pixel_format)
+        pixels = resize(crop(pixels, part), place.width, place.height)
+        if target.bitmap_pixel_format in VIDEO_FORMATS:
+            whole, plain_format = to_plain(target.to_numpy(), target.bitmap_pixel_format)
+            crop(whole, place)[:] = convert(pixels, pixel_format, plain_format)
+            target.to_numpy()[:] = convert(whole, plain_format, target.bitmap_pixel_format)
+            return
         crop(target.to_numpy(), place)[:] = convert(pixels, pixel_format, target.bitmap_pixel_format)
 
     def copy_to_async(
@@ -127,10 +130,3 @@ class VideoFrame:
     def __repr__(self) -> str:
         bitmap = self._bitmap
         return f"<VideoFrame {bitmap.bitmap_pixel_format.name} {bitmap.pixel_width}x{bitmap.pixel_height}>"
-
-
-EIGHT_BITS = {
-    BitmapPixelFormat.GRAY16: BitmapPixelFormat.GRAY8,
-    BitmapPixelFormat.RGBA16: BitmapPixelFormat.RGBA8,
-}
-"""What the 16-bit formats become before they are scaled."""

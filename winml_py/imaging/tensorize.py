@@ -1,89 +1,215 @@
-"""From pixels to the numbers a model takes: crop, scale, order the channels, map the range."""
+"""From pixels to the numbers a model takes: crop, scale, order the channels, map the bytes."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, NamedTuple
+import sys
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
-from ..kinds import BitmapPixelFormat, LearningModelPixelRange
-from .bitmap import BitmapBounds, SoftwareBitmap
-from .formats import Pixels, gray_of, layout_of
-from .geometry import center_crop, crop, require_inside, resize
+from ..kinds import BitmapPixelFormat, ImageCropMode, TensorLayout
+from .bitmap import SoftwareBitmap
+from .contract import ImageContract
+from .formats import VIDEO_FORMATS, Pixels, gray_of, layout_of, to_plain
+from .geometry import BitmapBounds, crop, place, resize
+from .scratch import Scratch
 
 Tensor = np.ndarray[Any, Any]
 
-SCALE_AND_SHIFT = {
-    LearningModelPixelRange.ZERO_TO255: (1.0, 0.0),
-    LearningModelPixelRange.ZERO_TO_ONE: (255.0, 0.0),
-    LearningModelPixelRange.MINUS_ONE_TO_ONE: (127.5, 1.0),
-}
-"""number = byte / scale - shift, in float32 (Windows ML's `NominalRangeConverter.cpp`)."""
 
-
-class TensorImage(NamedTuple):
-    """How a picture lies in a tensor of batch x channels x height x width.
-
-    Attributes:
-        pixel_format: `RGBA8`, `BGRA8` or `GRAY8`: the order of the planes; there is never an alpha plane.
-        pixel_range: what the bytes 0 to 255 become.
-    """
-
-    pixel_format: BitmapPixelFormat
-    pixel_range: LearningModelPixelRange
-
-    @property
-    def channels(self) -> int:
-        """Planes of the tensor: 1 or 3."""
-        return 1 if layout_of(self.pixel_format).is_gray else 3
-
-
-def tensorize(bitmap: SoftwareBitmap, image: TensorImage, out: Tensor, bounds: BitmapBounds | None = None) -> None:
+def tensorize(
+    bitmap: SoftwareBitmap,
+    contract: ImageContract,
+    out: Tensor,
+    bounds: BitmapBounds | None = None,
+    scratch: Scratch | None = None,
+) -> None:
     """Writes a picture into one slot of a batch.
+
+    Every number is looked up by its byte in a table of 256, so that the arithmetic is done once, and exactly.
 
     Args:
         bitmap: the picture, in any format.
-        image: how it is to lie in the tensor.
-        out: channels x height x width, float32 or float16, C-contiguous; written in place.
-        bounds: the part to use, stretched to the tensor's size; by default the centre crop.
+        contract: how it is to lie in the tensor.
+        out: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
+            uint8, C-contiguous; written in place.
+        bounds: the part of the picture to use; by default all the contract's crop mode leaves.
+        scratch: memory to reuse from call to call.
 
     Raises:
         InvalidBindingError: `bounds` leave the picture.
     """
-    pixels = bitmap.to_numpy()
-    height, width = out.shape[1:]
-    if bounds is None:
-        bounds = center_crop(bitmap.pixel_width, bitmap.pixel_height, width, height)
+    scratch = scratch or Scratch()
+    axes = contract.axes()
+    height, width = out.shape[axes[1] - 1], out.shape[axes[2] - 1]
+    placement = place(bitmap.pixel_width, bitmap.pixel_height, width, height, contract.crop_mode, bounds)
+    pixels, pixel_format = _plain_part(bitmap, placement.part, scratch)
+    pixels = resize(pixels, placement.target.width, placement.target.height, contract.kernel)
+    if contract.crop_mode is ImageCropMode.LETTERBOX:
+        pixels, pixel_format = _padded(pixels, pixel_format, contract, placement.target, (height, width), scratch)
+    if contract.channels == 1:
+        pixels, pixel_format = _gray(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
+    table = contract.numbers(out.dtype)
+    if contract.layout is TensorLayout.NHWC:
+        _fill_pixels(pixels, pixel_format, contract, table, out, scratch)
     else:
-        require_inside(bounds, bitmap.pixel_width, bitmap.pixel_height)
-    scaled = resize(crop(pixels, bounds), width, height)
-    table = number_table(image.pixel_range, out.dtype)
-    for plane, slot in zip(_planes(scaled, bitmap.bitmap_pixel_format, image), out, strict=True):
-        np.take(table, plane, out=slot, mode="clip")  # bytes are always in range, and "raise" would buffer
+        _fill_planes(pixels, pixel_format, contract, table, out, scratch)
 
 
-@cache
-def number_table(pixel_range: LearningModelPixelRange, dtype: np.dtype[Any]) -> Tensor:
-    """The number for each byte: computed in float32 as Windows ML does, and rounded once to `dtype`."""
-    scale, shift = SCALE_AND_SHIFT[pixel_range]
-    table = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
-    return table.astype(dtype)
+def _plain_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels inside `part`, in a plain format: a view where the bitmap is in one."""
+    pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
+    if pixel_format == BitmapPixelFormat.NV12:  # the one format of cameras that is converted into reused memory
+        import cv2
+
+        bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
+        return crop(cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, bgr), part), BitmapPixelFormat.BGR8
+    if pixel_format in VIDEO_FORMATS:
+        pixels, pixel_format = to_plain(pixels, pixel_format)
+        return crop(pixels, part), pixel_format
+    return to_plain(crop(pixels, part), pixel_format)
+
+
+def _padded(
+    pixels: Pixels,
+    pixel_format: BitmapPixelFormat,
+    contract: ImageContract,
+    target: BitmapBounds,
+    shape: tuple[int, int],
+    scratch: Scratch,
+) -> tuple[Pixels, BitmapPixelFormat]:
+    """The picture on its ground."""
+    layout = layout_of(pixel_format)
+    red, green, blue = contract.pad
+    if layout.is_gray and not red == green == blue:  # colour around a gray picture
+        pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
+        layout = layout_of(pixel_format)
+    whole = scratch.get("padded", (*shape, *pixels.shape[2:]))
+    if layout.is_gray:
+        whole[:] = red
+    else:
+        for index, level in zip(layout.rgb, contract.pad, strict=True):
+            whole[..., index] = level
+    crop(whole, target)[:] = pixels
+    return whole, pixel_format
+
+
+def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
+    """The gray Windows ML makes of colours; a gray picture is left as it is, see `_gray_table`."""
+    layout = layout_of(pixel_format)
+    if layout.is_gray:
+        return np.take(_gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
+    gray = scratch.get("gray", pixels.shape[:2])
+    gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)
+    return gray
 
 
 @cache
 def _gray_table() -> Pixels:
     """What Windows ML makes of a gray picture for a gray model: it turns it to colour, and that to gray."""
     gray = np.arange(256, dtype=np.uint8)
-    return gray_of(gray, gray, gray)
+    gray_of([gray] * 3, gray, Scratch())
+    return gray
 
 
-def _planes(pixels: Pixels, pixel_format: BitmapPixelFormat, image: TensorImage) -> list[Pixels]:
-    """The byte planes of a picture in the order the model wants them; views where no gray is mixed."""
-    source, target = layout_of(pixel_format), layout_of(image.pixel_format)
-    if source.is_gray:
-        return [_gray_table()[pixels]] if target.is_gray else [pixels] * 3
-    red, green, blue = (pixels[..., index] for index in source.rgb)
-    if target.is_gray:
-        return [gray_of(red, green, blue)]
-    return [red, green, blue] if target.rgb == (0, 1, 2) else [blue, green, red]
+def _fill_planes(
+    pixels: Pixels,
+    pixel_format: BitmapPixelFormat,
+    contract: ImageContract,
+    table: Tensor,
+    out: Tensor,
+    scratch: Scratch,
+) -> None:
+    import cv2
+
+    layout = layout_of(pixel_format)
+    if layout.is_gray:
+        gray = _contiguous(pixels, scratch)
+        for numbers, slot in zip(table, out, strict=True):
+            _look_up(gray, numbers, slot)
+        return
+    planes = scratch.planes(layout.channels, pixels.shape[:2])
+    cv2.split(_plain_memory(pixels), planes)
+    order = layout.rgb if contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
+    for index, numbers, slot in zip(order, table, out, strict=True):
+        _look_up(planes[index], numbers, slot)
+
+
+def _fill_pixels(
+    pixels: Pixels,
+    pixel_format: BitmapPixelFormat,
+    contract: ImageContract,
+    table: Tensor,
+    out: Tensor,
+    scratch: Scratch,
+) -> None:
+    """Channels last: the numbers of all channels in one table of 256 entries of three."""
+    import cv2
+
+    layout = layout_of(pixel_format)
+    if contract.channels == 1:
+        _look_up(_contiguous(pixels, scratch), table[0], out[..., 0])
+        return
+    ordered = scratch.get("ordered", (*pixels.shape[:2], 3))
+    order = layout.rgb if contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
+    source = pixels[..., None] if layout.is_gray else pixels
+    cv2.mixChannels([_plain_memory(source)], [ordered], [n for i, index in enumerate(order) for n in (index, i)])
+    entries = np.ascontiguousarray(table.T).view(_words(out.dtype)).reshape(1, 256, 3)
+    cv2.LUT(ordered, entries, out.view(entries.dtype))
+
+
+def _look_up(plane: Pixels, numbers: Tensor, slot: Tensor) -> None:
+    """Writes the number of each byte of a contiguous plane into a contiguous slot."""
+    import cv2
+
+    words = _words(numbers.dtype)
+    if numbers.dtype == np.float16 and _takes_pairs() and plane.size >= 1 << 16:
+        count = plane.size // 2 * 2
+        pairs = plane.reshape(1, -1)[:, :count].view(np.uint16)
+        cv2.LUT(pairs, _pairs(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
+        slot.reshape(-1)[count:] = numbers[plane.reshape(-1)[count:]]
+        return
+    cv2.LUT(plane, numbers.view(words), slot.view(words))
+
+
+def _words(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What OpenCV is told the numbers are: it moves float16 as the words they lie in."""
+    return np.dtype(np.int16) if dtype == np.float16 else dtype
+
+
+@cache
+def _takes_pairs() -> bool:
+    """Whether OpenCV looks up 16 bits at once, which it learnt in version 5."""
+    import cv2
+
+    try:
+        cv2.LUT(np.zeros((1, 1), np.uint16), np.zeros(1 << 16, np.int32))
+    except cv2.error:
+        return False
+    return True
+
+
+@lru_cache(16)
+def _pairs(numbers: bytes) -> Tensor:
+    """The halves for two bytes that lie side by side, for each pair of them: half the looking up."""
+    halves = np.frombuffer(numbers, np.uint16)
+    low, high = np.meshgrid(halves, halves)
+    first, second = (low, high) if sys.byteorder == "little" else (high, low)
+    return np.stack([first, second], axis=-1).reshape(-1).view(np.int32)
+
+
+def _contiguous(plane: Pixels, scratch: Scratch) -> Pixels:
+    if plane.flags.c_contiguous:
+        return plane
+    whole = scratch.get("plane", plane.shape)
+    whole[:] = plane
+    return whole
+
+
+def _plain_memory(pixels: Pixels) -> Pixels:
+    """The pixels as OpenCV can read them: rows may have gaps, pixels may not."""
+    item, channels = pixels.itemsize, pixels.shape[2]
+    if pixels.strides[1:] == (item * channels, item) and pixels.strides[0] >= item * channels * pixels.shape[1]:
+        return pixels
+    return np.ascontiguousarray(pixels)

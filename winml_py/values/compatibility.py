@@ -12,8 +12,8 @@ from ..descriptors import (
     spell_tensor,
 )
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..imaging.tensorize import TensorImage
-from ..kinds import BitmapPixelFormat, LearningModelPixelRange, TensorKind
+from ..imaging.contract import ImageContract
+from ..kinds import BitmapPixelFormat, TensorKind
 from .containers import MapValue, SequenceValue
 from .conversion import FeatureValue
 from .image import ImageFeatureValue
@@ -71,49 +71,55 @@ def plain_container(value: MapValue | SequenceValue, descriptor: FeatureDescript
     return plain
 
 
-def tensor_image(value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> TensorImage:
-    """How pictures lie in a feature's tensor.
+def picture_contract(
+    value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
+) -> ImageContract:
+    """How pictures become a feature's tensor.
 
     Raises:
         InvalidBindingError: the feature takes no pictures: its image metadata are unsupported, its elements are
-            not float, or its channels are not those of the pixel format asked for.
+            not those of a picture, or its channels are not those of the contract.
         SizeMismatchError: the feature's tensor is not of rank 4, or its batch is of another size.
         InvalidArgumentError: it has neither 1 nor 3 channels.
     """
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         raise _incompatible(InvalidBindingError, value, descriptor, "")
-    _check_picture(value, descriptor)
-    channels = descriptor.shape[1]
-    if channels not in (1, 3):
-        raise _incompatible(InvalidArgumentError, value, descriptor, f"Pictures have 1 or 3 channels, not {channels}.")
+    _check_picture(value, descriptor, properties)
     if isinstance(descriptor, ImageFeatureDescriptor):
-        default, pixel_range = descriptor.bitmap_pixel_format, descriptor.pixel_range
+        contract = properties.override(descriptor.contract)
     else:
-        default = BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.BGRA8
-        pixel_range = LearningModelPixelRange.ZERO_TO255
-    if properties.pixel_range is not None:
-        pixel_range = properties.pixel_range
-    image = TensorImage(properties.tensor_format(default), pixel_range)
-    if image.channels != channels:
-        hint = f"A {image.pixel_format.name} picture has {image.channels} channels in a tensor, not {channels}."
+        gray = descriptor.shape[1] == 1
+        contract = properties.override(ImageContract(BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8))
+    channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
+    if channels not in (1, 3):
+        hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
+        raise _incompatible(InvalidArgumentError, value, descriptor, hint)
+    if 0 in (height, width):
+        raise _incompatible(SizeMismatchError, value, descriptor, "The model's picture has no pixels.")
+    if contract.channels != channels:
+        hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
-    return image
+    return contract
 
 
-def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor) -> None:
-    if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata:
-        hint = "The model's Image.* metadata ask for what Windows ML cannot do; bind a tensor of your own making."
+def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, properties: BindProperties) -> None:
+    given = properties.contract
+    if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and given is None:
+        hint = "The model's Image.* metadata ask for what nobody can do; bind a tensor, or state an ImageContract."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
     if len(descriptor.shape) != 4:
         hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
-    if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16):
-        hint = "Model image inputs must have tensor type of Float or Float16."
+    stated = given.tensor_kind if given is not None else None
+    if stated is not None and stated != descriptor.tensor_kind:
+        came = spell_kind(descriptor.tensor_kind)
+        hint = f"The contract is for {spell_kind(stated)}, and the feature's elements are {came}."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
-    if 0 in descriptor.shape[2:]:
-        hint = "The model's picture has no pixels."
-        raise _incompatible(SizeMismatchError, value, descriptor, hint)
-    batch, frames = descriptor.shape[0], len(value.video_frames)
+    is_stated = stated is not None or isinstance(descriptor, ImageFeatureDescriptor)
+    if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:
+        hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
+        raise _incompatible(InvalidBindingError, value, descriptor, hint)
+    batch, frames = descriptor.shape[0], len(value.sizes)
     if batch not in (-1, frames):
         hint = f"The batch is {frames}, not {batch}."
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
@@ -125,8 +131,8 @@ def spell_value(value: FeatureValue) -> str:
         return value.spell()
     if isinstance(value, Tensor):
         return spell_tensor(value.tensor_kind, tuple(value.shape))
-    bitmap = value.video_frame.software_bitmap
-    return f"Image[{bitmap.pixel_width}x{bitmap.pixel_height}]"
+    width, height = value.sizes[0]
+    return f"Image[{width}x{height}]"
 
 
 def _incompatible(kind: type[WinMLError], value: FeatureValue, descriptor: FeatureDescriptor, hint: str) -> WinMLError:

@@ -38,7 +38,7 @@ def to_feature_value(
         InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    if isinstance(value, np.ndarray) and isinstance(descriptor, ImageFeatureDescriptor) and value.dtype == np.uint8:
+    if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
         pixel_format = _pixel_format(value, descriptor, properties)
         return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
     found = _picture(value) or as_tensor(value) or _container(value, descriptor)
@@ -51,6 +51,12 @@ def to_feature_value(
             hint=_hint(value, descriptor),
         )
     return found, properties
+
+
+def _holds_pixels(array: np.ndarray[Any, Any], descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
+    """Whether an array is a picture, and not a tensor: bytes for an image, unless of its four dimensions."""
+    is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
+    return is_image and array.dtype == np.uint8 and array.ndim != 4
 
 
 def _picture(value: Any) -> ImageFeatureValue | None:

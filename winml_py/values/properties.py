@@ -1,14 +1,16 @@
-"""The properties of a bind: `BitmapBounds`, `BitmapPixelFormat`, `PixelRange`, `DisableTensorCpuSync`."""
+"""The properties of a bind: `BitmapBounds`, `BitmapPixelFormat`, `PixelRange`, `ImageContract`."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import InvalidBindingError
-from ..imaging.bitmap import BitmapBounds
+from ..imaging.contract import ImageContract
+from ..imaging.geometry import BitmapBounds
 from ..kinds import BitmapPixelFormat, LearningModelPixelRange
 
 E = TypeVar("E", bound=IntEnum)
@@ -23,11 +25,13 @@ class BindProperties(NamedTuple):
         bounds: the part of the picture to use, stretched to the model's size.
         pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
         pixel_range: what the bytes 0 to 255 become.
+        contract: all of how a picture becomes the tensor, in place of what the model says.
     """
 
     bounds: BitmapBounds | None = None
     pixel_format: BitmapPixelFormat | None = None
     pixel_range: LearningModelPixelRange | None = None
+    contract: ImageContract | None = None
 
     @classmethod
     def read(cls, properties: Mapping[str, Any] | None) -> BindProperties:
@@ -47,23 +51,27 @@ class BindProperties(NamedTuple):
             _bounds(properties.get("BitmapBounds")),
             _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
             _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
+            _contract(properties.get("ImageContract")),
         )
 
-    def tensor_format(self, default: BitmapPixelFormat) -> BitmapPixelFormat:
-        """The order of the tensor's channels.
+    def override(self, contract: ImageContract) -> ImageContract:
+        """The contract with the properties in place of what it says.
 
         Raises:
             InvalidBindingError: a format that Windows ML does not take there.
         """
+        contract = self.contract or contract
+        if self.pixel_range is not None:
+            contract = replace(contract, pixel_range=self.pixel_range)
         if self.pixel_format is None:
-            return default
+            return contract
         if self.pixel_format not in _TENSOR_FORMATS:
             raise InvalidBindingError(
                 f"The property BitmapPixelFormat is {self.pixel_format.name}; for the channels of a tensor it is "
                 "RGBA8, BGRA8 or GRAY8.",
                 hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
             )
-        return self.pixel_format
+        return replace(contract, pixel_format=self.pixel_format)
 
 
 _NONE = BindProperties()
@@ -81,6 +89,14 @@ def _bounds(value: Any) -> BitmapBounds | None:
             f"The property BitmapBounds is {value!r}.", hint="It is four whole numbers: x, y, width, height."
         )
     return BitmapBounds(*numbers)
+
+
+def _contract(value: Any) -> ImageContract | None:
+    if value is not None and not isinstance(value, ImageContract):
+        raise InvalidBindingError(
+            f"The property ImageContract is {value!r}.", hint="Write ImageContract.imagenet(), or make one."
+        )
+    return value
 
 
 def _member(enum: type[E], value: Any, key: str) -> E | None:

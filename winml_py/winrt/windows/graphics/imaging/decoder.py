@@ -30,7 +30,7 @@ class ExifOrientationMode(IntEnum):
 
 
 class ColorManagementMode(IntEnum):
-    """Whether a picture's colours are brought to sRGB. They are not touched here, either way."""
+    """Whether a picture's colours are brought to sRGB."""
 
     DO_NOT_COLOR_MANAGE = 0
     COLOR_MANAGE_TO_S_RGB = 1
@@ -64,7 +64,7 @@ class BitmapFrame:
 
     @contextmanager
     def _opened(self) -> Iterator[Image]:
-        with codecs.opened(self._data) as image:
+        with codecs.opened(self._data) as (image, _):
             if self._index:
                 try:
                     image.seek(self._index)
@@ -128,12 +128,14 @@ class BitmapFrame:
             alpha_mode: how alpha is to relate to the colours; by default as `bitmap_alpha_mode` says.
             transform: what to do to the picture; by default nothing.
             exif_orientation_mode: whether EXIF turns it, before the transform's own turns and after its scaling.
-            color_management_mode: without effect: colours come out as they are in the file.
+            color_management_mode: whether colours of another space are brought to sRGB.
 
         Raises:
             PictureError: the file is damaged; raised by the operation.
         """
-        return AsyncOperation(lambda _: self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode))
+        return AsyncOperation(
+            lambda _: self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode, color_management_mode)
+        )
 
     get_software_bitmap_converted_async = get_software_bitmap_async  # pywinrt 3's names
     get_software_bitmap_transformed_async = get_software_bitmap_async
@@ -150,7 +152,7 @@ class BitmapFrame:
         """Decodes the picture to bytes; as `get_software_bitmap_async`."""
 
         def decode() -> PixelDataProvider:
-            bitmap = self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode)
+            bitmap = self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode, color_management_mode)
             return PixelDataProvider(bitmap.to_numpy().tobytes())
 
         return AsyncOperation(lambda _: decode())
@@ -163,13 +165,16 @@ class BitmapFrame:
         alpha_mode: BitmapAlphaMode | None,
         transform: BitmapTransform | None,
         orientation: ExifOrientationMode,
+        colours: ColorManagementMode,
     ) -> SoftwareBitmap:
         transform = transform or BitmapTransform()
-        with self._opened() as image:
-            pixels = transform._scale(_plain(image))
-            if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
-                pixels = codecs.turned(pixels, self._orientation)
-            decoded = codecs.from_pil(transform._crop(transform._turn(pixels)))
+        with self._opened() as file:
+            managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
+            image = transform._scale(codecs.to_pil(*codecs.from_pil(managed)))
+        if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
+            pixels, plain_format = codecs.from_pil(image)
+            image = codecs.to_pil(codecs.turned(pixels, self._orientation), plain_format)
+        decoded = codecs.from_pil(transform._crop(transform._turn(image)))
         bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
         return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)
 
@@ -245,9 +250,3 @@ class BitmapDecoder(BitmapFrame):
             InvalidArgumentError: there is none of that number; raised by the operation.
         """
         return AsyncOperation(lambda _: BitmapFrame(self._data, frame_index))
-
-
-def _plain(image: Image) -> Image:
-    """The image in a mode that can be scaled: palettes and the like become colours first."""
-    pixels, pixel_format = codecs.from_pil(image)
-    return codecs.to_pil(pixels, pixel_format)

@@ -6,8 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from .....errors import InvalidArgumentError
-from .....imaging.bitmap import BitmapBounds
-from .....imaging.geometry import require_inside
+from .....imaging.geometry import BitmapBounds, require_inside
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -1,0 +1,510 @@
+"""The image contract: every format, range, dtype, layout, crop mode and kernel, against slow references."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from build import FLOAT, FLOAT16, data, tensor, unary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from PIL import Image
+
+from winml_py import (
+    BitmapBounds,
+    BitmapPixelFormat,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureDescriptor,
+    ImageFeatureValue,
+    ImageKernel,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelPixelRange,
+    LearningModelSession,
+    SizeMismatchError,
+    SoftwareBitmap,
+    TensorFeatureDescriptor,
+    TensorKind,
+    TensorLayout,
+    VideoFrame,
+)
+from winml_py.imaging.detensorize import detensorize
+from winml_py.imaging.geometry import letterbox, place, resize
+from winml_py.imaging.scratch import Scratch
+from winml_py.imaging.tensorize import tensorize
+
+Array = np.ndarray[Any, Any]
+
+SOURCES = ("GRAY8", "RGB8", "BGR8", "RGBA8", "BGRA8", "GRAY16", "RGBA16", "NV12", "P010", "YUY2")
+ORDERS = ("GRAY8", "RGB8", "BGR8")
+DTYPES = {TensorKind.FLOAT: np.float32, TensorKind.FLOAT16: np.float16, TensorKind.UINT8: np.uint8}
+RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
+ZERO_TO_ONE = LearningModelPixelRange.ZERO_TO_ONE
+
+
+def bitmap(pixel_format: str, width: int, height: int, seed: int = 0) -> SoftwareBitmap:
+    made = SoftwareBitmap(BitmapPixelFormat[pixel_format], width, height)
+    pixels = made.to_numpy()
+    pixels[:] = np.random.default_rng(seed).integers(0, np.iinfo(pixels.dtype).max, pixels.shape, endpoint=True)
+    return made
+
+
+def plain(picture: SoftwareBitmap) -> tuple[Array, str]:
+    """The picture in 8 bits: 16-bit ones by division, video by the formulas of BT.601."""
+    pixels, name = picture.to_numpy(), picture.bitmap_pixel_format.name
+    if name in ("GRAY16", "RGBA16"):
+        return np.floor(pixels / 257 + 0.5).astype(np.uint8), name.replace("16", "8")
+    if name in ("NV12", "P010", "YUY2"):
+        return video_to_rgb(pixels, name), "RGB8"
+    return pixels, name
+
+
+def video_to_rgb(pixels: Array, name: str) -> Array:
+    if name == "YUY2":
+        y = pixels[..., 0].astype(float)
+        u, v = (np.repeat(pixels[:, start::2, 1], 2, axis=1).astype(float) for start in (0, 1))
+    else:
+        if name == "P010":
+            pixels = pixels >> 8
+        height = pixels.shape[0] * 2 // 3
+        y = pixels[:height].astype(float)
+        u, v = (pixels[height:, start::2].repeat(2, axis=0).repeat(2, axis=1).astype(float) for start in (0, 1))
+    y, u, v = 1.164 * np.maximum(y - 16, 0), u - 128, v - 128
+    rgb = np.stack([y + 1.596 * v, y - 0.813 * v - 0.391 * u, y + 2.018 * u], axis=-1)
+    return np.clip(np.rint(rgb), 0, 255).astype(np.uint8)
+
+
+def expected_tensor(picture: SoftwareBitmap, contract: ImageContract, width: int, height: int, dtype: Any) -> Array:
+    """Crop, scale, pad, order and map, each by itself, in float32."""
+    pixels, name = plain(picture)
+    if contract.crop_mode is ImageCropMode.CENTER:
+        x, y, crop_width, crop_height = reference.center_crop(pixels.shape[1], pixels.shape[0], width, height)
+        pixels = pixels[y : y + crop_height, x : x + crop_width]
+    inner = (width, height)
+    if contract.crop_mode is ImageCropMode.LETTERBOX:
+        scale = min(width / pixels.shape[1], height / pixels.shape[0])
+        inner = tuple(
+            min(max(1, round(side * scale)), whole)
+            for side, whole in zip(pixels.shape[1::-1], (width, height), strict=True)
+        )
+    pixels = reference.scale(np.ascontiguousarray(pixels), *inner) if pixels.shape[1::-1] != inner else pixels
+    colours = np.array([[reference.rgb(pixel, name) for pixel in row] for row in pixels], np.uint8)
+    if contract.crop_mode is ImageCropMode.LETTERBOX:
+        ground = np.full((height, width, 3), contract.pad, np.uint8)
+        left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
+        ground[top : top + inner[1], left : left + inner[0]] = colours
+        colours = ground
+    if contract.pixel_format is GRAY8:
+        colours = np.array([[[reference.gray(*map(int, pixel))] for pixel in row] for row in colours], np.uint8)
+    elif contract.pixel_format is BGR8:
+        colours = colours[..., ::-1]
+    scale, shift = reference.SCALES[contract.pixel_range.name]
+    numbers = colours.astype(np.float32) / np.float32(scale) - np.float32(shift)
+    if contract.mean:
+        numbers = numbers - np.array(contract.mean, np.float32)
+    if contract.std:
+        numbers = numbers / np.array(contract.std, np.float32)
+    if dtype == np.uint8:
+        numbers = np.clip(np.rint(numbers), 0, 255)
+    numbers = numbers.astype(dtype)
+    return numbers if contract.layout is TensorLayout.NHWC else numbers.transpose(2, 0, 1)
+
+
+def empty(contract: ImageContract, width: int, height: int, dtype: Any) -> Array:
+    shape = (contract.channels, height, width)
+    if contract.layout is TensorLayout.NHWC:
+        shape = (height, width, contract.channels)
+    return np.zeros(shape, dtype)
+
+
+# Golden: every combination
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
+@pytest.mark.parametrize(("source", "order"), list(product(SOURCES, ORDERS)))
+def test_every_format_layout_and_type(source: str, order: str, layout: TensorLayout, dtype: Any) -> None:
+    scratch = Scratch()
+    for pixel_range, has_mean in product(LearningModelPixelRange, (False, True)):
+        channels = 1 if order == "GRAY8" else 3
+        mean, std = ((0.5, 0.25, 0.125)[:channels], (2.0, 0.3, 0.7)[:channels]) if has_mean else ((), ())
+        contract = ImageContract(BitmapPixelFormat[order], pixel_range, mean, std, layout)
+        picture = bitmap(source, 6, 4)
+        out = empty(contract, 6, 4, dtype)
+        tensorize(picture, contract, out, scratch=scratch)
+        expected = expected_tensor(picture, contract, 6, 4, dtype)
+        if source in ("NV12", "P010", "YUY2"):  # OpenCV's integers against floats: a level, here and there
+            step = np.abs(np.diff(contract.numbers(np.dtype(np.float32)), axis=1)).max() + (dtype == np.uint8)
+            np.testing.assert_allclose(out.astype(float), expected.astype(float), atol=2.1 * step)
+        else:
+            np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("mode", ImageCropMode, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
+@pytest.mark.parametrize(
+    ("size", "target"),
+    [((7, 5), (4, 4)), ((5, 9), (6, 3)), ((3, 3), (7, 8)), ((1, 9), (4, 4)), ((31, 33), (5, 7)), ((8, 6), (8, 6))],
+)
+@pytest.mark.parametrize("source", ["GRAY8", "BGR8", "RGBA8"])
+def test_every_crop_mode(
+    source: str, size: tuple[int, int], target: tuple[int, int], layout: TensorLayout, mode: ImageCropMode
+) -> None:
+    for order, pad in product(ORDERS, ((9, 9, 9), (10, 20, 30))):
+        contract = ImageContract(BitmapPixelFormat[order], layout=layout, crop_mode=mode, pad=pad)
+        picture = bitmap(source, *size)
+        out = empty(contract, *target, np.float32)
+        tensorize(picture, contract, out)
+        np.testing.assert_array_equal(out, expected_tensor(picture, contract, *target, np.float32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(("width", "height"), [(256, 256), (257, 259)])
+def test_large_pictures(width: int, height: int, dtype: Any) -> None:
+    contract = ImageContract.imagenet() if dtype != np.uint8 else ImageContract(RGB8)
+    picture = bitmap("BGR8", width, height)
+    out = empty(contract, width, height, dtype)
+    tensorize(picture, contract, out)
+    table = contract.numbers(np.dtype(dtype))
+    for channel, numbers in enumerate(table):
+        np.testing.assert_array_equal(out[channel], numbers[picture.to_numpy()[..., 2 - channel]])
+
+
+@pytest.mark.parametrize("view", ["rows", "columns", "upside down", "mirrored", "turned", "crop"])
+@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
+def test_views_of_any_strides(view: str, layout: TensorLayout) -> None:
+    whole = np.random.default_rng(1).integers(0, 256, (20, 24, 4), np.uint8)
+    views = {
+        "rows": whole[::2],
+        "columns": whole[:, ::3],
+        "upside down": whole[::-1],
+        "mirrored": whole[:, ::-1],
+        "turned": whole.swapaxes(0, 1),
+        "crop": whole[3:9, 5:16],
+    }
+    for pixels, source, order in product((views[view],), ("RGBA8", "BGRA8"), ORDERS):
+        contract = ImageContract(BitmapPixelFormat[order], layout=layout)
+        height, width = pixels.shape[:2]
+        results = []
+        for array in (pixels, pixels.copy()):
+            out = empty(contract, width, height, np.float32)
+            tensorize(SoftwareBitmap.from_array(array, BitmapPixelFormat[source]), contract, out)
+            results.append(out)
+        np.testing.assert_array_equal(*results)
+
+
+def test_a_warm_call_allocates_nothing() -> None:
+    import tracemalloc
+
+    for source, contract in (
+        ("BGR8", ImageContract.imagenet()),
+        ("BGRA8", ImageContract.inception()),
+        ("NV12", ImageContract.imagenet()),
+        ("RGB8", ImageContract(GRAY8)),
+    ):
+        picture, scratch = bitmap(source, 640, 480), Scratch()
+        out = empty(contract, 640, 480, np.float32)
+        tensorize(picture, contract, out, scratch=scratch)
+        tracemalloc.start()
+        tensorize(picture, contract, out, scratch=scratch)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 40_000, source  # views, and numpy's buffer for casts; a plane has 307,200 bytes
+
+
+@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("target", [*SOURCES])
+def test_back_to_a_picture(target: str, layout: TensorLayout) -> None:
+    contract = ImageContract(RGB8, ZERO_TO_ONE, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), layout)
+    picture = bitmap("RGB8", 8, 6)
+    numbers = empty(contract, 8, 6, np.float32)
+    tensorize(picture, contract, numbers)
+    back = SoftwareBitmap(BitmapPixelFormat[target], 8, 6)
+    detensorize(numbers, contract, back)
+    expected = SoftwareBitmap.convert(picture, BitmapPixelFormat[target])
+    np.testing.assert_array_equal(back.to_numpy(), expected.to_numpy())
+
+
+@pytest.mark.parametrize("name", ["NV12", "P010", "YUY2"])
+def test_video_formats_there_and_back(name: str) -> None:
+    smooth = np.zeros((8, 8, 3), np.uint8)
+    smooth[:4], smooth[4:, :4], smooth[4:, 4:] = (200, 30, 40), (20, 180, 90), (128, 128, 128)
+    source = SoftwareBitmap.from_array(smooth, RGB8)
+    back = SoftwareBitmap.convert(SoftwareBitmap.convert(source, BitmapPixelFormat[name]), RGB8)
+    np.testing.assert_allclose(back.to_numpy().astype(int), smooth, atol=3)
+    frame = VideoFrame(BitmapPixelFormat[name], 8, 8)
+    VideoFrame.create_with_software_bitmap(source).copy_to(frame, None, BitmapBounds(2, 2, 4, 4))
+    inside = SoftwareBitmap.convert(frame.software_bitmap, RGB8).to_numpy()[2:6, 2:6]
+    np.testing.assert_allclose(inside.astype(int), resize(smooth, 4, 4), atol=20)  # colours of two pixels meet
+
+
+# Geometry
+
+
+@pytest.mark.parametrize(
+    ("kernel", "resampling"),
+    [
+        (ImageKernel.ANTIALIASED_LINEAR, Image.Resampling.BILINEAR),
+        (ImageKernel.ANTIALIASED_CUBIC, Image.Resampling.BICUBIC),
+        (ImageKernel.NEAREST, Image.Resampling.NEAREST),
+    ],
+)
+@pytest.mark.parametrize("target", [(20, 11), (37, 29), (90, 80)])
+def test_kernels_that_are_pillows(kernel: ImageKernel, resampling: Image.Resampling, target: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, (40, 60, 3), np.uint8)
+    expected = np.asarray(Image.fromarray(pixels).resize(target, resampling))
+    np.testing.assert_array_equal(resize(pixels, *target, kernel), expected)
+
+
+@pytest.mark.parametrize("kernel", [ImageKernel.LINEAR, ImageKernel.CUBIC, ImageKernel.AREA])
+def test_kernels_that_are_opencvs(kernel: ImageKernel) -> None:
+    import cv2
+
+    pixels = np.random.default_rng(2).integers(0, 256, (40, 60, 3), np.uint8)
+    expected = cv2.resize(pixels, (25, 30), interpolation=getattr(cv2, f"INTER_{kernel.name}"))
+    np.testing.assert_array_equal(resize(pixels, 25, 30, kernel), expected)
+    if kernel is ImageKernel.AREA:  # means of blocks, where the factor is whole
+        blocks = pixels.reshape(10, 4, 15, 4, 3).mean(axis=(1, 3))
+        np.testing.assert_allclose(resize(pixels, 15, 10, kernel), blocks, atol=0.51)
+
+
+def test_shrinking_much_is_near_pillow(cat: Any) -> None:
+    with Image.open(cat) as image:
+        large = image.convert("RGB").resize((1804, 1200), Image.Resampling.BICUBIC)
+    pixels = np.asarray(large)
+    for width, height in ((224, 149), (320, 213), (100, 66), (451, 300)):
+        plain_result = np.asarray(large.resize((width, height), Image.Resampling.BICUBIC)).astype(int)
+        difference = np.abs(resize(pixels, width, height) - plain_result).mean()
+        assert difference <= 0.6
+    less = np.asarray(large.resize((460, 306), Image.Resampling.BICUBIC))
+    np.testing.assert_array_equal(resize(pixels, 460, 306), less)
+
+
+@settings(max_examples=1000)
+@given(*[st.integers(1, 3000)] * 4)
+def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
+    width: int, height: int, model_width: int, model_height: int
+) -> None:
+    x, y, inner_width, inner_height = letterbox(width, height, model_width, model_height)
+    assert inner_width == model_width or inner_height == model_height
+    assert 0 <= model_width - inner_width - 2 * x <= 1
+    assert 0 <= model_height - inner_height - 2 * y <= 1
+    scale = min(model_width / width, model_height / height)
+    assert abs(inner_width - max(1, width * scale)) <= 0.5
+    assert abs(inner_height - max(1, height * scale)) <= 0.5
+
+
+@settings(max_examples=500)
+@given(*[st.integers(1, 500)] * 4, st.sampled_from(list(ImageCropMode)), st.data())
+def test_a_placement_lies_inside(
+    width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, data: st.DataObject
+) -> None:
+    bounds = None
+    if data.draw(st.booleans()):
+        x, y = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
+        bounds = BitmapBounds(x, y, data.draw(st.integers(1, width - x)), data.draw(st.integers(1, height - y)))
+    part, target = place(width, height, model_width, model_height, mode, bounds)
+    assert 0 <= part.x < part.x + part.width <= width
+    assert 0 <= part.y < part.y + part.height <= height
+    assert 0 <= target.x < target.x + target.width <= model_width
+    assert 0 <= target.y < target.y + target.height <= model_height
+    if bounds is not None:
+        assert part == bounds
+    if mode is not ImageCropMode.LETTERBOX:
+        assert target == (0, 0, model_width, model_height)
+
+
+# The contract itself
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"pixel_format": BitmapPixelFormat.NV12}, "order RGB8, BGR8 or GRAY8"),
+        ({"pixel_range": 7}, "no LearningModelPixelRange"),
+        ({"mean": (1, 2)}, "one finite number, or 3"),
+        ({"mean": "abc"}, "could not convert"),
+        ({"std": (1, 0, 1)}, "std of 0"),
+        ({"std": (1, float("nan"), 1)}, "finite"),
+        ({"tensor_kind": TensorKind.INT64}, "FLOAT, FLOAT16 or UINT8"),
+        ({"kernel": 17}, "no ImageKernel"),
+        ({"pad": (1, 2)}, "red, green, blue"),
+        ({"pad": (1, 2, 256)}, "0 to 255"),
+    ],
+)
+def test_contracts_that_mean_nothing(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        ImageContract(**fields)
+
+
+def test_one_number_stands_for_all_channels() -> None:
+    assert ImageContract(RGB8, mean=(127.5,), std=(2,)).mean == (127.5,) * 3
+    assert ImageContract(GRAY8, mean=(1,)).mean == (1.0,)
+    assert ImageContract(BitmapPixelFormat.RGBA8).pixel_format is RGB8
+    assert ImageContract(BGR8).bitmap_pixel_format is BitmapPixelFormat.BGRA8
+
+
+CONTRACTS = st.builds(
+    ImageContract,
+    st.sampled_from([RGB8, BGR8, GRAY8]),
+    st.sampled_from(list(LearningModelPixelRange)),
+    st.one_of(st.just(()), st.tuples(st.floats(-300, 300))),
+    st.one_of(st.just(()), st.tuples(st.floats(0.001, 300))),
+    st.sampled_from(list(TensorLayout)),
+    st.sampled_from([None, *DTYPES]),
+    st.sampled_from(list(ImageCropMode)),
+    st.sampled_from(list(ImageKernel)),
+    st.tuples(*[st.integers(0, 255)] * 3),
+)
+
+
+@given(CONTRACTS)
+def test_a_contract_survives_the_metadata(contract: ImageContract) -> None:
+    stated = contract.to_metadata()
+    assert ImageContract.from_metadata(stated) == contract
+    assert ImageContract.from_metadata({**stated, "Other": "x"}) == contract
+    assert contract.describe().startswith(contract.pixel_format.name)
+
+
+def test_windows_mls_keys_come_first() -> None:
+    assert ImageContract().to_metadata() == {
+        "Image.BitmapPixelFormat": "Bgr8",
+        "Image.NominalPixelRange": "NominalRange_0_255",
+        "Image.ColorSpaceGamma": "SRGB",
+    }
+    assert ImageContract.imagenet().to_metadata()["Image.Mean"] == "0.485,0.456,0.406"
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"Image.Layout": "CHWN"}, {"Image.Mean": "a,b"}, {"Image.Std": "0"}, {"Image.Pad": "1.5,2,3"}]
+)
+def test_metadata_nobody_can_keep_to_make_a_tensor(metadata: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        ImageContract.from_metadata(metadata)
+    feature = LearningModel.load(unary(shape=(1, 3, 4, 4), denotation="IMAGE", metadata=metadata)).input_features[0]
+    assert isinstance(feature, TensorFeatureDescriptor)
+    assert feature.unsupported_image_metadata
+
+
+def test_imagenet_is_torchvisions_arithmetic() -> None:
+    # transforms.ToTensor, then transforms.Normalize: division by 255, then sub_, then div_, in float32.
+    levels = np.arange(256, dtype=np.float32) / np.float32(255)
+    numbers = ImageContract.imagenet().numbers(np.dtype(np.float32))
+    for channel, (mean, std) in enumerate(zip((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), strict=True)):
+        np.testing.assert_array_equal(numbers[channel], (levels - np.float32(mean)) / np.float32(std))
+
+
+# Contracts and models
+
+
+def identity(shape: Any, element: int = FLOAT, metadata: dict[str, str] | None = None) -> LearningModel:
+    """A model that gives back its tensor x, denoted an image, as y, which is not."""
+    ends = [tensor("x", shape, element, "IMAGE"), tensor("y", shape, element)]
+    node = helper.make_node("Identity", ["x"], ["y"])
+    return LearningModel.load(data([node], ends[:1], ends[1:], metadata=metadata))
+
+
+ELEMENTS = {TensorKind.FLOAT: FLOAT, TensorKind.FLOAT16: FLOAT16, TensorKind.UINT8: TensorProto.UINT8}
+
+
+@pytest.mark.parametrize("kind", DTYPES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
+def test_a_models_contract_is_kept_to(layout: TensorLayout, kind: TensorKind) -> None:
+    contract = ImageContract(
+        RGB8, ZERO_TO_ONE, (0.1,), (0.5,), layout, kind, ImageCropMode.LETTERBOX, pad=(200, 100, 50)
+    )
+    shape = (1, 3, 8, 6) if layout is TensorLayout.NCHW else (1, 8, 6, 3)
+    model = identity(shape, ELEMENTS[kind], contract.to_metadata())
+    feature = model.input_features[0]
+    assert isinstance(feature, ImageFeatureDescriptor)
+    assert feature.contract == contract
+    assert (feature.width, feature.height, feature.tensor_kind) == (6, 8, kind)
+    picture = bitmap("BGRA8", 12, 9)
+    result = LearningModelSession(model).evaluate_features({"x": picture}).outputs["y"]
+    np.testing.assert_array_equal(result.to_numpy()[0], expected_tensor(picture, contract, 6, 8, DTYPES[kind]))
+
+
+def test_a_contract_at_bind_takes_the_models_place() -> None:
+    binding = LearningModelBinding(LearningModelSession(identity((1, 3, 8, 6))))
+    picture = bitmap("RGB8", 12, 9)
+    contract = ImageContract.imagenet()
+    binding.bind("x", picture, {"ImageContract": contract, "PixelRange": LearningModelPixelRange.ZERO_TO255})
+    result = binding._session.evaluate(binding).outputs["y"].to_numpy()[0]
+    stretched = Image.fromarray(picture.to_numpy()[:, 3:9]).crop((0, 0, 6, 9))
+    x, y, width, height = reference.center_crop(12, 9, 6, 8)
+    stretched = Image.fromarray(picture.to_numpy()[y : y + height, x : x + width])
+    scaled = np.asarray(stretched.resize((6, 8), Image.Resampling.BILINEAR)).astype(np.float32)
+    expected = (scaled - np.array(contract.mean, np.float32)) / np.array(contract.std, np.float32)
+    np.testing.assert_array_equal(result, expected.transpose(2, 0, 1))
+
+
+def test_a_contract_makes_pictures_of_bare_tensors() -> None:
+    nhwc = LearningModelSession(LearningModel.load(unary(shape=(1, 6, 8, 3))))
+    picture = bitmap("RGB8", 8, 6)
+    binding = LearningModelBinding(nhwc)
+    with pytest.raises(InvalidArgumentError, match="1 or 3 channels, not 6, in a tensor of layout NCHW"):
+        binding.bind("x", picture)
+    binding.bind("x", picture, {"ImageContract": ImageContract(RGB8, layout=TensorLayout.NHWC)})
+    np.testing.assert_array_equal(nhwc.evaluate(binding).outputs["y"].to_numpy()[0], picture.to_numpy())
+    binding.bind("x", picture.to_numpy(), {"ImageContract": ImageContract(RGB8, layout=1), "BitmapPixelFormat": RGB8})
+    np.testing.assert_array_equal(nhwc.evaluate(binding).outputs["y"].to_numpy()[0], picture.to_numpy())
+    integers = LearningModelBinding(LearningModelSession(LearningModel.load(unary(shape=(1, 3, 6, 8), element=2))))
+    with pytest.raises(InvalidBindingError, match="UInt8 where an ImageContract says so"):
+        integers.bind("x", picture, {"ImageContract": ImageContract(RGB8)})
+    integers.bind("x", picture, {"ImageContract": ImageContract(RGB8, tensor_kind=TensorKind.UINT8)})
+    result = integers._session.evaluate(integers).outputs["y"].to_numpy()[0]
+    np.testing.assert_array_equal(result, picture.to_numpy().transpose(2, 0, 1))
+
+
+def test_contracts_that_do_not_fit() -> None:
+    binding = LearningModelBinding(LearningModelSession(identity((1, 3, 8, 6))))
+    picture = bitmap("RGB8", 12, 9)
+    for contract, kind, words in (
+        (ImageContract(GRAY8), InvalidBindingError, "1 channels in a tensor, not 3"),
+        (ImageContract(RGB8, tensor_kind=TensorKind.FLOAT16), InvalidBindingError, "for Float16, and the"),
+        (ImageContract(RGB8, layout=TensorLayout.NHWC), InvalidArgumentError, "not 6, in a tensor of layout NHWC"),
+        ("imagenet", InvalidBindingError, "ImageContract is 'imagenet'"),
+    ):
+        with pytest.raises(kind, match=words):
+            binding.bind("x", picture, {"ImageContract": contract})
+    zero = LearningModelBinding(LearningModelSession(identity((1, 3, 0, 6))))
+    with pytest.raises(SizeMismatchError, match="no pixels"):
+        zero.bind("x", picture)
+
+
+def test_an_output_with_a_contract_is_a_picture_again() -> None:
+    contract = ImageContract(RGB8, ZERO_TO_ONE, (0.5,), (0.25,), TensorLayout.NHWC)
+    model = LearningModel.load(unary(shape=(2, 6, 8, 3), denotation="IMAGE", metadata=contract.to_metadata()))
+    pictures = [bitmap("RGB8", 8, 6, seed) for seed in (1, 2)]
+    frames = [VideoFrame(BitmapPixelFormat.BGR8, 8, 6) for _ in pictures]
+    session = LearningModelSession(model)
+    for outputs in ({}, {"y": frames}):
+        result = session.evaluate_features({"x": pictures, **outputs}).outputs["y"]
+        for frame, picture in zip(result, pictures, strict=True):
+            back = SoftwareBitmap.convert(frame.software_bitmap, RGB8)
+            np.testing.assert_array_equal(back.to_numpy(), picture.to_numpy())
+
+
+def test_batches_on_several_threads() -> None:
+    model = identity(("n", 3, 300, 400), metadata=ImageContract.imagenet().to_metadata())
+    pictures = [bitmap("BGRA8", 400, 300, seed) for seed in range(5)]
+    together = LearningModelSession(model).evaluate_features({"x": pictures}).outputs["y"].to_numpy()
+    for picture, part in zip(pictures, together, strict=True):
+        out = np.zeros((3, 300, 400), np.float32)
+        tensorize(picture, ImageContract.imagenet(), out)
+        np.testing.assert_array_equal(part, out)
+
+
+def test_values_are_bound_again_with_another_contract() -> None:
+    binding = LearningModelBinding(LearningModelSession(identity((1, 3, 4, 4))))
+    value = ImageFeatureValue.from_array(np.full((4, 4, 3), 100, np.uint8), RGB8)
+    for contract, expected in ((ImageContract(RGB8), 100), (ImageContract(RGB8, mean=(100,)), 0)):
+        binding.bind("x", value, {"ImageContract": contract})
+        assert (binding._session.evaluate(binding).outputs["y"].to_numpy() == expected).all()
