@@ -78,6 +78,7 @@ NAMES = [
     "Vector",
     "VectorView",
     "VideoFrame",
+    "VideoReader",
     "WinMLError",
     "__version__",
 ]

@@ -80,6 +80,7 @@ _MODULES = {
     "Vector": "collections",
     "VectorView": "collections",
     "VideoFrame": "imaging.frame",
+    "VideoReader": "imaging.video",
     "WinMLError": "errors",
 }
 

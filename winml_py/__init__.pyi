@@ -39,6 +39,7 @@ from .imaging.buffer import BitmapPlaneDescription as BitmapPlaneDescription
 from .imaging.contract import ImageContract as ImageContract
 from .imaging.frame import VideoFrame as VideoFrame
 from .imaging.geometry import BitmapBounds as BitmapBounds
+from .imaging.video import VideoReader as VideoReader
 from .kinds import AsyncStatus as AsyncStatus
 from .kinds import BitmapAlphaMode as BitmapAlphaMode
 from .kinds import BitmapBufferAccessMode as BitmapBufferAccessMode

@@ -71,14 +71,18 @@ def decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, B
         file: what it reads from.
         reduction: 1, 2, 4 or 8: a JPEG is decoded to that part of its sides, rounded up; nothing else is.
     """
-    orientation = image.getexif().get(ORIENTATION, 1)
     if image.format == "JPEG" and image.mode in ("L", "RGB") and not _has_foreign_colours(image):
         pixels = _decode_jpeg(image, file, reduction)
         if pixels is not None:
             pixel_format = BitmapPixelFormat.GRAY8 if image.mode == "L" else BitmapPixelFormat.BGR8
-            return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
+            return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
     pixels, pixel_format = _pixels(in_srgb(image))
-    return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
+    return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+
+
+def orientation_of(image: Image) -> int:
+    """EXIF's orientation that is left to be obeyed: Pillow turns TIFF itself, and tells turned sizes for it."""
+    return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
 def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:

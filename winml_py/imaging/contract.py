@@ -264,6 +264,12 @@ class ImageContract:
             parts.append(f"pad {' '.join(map(str, self.pad))}")
         return ", ".join(parts)
 
+    def affine(self) -> tuple[tuple[float, float], ...]:
+        """The factor and the summand of each channel, range, mean and std folded: number = byte * factor + summand."""
+        scale, shift = SCALE_AND_SHIFT[self.pixel_range]
+        mean, std = self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
+        return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(mean, std, strict=True))
+
     def numbers(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """The number for each byte of each channel: channels x 256, of `dtype`, read-only.
 

@@ -21,7 +21,7 @@ class EncodedPicture:
         """Reads the file; raises as `codecs.decode` does."""
         with codecs.opened(source, max_pixels) as (image, file):
             sides = image.size
-            if image.getexif().get(codecs.ORIENTATION, 1) >= 5:
+            if codecs.orientation_of(image) >= 5:
                 sides = sides[::-1]
             file.seek(0)
             self._data = file.read()

@@ -59,7 +59,7 @@ class BitmapFrame:
             self._dpi = tuple(float(number) for number in image.info.get("dpi", (96.0, 96.0)))
             self._has_alpha = image.has_transparency_data
             self._is_gray = image.mode in codecs.GRAY_MODES
-            self._orientation = image.getexif().get(codecs.ORIENTATION, 1)
+            self._orientation = codecs.orientation_of(image)
             self._frames = int(getattr(image, "n_frames", 1))
 
     @contextmanager

@@ -1,0 +1,156 @@
+"""Pictures that lie or are damaged: they must end in a picture or in one of our errors.
+
+    python tests/mutations.py [--count 20000] [--seed 0]
+
+Every mutation is decoded in this process, exactly and reduced, with a limit of 16 megapixels and 1 GiB of address space
+on top of what the process has. A crash ends the command; so does any other exception.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import resource
+import struct
+import sys
+import warnings
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageCms
+
+from winml_py import ImageFeatureValue, SoftwareBitmap, WinMLError
+
+CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
+MAX_PIXELS = 16 << 20
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _png(width: int, height: int, interlace: int, data: bytes) -> bytes:
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, interlace)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(data)) + _chunk(b"IEND", b"")
+
+
+def interlaced_png(pixels: np.ndarray) -> bytes:
+    """A gray picture in Adam7's seven passes."""
+    passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
+    parts = (pixels[top::down, left::across] for top, left, down, across in passes)
+    rows = b"".join(b"\0" + row.tobytes() for part in parts if part.size for row in part)
+    return _png(pixels.shape[1], pixels.shape[0], 1, rows)
+
+
+def png_that_claims(width: int, height: int) -> bytes:
+    return _png(width, height, 0, b"\0" * 1000)
+
+
+def profile_with_gamma_1() -> bytes:
+    """sRGB's profile with its tone curves made straight: pixels hold light, not levels."""
+    profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    count = struct.unpack(">I", profile[128:132])[0]
+    for index in range(count):
+        tag, offset, size = struct.unpack(">4sII", profile[132 + 12 * index : 144 + 12 * index])
+        if tag in (b"rTRC", b"gTRC", b"bTRC"):  # a curve of no entries is the identity
+            profile[offset : offset + size] = (b"curv" + bytes(8)).ljust(size, b"\0")
+        if tag == b"desc":  # a name without the letters that mark sRGB
+            profile[offset : offset + size] = profile[offset : offset + size].replace(b"s\0R\0G\0B", b"l\0i\0n\0e")
+    return bytes(profile)
+
+
+def seeds() -> list[bytes]:
+    """Small files of many kinds."""
+    with Image.open(CAT) as image:
+        picture = image.convert("RGB").resize((64, 48))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    profile = profile_with_gamma_1()
+    made = []
+    for kind, mode, options in (
+        ("JPEG", "RGB", {"subsampling": 0}),
+        ("JPEG", "RGB", {"progressive": True, "exif": exif}),
+        ("JPEG", "CMYK", {}),
+        ("JPEG", "L", {"icc_profile": profile}),
+        ("PNG", "RGB", {"icc_profile": profile}),
+        ("PNG", "P", {"transparency": 0}),
+        ("PNG", "RGBA", {}),
+        ("PNG", "I;16", {}),
+        ("WEBP", "RGB", {}),
+        ("WEBP", "RGBA", {"lossless": True, "exif": exif}),
+        ("BMP", "RGB", {}),
+        ("BMP", "P", {}),
+        ("TIFF", "RGB", {"compression": "tiff_lzw"}),
+        ("TIFF", "CMYK", {}),
+        ("TIFF", "F", {}),
+        ("GIF", "P", {}),
+        ("PPM", "RGB", {}),
+        ("TGA", "RGBA", {}),
+        ("ICO", "RGBA", {}),
+    ):
+        converted = picture.convert("L").convert("I;16") if mode == "I;16" else picture.convert(mode)
+        file = io.BytesIO()
+        converted.save(file, kind, **options)
+        made.append(file.getvalue())
+    return [*made, interlaced_png(np.asarray(picture.convert("L")))]
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """Cuts, flips, overwrites, doubles or inserts; the heads, where sizes stand, more often than the rest."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        head = min(len(changed), 200)
+        place = rng.randrange(head if rng.random() < 0.5 else max(1, len(changed))) if changed else 0
+        match rng.randrange(6):
+            case 0:
+                del changed[place:]
+            case 1:
+                changed[place : place + 1] = bytes([rng.randrange(256)])
+            case 2 if place < len(changed):
+                changed[place] ^= 1 << rng.randrange(8)
+            case 3:
+                changed[place : place + 4] = rng.choice((b"\xff" * 4, b"\0" * 4, b"\x7f\xff\xff\xff", b"\0\0\xea\x60"))
+            case 4:
+                changed[place:place] = changed[place : place + rng.randrange(1, 64)]
+            case _:
+                del changed[place : place + rng.randrange(1, 64)]
+    return bytes(changed)
+
+
+def run(count: int, seed: int) -> Counter[str]:
+    """Decodes mutations; what became of them, by kind."""
+    rng, files, counts = random.Random(seed), seeds(), Counter[str]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's, about what it could not read of EXIF and the like
+        for index in range(count):
+            data = mutate(files[index % len(files)], rng)
+            try:
+                bitmap = SoftwareBitmap.load(data, max_pixels=MAX_PIXELS)
+                assert bitmap.pixel_width * bitmap.pixel_height <= MAX_PIXELS
+                ImageFeatureValue.load(data, fast_decode=True, max_pixels=MAX_PIXELS)._bitmaps(8)
+                counts["pictures"] += 1
+            except WinMLError:
+                counts["errors"] += 1
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    run(40, 0)  # libraries are loaded before the address space is limited
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))
+    counts = run(options.count, options.seed)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{options.count} mutated files: {counts['pictures']} pictures, {counts['errors']} errors of ours, no crash")
+    print(f"peak memory {peak} MiB, with a limit of {MAX_PIXELS:,} pixels")
+    sys.exit(counts.total() != options.count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,338 @@
+"""Where pictures come from: every kind of file, colour profiles, limits, reduced decoding, videos."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import mutations
+import numpy as np
+import pytest
+from build import unary
+from PIL import Image, ImageCms
+
+from winml_py import (
+    BitmapBounds,
+    BitmapPixelFormat,
+    ClosedError,
+    ImageContract,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    PictureError,
+    PictureNotFoundError,
+    SoftwareBitmap,
+    VideoReader,
+)
+
+RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
+
+
+def photograph(size: tuple[int, int] = (451, 300)) -> Image.Image:
+    with Image.open(Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg") as image:
+        return image.convert("RGB").resize(size, Image.Resampling.BICUBIC)
+
+
+def file_of(image: Image.Image, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def rgb(bitmap: SoftwareBitmap) -> np.ndarray:
+    return SoftwareBitmap.convert(bitmap, RGB8).to_numpy()
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("JPEG", {"subsampling": 0}),
+        ("JPEG", {"subsampling": 1}),
+        ("JPEG", {"subsampling": 2}),
+        ("JPEG", {"progressive": True}),
+        ("JPEG", {"optimize": True, "quality": 30}),
+        ("JPEG", {"restart_marker_blocks": 4}),
+        ("PNG", {}),
+        ("PNG", {"optimize": True}),
+        ("WEBP", {"quality": 80}),
+        ("WEBP", {"lossless": True}),
+        ("BMP", {}),
+        ("TIFF", {}),
+        ("TIFF", {"compression": "tiff_lzw"}),
+        ("TIFF", {"compression": "tiff_adobe_deflate"}),
+        ("TIFF", {"compression": "jpeg"}),
+        ("PPM", {}),
+        ("TGA", {}),
+    ],
+)
+@pytest.mark.parametrize("size", [(451, 300), (33, 17), (1, 1)])
+def test_files_decode_as_pillow_does(kind: str, options: dict[str, Any], size: tuple[int, int]) -> None:
+    data = file_of(photograph(size), kind, **options)
+    with Image.open(io.BytesIO(data)) as image:
+        expected = np.asarray(image.convert("RGB"))
+    np.testing.assert_array_equal(rgb(SoftwareBitmap.load(data)), expected)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "PA", "LA", "RGBA", "CMYK", "YCbCr", "I;16", "F"])
+def test_files_of_every_mode(mode: str) -> None:
+    picture = photograph((40, 30)).convert("L" if mode in ("I;16", "F") else mode.replace("PA", "P"))
+    kinds = {"CMYK": "JPEG", "YCbCr": "JPEG", "F": "TIFF", "PA": "PNG", "1": "PNG"}
+    options: dict[str, Any] = {}
+    if mode == "I;16":
+        picture = Image.fromarray(np.asarray(picture).astype(np.uint16) * 257)
+    elif mode == "F":
+        picture = Image.fromarray(np.asarray(picture).astype(np.float32))
+    elif mode == "PA":
+        options = {"transparency": 3}
+    data = file_of(picture, kinds.get(mode, "PNG"), **options)
+    made = SoftwareBitmap.load(data)
+    with Image.open(io.BytesIO(data)) as image:
+        if mode in ("I;16", "F"):
+            expected = np.asarray(photograph((40, 30)).convert("L"))
+            assert made.bitmap_pixel_format is GRAY8
+            np.testing.assert_array_equal(made.to_numpy(), expected)
+            return
+        has_alpha = image.has_transparency_data
+        expected = np.asarray(image.convert("RGBA" if has_alpha else "RGB"))
+    np.testing.assert_array_equal(SoftwareBitmap.convert(made, RGBA8 if has_alpha else RGB8).to_numpy(), expected)
+
+
+def test_an_interlaced_png_and_the_first_frame() -> None:
+    # Pillow writes no interlaced files: this one, of 8x8, was made by hand, seven passes one after the other.
+    pixels = np.arange(64, dtype=np.uint8).reshape(8, 8) * 4
+    np.testing.assert_array_equal(SoftwareBitmap.load(mutations.interlaced_png(pixels)).to_numpy(), pixels)
+    frames = [Image.new("RGB", (6, 5), colour) for colour in ("red", "blue")]
+    for kind in ("GIF", "TIFF", "WEBP"):
+        data = file_of(frames[0], kind, save_all=True, append_images=frames[1:])
+        assert tuple(rgb(SoftwareBitmap.load(data))[0, 0].astype(int) // 200) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_exif_turns_every_kind_of_file(kind: str, orientation: int) -> None:
+    from PIL import ImageOps
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = file_of(photograph((40, 24)), kind, exif=exif)
+    with Image.open(io.BytesIO(data)) as image:
+        expected = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    made = SoftwareBitmap.load(data)
+    np.testing.assert_array_equal(rgb(made), expected)
+    assert made.to_numpy().flags.c_contiguous
+
+
+# Colour profiles
+
+
+def foreign_profile() -> bytes:
+    """A profile whose red and blue are exchanged, so that nobody can overlook it."""
+    made = ImageCms.createProfile("LAB")
+    return bytes(ImageCms.ImageCmsProfile(made).tobytes())
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_an_srgb_profile_changes_nothing(kind: str) -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    plain, marked = file_of(photograph((40, 30)), kind), file_of(photograph((40, 30)), kind, icc_profile=profile)
+    np.testing.assert_array_equal(rgb(SoftwareBitmap.load(plain)), rgb(SoftwareBitmap.load(marked)))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_other_colours_are_brought_to_srgb(kind: str, mode: str) -> None:
+    if kind == "JPEG" and mode == "RGBA":
+        mode = "RGB"
+    profile = mutations.profile_with_gamma_1()
+    data = file_of(photograph((40, 30)).convert(mode), kind, icc_profile=profile)
+    with Image.open(io.BytesIO(data)) as image:
+        expected = ImageCms.profileToProfile(
+            image.convert("RGB"), ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+        )
+    assert expected is not None
+    made = rgb(SoftwareBitmap.load(data))
+    np.testing.assert_array_equal(made, np.asarray(expected))
+    # Linear light looks much darker than it is: half of the light is level 188.
+    assert made.mean() > rgb(SoftwareBitmap.load(file_of(photograph((40, 30)), kind))).mean() + 20
+
+
+def test_a_broken_profile_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    plain = SoftwareBitmap.load(file_of(photograph((40, 30)), "PNG"))
+    with caplog.at_level(logging.WARNING, "winml_py"):
+        broken = SoftwareBitmap.load(file_of(photograph((40, 30)), "PNG", icc_profile=b"no profile" * 20))
+        misfit = SoftwareBitmap.load(file_of(photograph((40, 30)), "PNG", icc_profile=foreign_profile()))
+    np.testing.assert_array_equal(broken.to_numpy(), plain.to_numpy())
+    np.testing.assert_array_equal(misfit.to_numpy(), plain.to_numpy())
+    assert [record.message.split(",")[0] for record in caplog.records] == [
+        "A picture's colour profile cannot be read",
+        "A picture's colour profile does not fit it",
+    ]
+
+
+# Limits
+
+
+def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
+    lying = mutations.png_that_claims(60_000, 60_000)
+    (tmp_path / "huge.png").write_bytes(lying)
+    for source in (lying, tmp_path / "huge.png"):
+        with pytest.raises(PictureError, match=r"claims 60000x60000 pixels, and 268,435,456 are allowed"):
+            SoftwareBitmap.load(source)
+        with pytest.raises(PictureError, match="claims"):
+            ImageFeatureValue.load(source, fast_decode=True)
+    small = file_of(photograph((40, 30)), "PNG")
+    with pytest.raises(PictureError, match="1,000 are allowed"):
+        ImageFeatureValue.load(small, max_pixels=1000)
+    assert ImageFeatureValue.load(small, max_pixels=1200).sizes == ((40, 30),)
+
+
+def test_the_limit_is_ours_and_not_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = file_of(photograph((40, 30)), "PNG")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert SoftwareBitmap.load(data).pixel_width == 40
+
+
+def test_a_sample_of_mutated_files() -> None:
+    counts = mutations.run(600, seed=1)
+    assert counts["pictures"] + counts["errors"] == 600
+    assert min(counts["pictures"], counts["errors"]) > 50
+
+
+# Reduced decoding
+
+
+@pytest.fixture
+def identity() -> LearningModelBinding:
+    whole = unary(shape=(1, 3, 100, 150), denotation="IMAGE", metadata=ImageContract(RGB8).to_metadata())
+    return LearningModelBinding(LearningModelSession(LearningModel.load(whole)))
+
+
+def bound(binding: LearningModelBinding, value: Any, properties: Any = None) -> np.ndarray:
+    binding.bind("x", value, properties)
+    binding._session.evaluate(binding)
+    return binding._pictures["x"][0].copy()
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8, 12, 20])
+@pytest.mark.parametrize("turned", [1, 6])
+def test_fast_decode_is_near_the_exact_way(identity: LearningModelBinding, factor: int, turned: int) -> None:
+    size = (150 * factor, 100 * factor)
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    data = file_of(photograph(size if turned == 1 else size[::-1]), "JPEG", quality=90, exif=exif)
+    value = ImageFeatureValue.load(data, fast_decode=True)
+    assert value.sizes == (size,)
+    assert repr(value) == f"<ImageFeatureValue file {size[0]}x{size[1]}>"
+    exact = bound(identity, ImageFeatureValue.load(data))
+    fast = bound(identity, value)
+    assert np.abs(exact - fast).mean() < 2
+    assert bool(np.abs(exact - fast).max() == 0) is (factor < 4)
+
+
+def test_fast_decode_never_goes_below_twice_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    from winml_py.imaging.encoded import EncodedPicture
+
+    picture = EncodedPicture(file_of(photograph((1600, 1200)), "JPEG"))
+    for shrink, width in ((1, 1600), (3.9, 1600), (4, 800), (7.9, 800), (8, 400), (15.9, 400), (16, 200), (99, 200)):
+        assert picture.decode(shrink)[0].shape[1] == width
+    odd = EncodedPicture(file_of(photograph((1001, 999)), "JPEG"))
+    assert odd.decode(8)[0].shape == (250, 251, 3)
+
+
+def test_fast_decode_of_other_files_and_bounds_is_exact(identity: LearningModelBinding) -> None:
+    picture = photograph((1500, 1000))
+    png = file_of(picture, "PNG")
+    exact = bound(identity, ImageFeatureValue.load(png))
+    np.testing.assert_array_equal(bound(identity, ImageFeatureValue.load(png, fast_decode=True)), exact)
+    jpeg = file_of(picture, "JPEG")
+    properties = {"BitmapBounds": BitmapBounds(100, 100, 1200, 800)}
+    exact = bound(identity, ImageFeatureValue.load(jpeg), properties)
+    value = ImageFeatureValue.load(jpeg, fast_decode=True)
+    np.testing.assert_array_equal(bound(identity, value, properties), exact)
+    np.testing.assert_array_equal(value.to_numpy(), SoftwareBitmap.load(jpeg).to_numpy())
+
+
+def test_fast_decode_of_what_is_no_picture(tmp_path: Path, identity: LearningModelBinding) -> None:
+    with pytest.raises(PictureNotFoundError):
+        ImageFeatureValue.load(tmp_path / "none.jpg", fast_decode=True)
+    with pytest.raises(PictureError):
+        ImageFeatureValue.load(b"none", fast_decode=True)
+    damaged = file_of(photograph((1500, 1000)), "JPEG")[:20_000]
+    value = ImageFeatureValue.load(damaged, fast_decode=True)
+    good = bound(identity, photograph((150, 100)))
+    with pytest.raises(PictureError, match="truncated"):
+        identity.bind("x", value)
+    identity._session.evaluate(identity)
+    np.testing.assert_array_equal(identity._pictures["x"][0], good)
+
+
+def test_one_value_bound_by_many_threads_at_once() -> None:
+    data = file_of(photograph((1500, 1000)), "JPEG")
+    value = ImageFeatureValue.load(data, fast_decode=True)
+    results: list[np.ndarray] = []
+
+    def work() -> None:
+        whole = unary(shape=(1, 3, 100, 150), denotation="IMAGE")
+        results.append(bound(LearningModelBinding(LearningModelSession(LearningModel.load(whole))), value))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+
+
+# Videos
+
+
+@pytest.fixture
+def video(tmp_path: Path) -> Path:
+    import cv2
+
+    path = tmp_path / "clip.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
+    for level in (0, 100, 200):
+        writer.write(np.full((48, 64, 3), level, np.uint8))
+    writer.release()
+    return path
+
+
+def test_a_video_gives_its_frames_and_their_times(video: Path) -> None:
+    with VideoReader(video) as reader:
+        assert (reader.pixel_width, reader.pixel_height, reader.frame_rate, reader.frame_count) == (64, 48, 25, 3)
+        frames = list(reader)
+    levels = [int(frame.software_bitmap.to_numpy().mean()) for frame in frames]
+    np.testing.assert_allclose(levels, [0, 100, 200], atol=2)
+    assert [frame.relative_time for frame in frames] == [timedelta(milliseconds=40 * index) for index in range(3)]
+    assert {frame.duration for frame in frames} == {timedelta(milliseconds=40)}
+    assert frames[0].software_bitmap.bitmap_pixel_format is BitmapPixelFormat.BGR8
+    with pytest.raises(ClosedError, match="Open the video again"):
+        reader.read()
+    reader.close()
+
+
+def test_a_frame_of_a_video_binds(video: Path, identity: LearningModelBinding) -> None:
+    reader = VideoReader(video)
+    assert reader.read() is not None
+    frame = reader.read()
+    reader.close()
+    np.testing.assert_allclose(bound(identity, frame), 100, atol=2)
+
+
+def test_what_is_no_video(tmp_path: Path, capfd: Any) -> None:
+    with pytest.raises(PictureNotFoundError, match="no video"):
+        VideoReader(tmp_path / "none.mp4")
+    (tmp_path / "text.mp4").write_text("no video" * 100)
+    with pytest.raises(PictureError, match="cannot be opened as a video"):
+        VideoReader(tmp_path / "text.mp4")

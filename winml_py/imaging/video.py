@@ -1,0 +1,115 @@
+"""VideoReader: the frames of a video file or a camera."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from ..errors import ClosedError, PictureError, PictureNotFoundError
+from ..kinds import BitmapPixelFormat
+from .bitmap import SoftwareBitmap
+from .frame import VideoFrame
+
+
+class VideoReader:
+    """Reads a video frame by frame, by OpenCV.
+
+    Iterating gives each frame once, with its time in `relative_time`; each has memory of its own. It is for one thread
+    at a time, and is closed by `close`, by `with`, or at the end of the video.
+
+    Args:
+        source: the path of a video file, or the number of a camera, 0 being the first.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is no video that can be read, or there is no such camera.
+
+    Example:
+        >>> from winml_py import VideoReader
+        >>> try:
+        ...     VideoReader("nowhere.mp4")
+        ... except FileNotFoundError as error:
+        ...     print(error)
+        There is no video nowhere.mp4. Check the working directory.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | int, /) -> None:
+        import cv2
+
+        self._name = f"camera {source}" if isinstance(source, int) else os.fspath(source)
+        if not isinstance(source, int) and not os.path.isfile(source):
+            raise PictureNotFoundError(f"There is no video {self._name}.", hint="Check the working directory.")
+        self._capture: Any = cv2.VideoCapture(source if isinstance(source, int) else os.fspath(source))
+        self._index = 0
+        if not self._capture.isOpened():
+            self.close()
+            hint = "Is it plugged in, and free?" if isinstance(source, int) else "OpenCV knows no way to read it."
+            raise PictureError(f"{self._name} cannot be opened as a video.", hint=hint)
+        self._width = int(self._capture.get(cv2.CAP_PROP_FRAME_WIDTH))
+        self._height = int(self._capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
+        self._rate = float(self._capture.get(cv2.CAP_PROP_FPS))
+        self._count = max(0, int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+
+    @property
+    def pixel_width(self) -> int:
+        """Pixels in a row."""
+        return self._width
+
+    @property
+    def pixel_height(self) -> int:
+        """Rows."""
+        return self._height
+
+    @property
+    def frame_rate(self) -> float:
+        """Frames a second, or 0 where the source does not say."""
+        return self._rate
+
+    @property
+    def frame_count(self) -> int:
+        """Frames in the file as its head says, which need not be true; 0 for a camera."""
+        return self._count
+
+    def read(self) -> VideoFrame | None:
+        """The next frame, BGR8; None at the end.
+
+        Raises:
+            ClosedError: the reader has been closed.
+        """
+        import cv2
+
+        if self._capture is None:
+            raise ClosedError("The video reader has been closed.", hint="Open the video again.")
+        there, pixels = self._capture.read()
+        if not there:
+            return None
+        time = self._capture.get(cv2.CAP_PROP_POS_MSEC)
+        frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
+        if self._rate > 0:
+            frame.duration = timedelta(seconds=1 / self._rate)
+            time = max(time, 0.0) or self._index * 1000 / self._rate  # some backends know no time
+        frame.relative_time = timedelta(milliseconds=time)
+        self._index += 1
+        return frame
+
+    def __iter__(self) -> Iterator[VideoFrame]:
+        while (frame := self.read()) is not None:
+            yield frame
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file or the camera. Twice is harmless."""
+        if self._capture is not None:
+            self._capture.release()
+            self._capture = None
+
+    def __enter__(self) -> VideoReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<VideoReader {self._name} {self._width}x{self._height}>"
