@@ -161,6 +161,7 @@ def test_info_as_json(tmp_path: Path) -> None:
         "pixel_range": "ZERO_TO255",
         "width": None,
         "height": None,
+        "contract": "BGR8, zero_to255",
     }
     assert facts["inputs"] == [image]
     assert (facts["size"], facts["opsets"]) == (Path(EDGES).stat().st_size, {"ai.onnx": 17})
@@ -171,6 +172,29 @@ def test_info_as_json(tmp_path: Path) -> None:
     assert "s sequence list of Int64 to Float" in " ".join(call("info", path).stdout.split())
     path.write_bytes(unary(shape=(1, 3, 2, 2), denotation="IMAGE", metadata={"Image.ColorSpaceGamma": "Linear"}))
     assert "does not support" in json.loads(call("info", path, "--json").stdout)["inputs"][0]["note"]
+
+
+def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: Path) -> None:
+    target = tmp_path / "darker.onnx"
+    done = call("contract", EDGES, "--output", target, "--pixel-format", "rgb", "--mean", "10,20,30", "--std", "2")
+    assert done.stdout.strip() == f"{target}: RGB8, zero_to255, mean 10 20 30, std 2 2 2"
+    assert json.loads(call("info", target, "--json").stdout)["inputs"][0]["contract"] in done.stdout
+    call("contract", target, "--preset", "yolo", "--kernel", "area", "--output", target)
+    assert "letterbox, area, pad 114 114 114" in " ".join(call("info", target).stdout.split())
+    assert call("run", target, cat, "--fast-decode", "--output", tmp_path / "edges.png").exit_code == 0
+    before = sorted(tmp_path.iterdir())
+    for code, arguments, words in (
+        (2, [EDGES], "Say what the contract is"),
+        (2, [EDGES, "--mean", "x"], "is not numbers"),
+        (3, ["nope.onnx", "--mean", "1"], "Model file not found"),
+        (4, [EDGES, "--std", "0"], "std of 0"),
+        (4, [EDGES, "--mean", "1,2"], "one finite number, or 3"),
+        (4, [DIGITS, "--preset", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is float 1x1x28x28"),
+        (4, [DIGITS, "--pixel-format", "gray", "--input", "picture"], "no input picture"),
+    ):
+        assert words in failure(code, "contract", *arguments, "--output", tmp_path / "new.onnx")
+    assert "nowhere" in failure(5, "contract", EDGES, "--mean", "1", "--output", tmp_path / "nowhere" / "x.onnx")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_info_of_what_is_no_model(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def _feature(feature: FeatureDescriptor) -> dict[str, Any]:
             facts |= {"type": spell_kind(feature.tensor_kind), "shape": _shape(feature.shape, feature.dimension_names)}
             facts |= {"pixel_format": feature.bitmap_pixel_format.name, "pixel_range": feature.pixel_range.name}
             facts |= {"width": _side(feature.width), "height": _side(feature.height)}
+            facts["contract"] = feature.contract.describe()
         case MapFeatureDescriptor():
             facts |= {"key": spell_kind(feature.key_kind), "value": _feature(feature.value_descriptor)}
         case SequenceFeatureDescriptor():
@@ -125,8 +126,5 @@ def _type(feature: dict[str, Any]) -> str:
 
 
 def _notes(feature: dict[str, Any]) -> str:
-    if feature["kind"] == "image":
-        notes = f"{feature['pixel_format']} {feature['pixel_range'].lower()}"
-    else:
-        notes = feature.get("note", "")
+    notes = feature["contract"] if feature["kind"] == "image" else feature.get("note", "")
     return "; ".join(filter(None, (notes, feature.get("description", ""))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .. import __version__
+from .contract import contract
 from .info import info
 from .run import run
 
@@ -19,5 +20,6 @@ def main() -> None:
     """Run ONNX models the Windows ML way: load, bind, evaluate."""
 
 
+main.add_command(contract)
 main.add_command(info)
 main.add_command(run)

@@ -27,8 +27,17 @@ from .summary import print_results, summarize
 @click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="A text file with one class a line.")
 @click.option("--output", type=click.Path(), help="Where to write pictures or tensors; see above.")
+@click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def run(model: str, inputs: tuple[str, ...], top_k: int, labels: str | None, output: str | None, as_json: bool) -> None:
+def run(
+    model: str,
+    inputs: tuple[str, ...],
+    top_k: int,
+    labels: str | None,
+    output: str | None,
+    fast_decode: bool,
+    as_json: bool,
+) -> None:
     r"""Evaluate MODEL on every INPUT: a picture file, or an array in a .npy file.
 
     A model with several inputs is evaluated once, on inputs written as NAME=FILE.
@@ -47,7 +56,7 @@ def run(model: str, inputs: tuple[str, ...], top_k: int, labels: str | None, out
     code = 0
     for label, features in _with_progress(jobs):
         try:
-            outputs = session.evaluate_features(_load(features)).outputs
+            outputs = session.evaluate_features(_load(features, fast_decode)).outputs
         except WinMLError as error:
             code = code or status_of(error)
             results.append({"input": label, "error": str(error)})
@@ -102,14 +111,11 @@ def _with_progress(jobs: list[tuple[str, dict[str, str]]]) -> Iterable[tuple[str
     return track(jobs, "Evaluating", console=console, transient=True, disable=not console.is_terminal)
 
 
-def _load(features: Mapping[str, str]) -> dict[str, Any]:
+def _load(features: Mapping[str, str], fast_decode: bool) -> dict[str, Any]:
     return {
-        name: _load_array(path) if path.endswith(".npy") else _load_picture(path) for name, path in features.items()
+        name: _load_array(path) if path.endswith(".npy") else ImageFeatureValue.load(path, fast_decode=fast_decode)
+        for name, path in features.items()
     }
-
-
-def _load_picture(path: str) -> ImageFeatureValue:
-    return ImageFeatureValue.load(path)
 
 
 def _load_array(path: str) -> Any:

@@ -110,6 +110,8 @@ def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
         PictureNotFoundError: there is no such file.
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
+    from PIL import Image
+
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     try:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
@@ -118,7 +120,7 @@ def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
             yield image, file
     except FileNotFoundError:
         raise PictureNotFoundError(f"There is no picture {name}.", hint="Check the working directory.") from None
-    except _DECODER_ERRORS as error:
+    except (*_DECODER_ERRORS, Image.DecompressionBombError) as error:  # the last for WebP, above 179 megapixels
         if isinstance(error, WinMLError):
             raise
         raise PictureError(
