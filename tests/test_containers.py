@@ -26,6 +26,7 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
+from winml_py.memory import Buffer
 
 SCALAR = helper.make_tensor_type_proto(FLOAT, [])
 
@@ -86,10 +87,13 @@ def test_a_sequence_of_maps_comes_out(key: int, labels: list[Any]) -> None:
     bound.bind("X", np.array([[0.5, 0.25, 0.125]], np.float32))
     expected = [dict(zip(labels, (0.5, 0.25, 0.125), strict=True))]
     assert outputs(bound)["Y"] == expected
-    own: list[Any] = [{"old": 1.0}]
+    own: list[Any] = [{labels[1]: 1.0}, {}]
     bound.bind("Y", own)
     assert outputs(bound)["Y"] is own
     assert own == expected
+    for wrong in ([1, 2], ["a"], [{3.5: 1.0}], [TensorFloat.create_from_array([1], [1])]):
+        with pytest.raises(InvalidBindingError):
+            bound.bind("Y", wrong)
 
 
 def sequences() -> LearningModelBinding:
@@ -185,9 +189,11 @@ def test_vectors_that_do_not_fit(shape: Any, element: int, value: Any, kind: typ
 def test_lists_and_buffers_bound_to_outputs_are_filled() -> None:
     bound = plain((2, 2))
     bound.bind("x", [1.0, 2.0, 3.0, 4.0])
-    own: list[Any] = ["old"]
+    own: list[Any] = [7.0]
     bound.bind("y", own)
     assert outputs(bound)["y"] is own
+    with pytest.raises(InvalidBindingError):
+        bound.bind("y", ["words"])
     assert own == [1, 2, 3, 4]
     parts = [bytearray(4), bytearray(12)]
     bound.bind("y", parts)
@@ -196,6 +202,14 @@ def test_lists_and_buffers_bound_to_outputs_are_filled() -> None:
     bound.bind("y", [bytearray(4)])
     with pytest.raises(SizeMismatchError, match="gave 16 bytes, and buffers of 4"):
         outputs(bound)
+    winrt = [Buffer(12), Buffer(4)]
+    bound.bind("y", winrt)
+    assert outputs(bound)["y"] is winrt
+    assert np.frombuffer(b"".join(map(bytes, winrt)), np.float32).tolist() == [1, 2, 3, 4]
+    bound.bind("x", [Buffer.of(np.float32([4, 3]).tobytes()), Buffer.of(np.float32([2, 1]).tobytes())])
+    outputs(bound)
+    assert np.frombuffer(winrt[0], np.float32).tolist() == [4, 3, 2]
+    bound.bind("x", TensorFloat.from_numpy(np.float32([[1, 2], [3, 4]])).get_as_vector_view())
     typed = array.array("f", [0] * 4)
     bound.bind("y", typed)
     outputs(bound)

@@ -29,6 +29,7 @@ EXPECTED = {
     errors.PictureNotFoundError: (0x80070002, FileNotFoundError),
     errors.StorageNotFoundError: (0x80070002, FileNotFoundError),
     errors.StorageExistsError: (0x800700B7, FileExistsError),
+    errors.StorageAccessError: (0x80070005, OSError),
     errors.EvaluationError: (0x80004005, RuntimeError),
     errors.CanceledError: (0x80004004, RuntimeError),
 }

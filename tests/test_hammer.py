@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 import random
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +86,18 @@ def tensor_case(cls: type[w.Tensor]) -> Case:
 
 def picture() -> w.SoftwareBitmap:
     return w.SoftwareBitmap.from_array(PIXELS.copy(), BGRA8)
+
+
+@cache
+def video() -> str:
+    import cv2
+
+    path = tempfile.mkstemp(suffix=".avi")[1]
+    writer = cv2.VideoWriter(path, cv2.VideoWriter.fourcc(*"MJPG"), 25, (32, 24))
+    for level in range(0, 250, 2):
+        writer.write(np.full((24, 32, 3), level, np.uint8))
+    writer.release()
+    return path
 
 
 def descriptor(kind: str) -> Any:
@@ -227,6 +241,14 @@ CASES: dict[str, Case] = {
             lambda shared: isinstance(shared.status, w.AsyncStatus) and shared.error_code in (0, -2147467260),
         ],
         lambda shared: shared.cancel(),
+    ),
+    "VideoReader": Case(
+        lambda: w.VideoReader(video()),
+        [
+            lambda shared: (shared.pixel_width, shared.pixel_height) == (32, 24),
+            lambda shared: (frame := shared.read()) is None or frame.software_bitmap.pixel_width == 32,
+        ],
+        lambda shared: shared.close(),
     ),
     "ImageContract": Case(
         w.ImageContract.imagenet,

@@ -56,6 +56,7 @@ NAMES = [
     "SequenceFeatureDescriptor",
     "SizeMismatchError",
     "SoftwareBitmap",
+    "StorageAccessError",
     "StorageExistsError",
     "StorageNotFoundError",
     "Tensor",

@@ -186,8 +186,12 @@ def test_length_rules() -> None:
     assert list(TensorFloat.create_from_array([3], [1]).get_as_vector_view()) == [1, 0, 0]
     with pytest.raises(InvalidArgumentError, match="do not divide by 3"):
         TensorFloat.create_from_array([3, -1], [1, 2, 3, 4])
-    with pytest.raises(InvalidArgumentError, match="negative"):
-        TensorFloat.create([-1, 3])
+    free = TensorFloat.create([-1, -1, 3])
+    assert (list(free.shape), free.is_placeholder) == ([-1, -1, 3], True)
+    with pytest.raises(IllegalCallError, match="no data yet"):
+        free.to_numpy()
+    with pytest.raises(InvalidArgumentError, match="cannot be"):
+        TensorFloat.create([-2, 3])
     with pytest.raises(InvalidArgumentError, match="holds 4 elements, and the shape"):
         TensorFloat.create_from_buffer([3], np.zeros(4, np.float32))
     with pytest.raises(InvalidArgumentError, match="5 bytes are no whole number"):

@@ -19,25 +19,29 @@ from winml_py import (
     BitmapPixelFormat,
     ClosedError,
     IllegalCallError,
+    ImageFeatureDescriptor,
+    ImageFeatureValue,
     InvalidArgumentError,
-    InvalidBindingError,
     InvalidDeviceError,
     LearningModel,
     LearningModelDevice,
     LearningModelDeviceKind,
+    LearningModelSession,
     NotBoundError,
     NotSupportedError,
     PictureError,
     PropertySet,
     SoftwareBitmap,
+    StorageAccessError,
     StorageExistsError,
     StorageNotFoundError,
     TensorFloat,
+    TensorString,
     Vector,
     VideoFrame,
 )
 from winml_py.winrt.runtime import ApartmentType, init_apartment, uninit_apartment
-from winml_py.winrt.system import Array, Boolean, Double, Single, String, UInt8, UInt32
+from winml_py.winrt.system import Array, Boolean, Double, Object, Single, String, UInt8, UInt32, box_int32, unbox_int32
 from winml_py.winrt.windows.foundation import PropertyType, PropertyValue
 from winml_py.winrt.windows.graphics.imaging import (
     BitmapBounds,
@@ -52,7 +56,13 @@ from winml_py.winrt.windows.graphics.imaging import (
     ColorManagementMode,
     ExifOrientationMode,
 )
-from winml_py.winrt.windows.storage import CreationCollisionOption, FileAccessMode, StorageFile, StorageFolder
+from winml_py.winrt.windows.storage import (
+    CreationCollisionOption,
+    FileAccessMode,
+    FileIO,
+    StorageFile,
+    StorageFolder,
+)
 from winml_py.winrt.windows.storage.streams import (
     Buffer,
     DataReader,
@@ -63,6 +73,7 @@ from winml_py.winrt.windows.storage.streams import (
     RandomAccessStreamReference,
 )
 
+RGBA16 = BitmapPixelFormat.RGBA16
 BGRA8, RGBA8, GRAY8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8, BitmapPixelFormat.GRAY8
 STRAIGHT, PREMULTIPLIED = BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED
 
@@ -220,6 +231,106 @@ def test_operations_have_numbers() -> None:
 # Devices and models
 
 
+def test_objects_are_what_they_are(digits: LearningModelSession) -> None:
+    result = digits.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)}, "")
+    tensor = result.outputs["probabilities"]
+    assert tensor.as_(TensorFloat) is TensorFloat._from(tensor) is tensor.as_(Object) is tensor
+    feature = digits.model.input_features[0]
+    assert feature.as_(ImageFeatureDescriptor) is feature
+    for cast in (lambda: tensor.as_(TensorString), lambda: TensorString._from(tensor), lambda: VideoFrame._from(None)):
+        with pytest.raises(InvalidArgumentError) as refused:
+            cast()
+        assert refused.value.hresult == 0x80004002
+    assert unbox_int32(box_int32(7)) == 7
+
+
+def test_handlers_may_wait_for_other_operations() -> None:
+    done, results = threading.Semaphore(0), []
+
+    def handler(operation: AsyncOperation, status: AsyncStatus) -> None:
+        results.append(AsyncOperation(lambda _: operation.get_results() + 1).get(10))
+        done.release()
+
+    operations = [AsyncOperation(lambda _, n=n: n) for n in range(40)]
+    for operation in operations:
+        operation.completed = handler
+    assert all(done.acquire(timeout=10) for _ in operations)
+    assert sorted(results) == list(range(1, 41))
+    operations[0].completed = None
+
+
+def test_text_files_at_once(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("zero\nöne\n", encoding="utf-8")
+    file = StorageFile.get_file_from_path_async(tmp_path / "labels.txt").get()
+    assert FileIO.read_lines_async(file).get() == ["zero", "öne"]
+    FileIO.write_text_async(file, "two").get()
+    assert FileIO.read_text_async(file).get() == "two"
+    FileIO.write_buffer_async(file, Buffer.of(b"\xff")).get()
+    assert bytes(FileIO.read_buffer_async(file).get()) == b"\xff"
+    with pytest.raises(InvalidArgumentError, match="no text in UTF-8"):
+        FileIO.read_text_async(file).get()
+
+
+def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    folder = StorageFolder.get_folder_from_path_async(tmp_path).get()
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(StorageAccessError, match="directory") as refused:
+        folder.create_file_async("inner", CreationCollisionOption.OPEN_IF_EXISTS).get()
+    assert refused.value.winerror == -2147024891
+    file = folder.create_file_async("x").get()
+    file.delete_async().get()
+    with pytest.raises(StorageNotFoundError):
+        file.delete_async().get()
+    with pytest.raises(InvalidArgumentError, match="is not the name"):
+        folder.get_file_async("/etc/hostname").get()
+    with pytest.raises(InvalidArgumentError, match="no FileAccessMode"):
+        file.open_async(7)
+
+
+def test_wrong_values_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="fractions"):
+        Array(UInt8, [1.9])
+    with pytest.raises(InvalidArgumentError):
+        Array(UInt8, [300])
+    for value in (1.5, "1", None):
+        with pytest.raises(InvalidArgumentError, match="is no uint32"):
+            PropertyValue.create_uint32(value)
+    with pytest.raises(InvalidArgumentError, match="no room"):
+        Buffer(-1)
+    with pytest.raises(InvalidArgumentError, match="no byte"):
+        DataWriter().write_byte(300)
+    with pytest.raises(InvalidArgumentError, match="no UTF-8"):
+        DataReader.from_buffer(b"\xff\xfe").read_string(2)
+    with pytest.raises(NotBoundError):
+        PropertySet().remove("a")
+    for index in (-1, 4):
+        with pytest.raises(InvalidArgumentError) as refused:
+            Vector((1,)).get_at(index)
+        assert refused.value.hresult == 0x8000000B
+    reader = stream_of(b"abc")
+    reader.close()
+    with pytest.raises(ClosedError) as closed:
+        LearningModel.load_from_stream(reader)
+    assert closed.value.hresult == 0x80000013
+    for source in (None, 5):
+        with pytest.raises(InvalidArgumentError, match="loaded from a path"):
+            LearningModel.load_from_storage_file_async(source).get()
+    with pytest.raises(InvalidArgumentError, match="A VideoFrame is wanted"):
+        ImageFeatureValue.create_from_video_frame(None)
+    view = SoftwareBitmap(BGRA8, 2, 2).get_read_only_view()
+    with pytest.raises(InvalidArgumentError, match="read-only"):
+        view.copy_from_buffer(bytes(16))
+    with pytest.raises(InvalidArgumentError, match="cannot be written to"):
+        view.copy_to_buffer(bytes(16))
+    buffer = Buffer(20)
+    view.copy_to_buffer(buffer)
+    assert (buffer.length, len(bytes(buffer))) == (16, 16)
+    with pytest.raises(AttributeError):
+        BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, reader).get().is_thumbnail_generated = True
+    with pytest.raises(NotSupportedError, match="of PNG"):
+        BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, reader, {"ImageQuality": 0.5}).get()
+
+
 def test_there_is_no_direct3d() -> None:
     assert LearningModelDevice(LearningModelDeviceKind.CPU).direct3d11_device is None
     with pytest.raises(InvalidDeviceError, match="no Direct3D here"):
@@ -294,9 +405,23 @@ def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
     ignored = SoftwareBitmap.convert(source, RGBA8, BitmapAlphaMode.IGNORE)
     np.testing.assert_array_equal(ignored.to_numpy(), source.to_numpy())
     assert SoftwareBitmap.load(PICTURES / "cat.jpg").bitmap_alpha_mode is STRAIGHT
-    wide = SoftwareBitmap(BitmapPixelFormat.RGBA16, 1, 1, STRAIGHT)
-    with pytest.raises(InvalidArgumentError, match="alpha of RGBA16"):
-        SoftwareBitmap.convert(wide, BitmapPixelFormat.RGBA16, PREMULTIPLIED)
+    wide = SoftwareBitmap.from_array(np.full((1, 1, 4), (60000, 30000, 0, 32768), np.uint16), RGBA16, STRAIGHT)
+    multiplied = SoftwareBitmap.convert(wide, RGBA16, PREMULTIPLIED)
+    assert multiplied.to_numpy().tolist() == [[[30000, 15000, 0, 32768]]]
+    with pytest.raises(InvalidArgumentError, match="'x' is no BitmapAlphaMode"):
+        SoftwareBitmap(BGRA8, 1, 1, "x")
+    with pytest.raises(InvalidArgumentError, match="not NoneType"):
+        SoftwareBitmap.convert(None, BGRA8)
+
+
+def test_copies_between_alpha_modes_change_the_colours() -> None:
+    source = SoftwareBitmap.from_array(np.full((2, 2, 4), (200, 100, 0, 100), np.uint8), BGRA8, STRAIGHT)
+    for target in (SoftwareBitmap(BGRA8, 2, 2), SoftwareBitmap(RGBA8, 2, 2)):
+        source.copy_to(target)
+        frame = VideoFrame(target.bitmap_pixel_format, 2, 2)
+        VideoFrame.create_with_software_bitmap(source).copy_to(frame)
+        np.testing.assert_array_equal(frame.software_bitmap.to_numpy(), target.to_numpy())
+    assert target.to_numpy()[0, 0].tolist() == [0, 39, 78, 100]
 
 
 def test_frames_know_when_they_were_taken() -> None:
@@ -394,8 +519,12 @@ def test_bad_transforms() -> None:
     outside, negative = BitmapTransform(), BitmapTransform()
     outside.bounds = BitmapBounds(2, 2, 4, 4)
     negative.scaled_width = -3
-    with pytest.raises(InvalidBindingError, match="do not lie inside"):
+    with pytest.raises(InvalidArgumentError, match="do not lie inside"):
         decoder.get_software_bitmap_async(RGBA8, STRAIGHT, outside).get()
+    negative.interpolation_mode = 9
+    with pytest.raises(InvalidArgumentError, match="9 is not a valid BitmapInterpolationMode"):
+        decoder.get_software_bitmap_async(RGBA8, STRAIGHT, negative).get()
+    negative.interpolation_mode = BitmapInterpolationMode.CUBIC
     with pytest.raises(InvalidArgumentError, match="cannot be scaled"):
         decoder.get_software_bitmap_async(RGBA8, STRAIGHT, negative).get()
 

@@ -58,6 +58,7 @@ _MODULES = {
     "SequenceFeatureDescriptor": "descriptors",
     "SizeMismatchError": "errors",
     "SoftwareBitmap": "imaging.bitmap",
+    "StorageAccessError": "errors",
     "StorageExistsError": "errors",
     "StorageNotFoundError": "errors",
     "Tensor": "values.tensor",

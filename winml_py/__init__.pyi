@@ -30,6 +30,7 @@ from .errors import NotSupportedError as NotSupportedError
 from .errors import PictureError as PictureError
 from .errors import PictureNotFoundError as PictureNotFoundError
 from .errors import SizeMismatchError as SizeMismatchError
+from .errors import StorageAccessError as StorageAccessError
 from .errors import StorageExistsError as StorageExistsError
 from .errors import StorageNotFoundError as StorageNotFoundError
 from .errors import WinMLError as WinMLError

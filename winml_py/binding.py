@@ -16,6 +16,7 @@ from .imaging.batch import BatchTensorizer
 from .imaging.contract import ImageContract
 from .imaging.geometry import BitmapBounds, place
 from .kinds import ImageKernel
+from .objects import Object
 from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
 from .stop import Stop
 from .values.compatibility import PictureDescriptor, check_tensor, picture_contract, plain_container
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .session import LearningModelSession
 
 
-class LearningModelBinding(MapView[Any]):
+class LearningModelBinding(Object, MapView[Any]):
     """The inputs and outputs of an evaluation: a map from feature names to what was bound.
 
     Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
@@ -228,7 +229,7 @@ class LearningModelBinding(MapView[Any]):
             raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._bound
+        return isinstance(name, str) and name in self._bound
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict(self._bound))

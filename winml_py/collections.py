@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from .errors import NotBoundError
+from .errors import E_BOUNDS, InvalidArgumentError, NotBoundError
 
 V = TypeVar("V")
 
@@ -112,6 +112,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
 
     def remove(self, key: str, /) -> None:
         """WinRT's name for `del map[key]`."""
+        self[key]  # which raises our own error
         del self[key]
 
     def get_view(self) -> Mapping[str, Any]:
@@ -139,7 +140,13 @@ class Vector(tuple[V, ...]):
         return len(self)
 
     def get_at(self, index: int, /) -> V:
-        """WinRT's name for `vector[index]`."""
+        """WinRT's name for `vector[index]`, without negative indices.
+
+        Raises:
+            InvalidArgumentError: there is no such element.
+        """
+        if not 0 <= index < len(self):
+            raise InvalidArgumentError(f"There is no element {index} of {len(self)}.", hresult=E_BOUNDS)
         return self[index]
 
     def index_of(self, value: object, /) -> tuple[bool, int]:

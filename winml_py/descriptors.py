@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from .imaging.contract import ImageContract
 from .kinds import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
+from .objects import Object
 
 FREE = 0xFFFFFFFF
 """An image descriptor's width or height when the model takes any; WinRT's uint32 for -1."""
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureDescriptor:
+class FeatureDescriptor(Object):
     """What all descriptors share.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from .errors import InvalidDeviceError
 from .kinds import LearningModelDeviceKind
+from .objects import Object
 from .runtime.engine import Engine, EngineInput, EngineOptions
 
 
@@ -18,7 +19,7 @@ class DisplayAdapterId(NamedTuple):
     high_part: int
 
 
-class LearningModelDevice:
+class LearningModelDevice(Object):
     """A device to compile sessions for.
 
     Args:

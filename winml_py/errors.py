@@ -17,6 +17,7 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── PictureError(ValueError)                            WINCODEC_ERR_BADIMAGE: a file that is not a picture
 │   └── PictureNotFoundError(FileNotFoundError)         ERROR_FILE_NOT_FOUND
 ├── StorageNotFoundError(FileNotFoundError)             ERROR_FILE_NOT_FOUND: a file or folder of winml_py.winrt
+├── StorageAccessError                                  E_ACCESSDENIED: what the system refuses
 ├── StorageExistsError(FileExistsError)                 ERROR_ALREADY_EXISTS: a file that was to be new
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
     └── CanceledError                                   E_ABORT: somebody stopped the operation
@@ -32,6 +33,8 @@ E_NOTIMPL = 0x80004001
 E_INVALIDARG = 0x80070057
 E_BOUNDS = 0x8000000B
 E_UNEXPECTED = 0x8000FFFF
+E_NOINTERFACE = 0x80004002
+E_ACCESSDENIED = 0x80070005
 E_ILLEGAL_METHOD_CALL = 0x8000000E
 RO_E_CLOSED = 0x80000013
 FILE_NOT_FOUND = 0x80070002
@@ -172,6 +175,12 @@ class StorageExistsError(WinMLError, FileExistsError):
     """The file was to be created, and is there already."""
 
     hresult = ALREADY_EXISTS
+
+
+class StorageAccessError(WinMLError):
+    """The system does not let us do that to the file or folder."""
+
+    hresult = E_ACCESSDENIED
 
 
 class EvaluationError(WinMLError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Memory as bytes, and MemoryBufferReference: WinRT's handle to the memory of a tensor or a bitmap."""
+"""Memory as bytes: WinRT's buffers, and its handle to the memory of a tensor or a bitmap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,69 @@ def byte_view(buffer: Any) -> memoryview:
         ) from error
 
 
-class MemoryBufferReference(np.ndarray[Any, np.dtype[np.uint8]]):
+class ByteArray(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Bytes that are memory, and not numbers: bound, they are a buffer, and not a tensor of uint8."""
+
+    __slots__ = ()
+
+
+class Buffer(ByteArray):
+    """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere.
+
+    Example:
+        >>> from winml_py.memory import Buffer
+        >>> buffer = Buffer(4)
+        >>> buffer.capacity, buffer.length
+        (4, 0)
+    """
+
+    __slots__ = ("_length",)
+    _length: int
+
+    def __new__(cls, capacity: int, /) -> Self:  # noqa: D102
+        if capacity < 0:
+            raise InvalidArgumentError(f"A buffer has no room for {capacity} bytes.")
+        buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
+        buffer._length = 0
+        return buffer
+
+    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
+        self._length = self.size
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """A buffer with a copy of bytes, all in use."""
+        memory = byte_view(data)
+        buffer = cls(len(memory))
+        buffer[:] = memory
+        buffer.length = len(memory)
+        return buffer
+
+    @property
+    def capacity(self) -> int:
+        """Bytes there is room for."""
+        return int(self.size)
+
+    @property
+    def length(self) -> int:
+        """Bytes in use.
+
+        Raises:
+            InvalidArgumentError: on setting more than there is room for.
+        """
+        return self._length
+
+    @length.setter
+    def length(self, length: int) -> None:
+        if not 0 <= length <= self.capacity:
+            raise InvalidArgumentError(f"The buffer has room for {self.capacity} bytes, not for {length}.")
+        self._length = length
+
+    def __bytes__(self) -> bytes:
+        return self[: self._length].tobytes()
+
+
+class MemoryBufferReference(ByteArray):
     """An open door to memory, until it is closed.
 
     It is an array of the bytes, so `memoryview(reference)` and `np.frombuffer(reference, dtype)` work on every

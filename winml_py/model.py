@@ -9,15 +9,16 @@ from typing import Any, BinaryIO
 
 from .collections import NameMap, Vector
 from .descriptors import FeatureDescriptor
-from .errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError, NotSupportedError
+from .errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError, NotSupportedError, WinMLError
 from .features import describe
+from .objects import Object
 from .operation import AsyncOperation
 from .proto import Header
 from .runtime.engine import EnginePool
 from .source import BytesSource, FileSource, ModelSource
 
 
-class LearningModel:
+class LearningModel(Object):
     """A parsed ONNX model: what it is called, what it takes, what it gives.
 
     Loading reads the header alone: the weights are neither read nor copied, and the graph is not
@@ -70,6 +71,8 @@ class LearningModel:
             operator_provider: None. Windows ML loads custom operators through it, which are code for Windows.
         """
         _require_no_operators(operator_provider)
+        if not isinstance(file_path, (str, os.PathLike)):
+            raise InvalidArgumentError(f"A model is loaded from a path, not from {type(file_path).__name__}.")
         return cls(*FileSource.open(file_path))
 
     @classmethod
@@ -87,6 +90,8 @@ class LearningModel:
             )
         try:
             data = read()
+        except WinMLError:
+            raise
         except (OSError, ValueError) as error:
             raise ModelNotFoundError(f"The model stream cannot be read: {error}.", hint="Keep it open.") from error
         if not isinstance(data, bytes):

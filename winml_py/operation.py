@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -113,11 +114,18 @@ class AsyncOperation(Generic[T]):
         return self._completed
 
     @completed.setter
-    def completed(self, handler: Callable[[AsyncOperation[T], AsyncStatus], object]) -> None:
+    def completed(self, handler: Callable[[AsyncOperation[T], AsyncStatus], object] | None) -> None:
+        if handler is None:
+            return
         if self._completed is not None:
             raise IllegalCallError("The operation has a callback already.", hint="Use add_done_callback for more.")
         self._completed = handler
-        self.add_done_callback(lambda operation: handler(operation, operation.status))
+
+        def call(operation: AsyncOperation[T]) -> None:
+            # In a thread of its own: one that waits for another operation would keep the pool from running that.
+            threading.Thread(target=handler, args=(operation, operation.status), daemon=True).start()
+
+        self.add_done_callback(call)
 
     @property
     def id(self) -> int:

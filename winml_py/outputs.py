@@ -21,7 +21,9 @@ from .imaging.detensorize import detensorize
 from .imaging.frame import VideoFrame
 from .imaging.scratch import Scratch
 from .kinds import TensorKind
+from .memory import Buffer
 from .runtime.engine import Value
+from .values.containers import SequenceValue, is_element
 from .values.image import ImageFeatureValue
 from .values.tensor import Tensor
 from .values.tensors import CLASSES_BY_DTYPE, TensorString
@@ -107,6 +109,9 @@ class BuffersOutput:
             if size:
                 part[:] = whole[start : start + size]
             start += size
+        for buffer in self._bound:
+            if isinstance(buffer, Buffer):
+                buffer.length = buffer.capacity
         return self._bound
 
 
@@ -169,6 +174,8 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
         fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor))
     else:
         return None
+    if fits and isinstance(bound, list) and bound:
+        fits = _could_hold(bound, descriptor)
     if not fits:
         raise InvalidBindingError(
             f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
@@ -176,6 +183,14 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
             hint="Bind what the descriptor says, or leave the output unbound.",
         )
     return ContainerOutput(bound, descriptor)
+
+
+def _could_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
+    """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
+    if isinstance(descriptor, SequenceFeatureDescriptor):
+        return SequenceValue(elements).plain(descriptor) is not None
+    assert isinstance(descriptor, TensorFeatureDescriptor)
+    return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
 def pythonic(value: Value | None, descriptor: FeatureDescriptor) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .collections import NameMap
+from .objects import Object
 
 
-class LearningModelEvaluationResult:
+class LearningModelEvaluationResult(Object):
     """The outputs of one evaluation.
 
     A failed evaluation raises, so a result in hand has always succeeded.

@@ -10,6 +10,7 @@ from .collections import PropertySet
 from .device import LearningModelDevice
 from .errors import ClosedError, InvalidArgumentError
 from .model import LearningModel
+from .objects import Object
 from .operation import AsyncOperation
 from .options import LearningModelSessionOptions, engine_options
 from .result import LearningModelEvaluationResult
@@ -17,7 +18,7 @@ from .runtime.engine import Engine, Lease
 from .stop import Stop
 
 
-class LearningModelSession:
+class LearningModelSession(Object):
     """A model compiled for a device.
 
     Sessions of the same model, device and equal options share one engine: one copy of the weights and one

@@ -56,7 +56,7 @@ def summary(needs: dict[str, str], covered: Iterable[str], rows: Counter[str]) -
     done = set(covered) & set(needs)
     lines = [f"covered {len(done)} of {len(needs)}"]
     for name in ("ImageTest.ImageTest", "BatchTest.BatchSupport"):
-        lines.append(f"{name}: {rows[name]} rows, those on a CPU and without Direct3D")
+        lines.append(f"{name}: {rows[name]} rows pass, those on a CPU and without Direct3D")
     for kind, words in CLASSES.items():
         left = [name for name, need in needs.items() if need == kind and name not in done]
         if left:

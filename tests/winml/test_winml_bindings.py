@@ -61,7 +61,7 @@ def test_cpu_squeezenet_unbound_outputs() -> None:
 
 @pytest.mark.winml("LearningModelBindingAPITest.CpuSqueezeNetBindInputTensorAsInspectable")
 def test_cpu_squeezenet_bind_input_tensor_as_inspectable() -> None:
-    squeezenet(lambda image: image.ravel().tolist(), None)
+    squeezenet(lambda image: TensorFloat.from_numpy(image).get_as_vector_view(), None)
 
 
 @pytest.mark.winml("LearningModelBindingAPITest.CastMapInt64")
@@ -155,7 +155,7 @@ def test_verify_invalid_bind_exceptions() -> None:
     assert refused(zipmap, "X", ["a", "b", "c"]) == INVALID_BINDING
     assert refused(zipmap, "X", TensorBoolean.create()) == INVALID_BINDING
     assert refused(zipmap, "X", TensorFloat.create([2, 3, 4])) == INVALID_BINDING
-    for value in (VideoFrame(BitmapPixelFormat.BGRA8, 227, 227), {1: 1.0}, TensorFloat.create()):
+    for value in (VideoFrame(BitmapPixelFormat.BGRA8, 227, 227), {1: 1.0}, [1, 2], ["a"], TensorFloat.create()):
         assert refused(zipmap, "Y", value) == INVALID_BINDING
     vectorizer = collateral.binding(collateral.dictvectorizer(INT64))
     for value in (VideoFrame(BitmapPixelFormat.BGRA8, 100, 100), {"a": 1.0}, [1.0, 2.0], TensorBoolean.create()):

@@ -238,6 +238,13 @@ def test_model_from_a_buffer() -> None:
 @pytest.mark.winml("AdapterTest.CloneModel")
 def test_every_session_has_the_model(model: LearningModel) -> None:
     sessions = [LearningModelSession(model) for _ in range(2)]
+    model.close()
+    image = collateral.planes(collateral.picture("fish", 224, 224))
+    results = []
+    for session in sessions:  # each goes on without the model, and without the other
+        results.append(session.evaluate_features({"data_0": image}, "").outputs["softmaxout_1"].to_numpy())
+        session.close()
+    np.testing.assert_array_equal(*results)
     assert [session.model.author for session in sessions] == ["onnx-caffe2"] * 2
 
 

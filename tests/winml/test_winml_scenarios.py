@@ -24,6 +24,7 @@ from winml_py import (
 )
 from winml_py.winrt.windows.graphics.imaging import BitmapAlphaMode, BitmapDecoder
 from winml_py.winrt.windows.storage import StorageFile
+from winml_py.winrt.windows.storage.streams import Buffer
 
 BGRA8, RGBA8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8
 
@@ -69,15 +70,16 @@ def test_async_eval() -> None:
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario6BindWithProperties")
-def test_bind_with_properties() -> None:
+@pytest.mark.parametrize(("pixel_format", "order"), [(BGRA8, "bgr"), (RGBA8, "rgb")])
+def test_bind_with_properties(pixel_format: BitmapPixelFormat, order: str) -> None:
     rgb = collateral.picture("fish", 224, 224)
     properties = PropertySet()
     properties.insert("BitmapBounds", [0, 0, 100, 100])
-    properties.insert("BitmapPixelFormat", BGRA8)
+    properties.insert("BitmapPixelFormat", pixel_format)
     binding = collateral.binding(collateral.squeezenet())
     binding.bind("data_0", collateral.frame(rgb), properties)
     scores = binding._session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
-    image = collateral.planes(reference.scale(np.ascontiguousarray(rgb[:100, :100]), 224, 224))
+    image = collateral.planes(reference.scale(np.ascontiguousarray(rgb[:100, :100]), 224, 224), order)
     expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
@@ -193,7 +195,7 @@ def test_bind_multiple_cpu_buffers_inputs() -> None:
     model = collateral.candy("tensor", batch=2)
     pictures = [collateral.picture(name, 48, 48) for name in ("cat", "fish")]
     buffers = [
-        bytearray(plane.astype(np.float32).tobytes())
+        Buffer.of(plane.astype(np.float32).tobytes())
         for rgb in pictures
         for plane in (rgb[..., 2], rgb[..., 1], rgb[..., 0])
     ]
@@ -212,7 +214,7 @@ def test_bind_multiple_cpu_buffers_inputs() -> None:
 def test_bind_multiple_cpu_buffers_outputs() -> None:
     model = collateral.candy("tensor")
     rgb = collateral.picture("cat", 48, 48)
-    planes = [bytearray(48 * 48 * 4) for _ in range(3)]
+    planes = [Buffer(48 * 48 * 4) for _ in range(3)]
     binding = collateral.binding(model)
     binding.bind("inputImage", collateral.frame(rgb))
     binding.bind("outputImage", planes)

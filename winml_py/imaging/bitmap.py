@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..errors import IllegalCallError, InvalidArgumentError
 from ..kinds import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
-from ..memory import byte_view
+from ..memory import Buffer, byte_view
+from ..objects import Object
 from . import codecs
 from .buffer import BitmapBuffer
 from .formats import Pixels, convert, convert_alpha, layout_of, require_even
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class SoftwareBitmap:
+E = TypeVar("E", bound=IntEnum)
+
+
+class SoftwareBitmap(Object):
     """A picture in memory.
 
     Args:
@@ -63,7 +68,7 @@ class SoftwareBitmap:
     def _fill(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> None:
         self._pixels: Pixels | None = pixels
         self._format = BitmapPixelFormat(pixel_format)
-        self._alpha = alpha
+        self._alpha = _member(BitmapAlphaMode, alpha)
         self._width, self._height = layout_of(pixel_format).size(pixels)
         self.dpi_x = self.dpi_y = 96.0
 
@@ -177,7 +182,9 @@ class SoftwareBitmap:
             alpha: how its alpha channel is to relate to the colours, which are multiplied or divided by it where
                 the source has it the other way; by default as in the source.
         """
-        wanted = source.bitmap_alpha_mode if alpha is None else BitmapAlphaMode(alpha)
+        if not isinstance(source, SoftwareBitmap):
+            raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type(source).__name__}.")
+        wanted = source.bitmap_alpha_mode if alpha is None else _member(BitmapAlphaMode, alpha)
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
         pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, wanted)
         return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, wanted)
@@ -212,6 +219,8 @@ class SoftwareBitmap:
             InvalidArgumentError: it is smaller.
         """
         pixels = self.to_numpy()
+        if self.is_read_only:
+            raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
         given = byte_view(source)
         if given.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer holds {given.nbytes} bytes, and the picture {pixels.nbytes}.")
@@ -227,7 +236,11 @@ class SoftwareBitmap:
         room = byte_view(target)
         if room.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer has room for {room.nbytes} bytes, and the picture {pixels.nbytes}.")
+        if room.readonly:
+            raise InvalidArgumentError("The buffer cannot be written to.", hint="Pass a bytearray or a Buffer.")
         room[: pixels.nbytes] = np.ascontiguousarray(pixels).data.cast("B")
+        if isinstance(target, Buffer):
+            target.length = pixels.nbytes
 
     def copy_to(self, bitmap: SoftwareBitmap, /) -> None:
         """Copies the pixels to a bitmap of the same size, in whatever format it has.
@@ -238,7 +251,8 @@ class SoftwareBitmap:
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
             raise InvalidArgumentError(f"{bitmap!r} is not of the size of {self!r}.")
-        target[:] = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
+        pixels = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
+        target[:] = convert_alpha(pixels, bitmap.bitmap_pixel_format, self._alpha, bitmap.bitmap_alpha_mode)
 
     def get_read_only_view(self) -> SoftwareBitmap:
         """A bitmap over the same pixels that cannot be written to."""
@@ -256,7 +270,7 @@ class SoftwareBitmap:
             IllegalCallError: the bitmap has been closed.
             InvalidArgumentError: it is a view of an array whose rows do not lie one after the other.
         """
-        return BitmapBuffer(self.to_numpy(), BitmapBufferAccessMode(mode))
+        return BitmapBuffer(self.to_numpy(), _member(BitmapBufferAccessMode, mode))
 
     @property
     def is_read_only(self) -> bool:
@@ -291,6 +305,13 @@ class SoftwareBitmap:
 
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
+
+
+def _member(enum: type[E], value: int) -> E:
+    try:
+        return enum(value)
+    except ValueError:
+        raise InvalidArgumentError(f"{value!r} is no {enum.__name__}.") from None
 
 
 def _spell(array: Pixels) -> str:

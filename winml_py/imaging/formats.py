@@ -201,20 +201,15 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
 def convert_alpha(
     pixels: Pixels, pixel_format: BitmapPixelFormat, source: BitmapAlphaMode, target: BitmapAlphaMode
 ) -> Pixels:
-    """The picture with its colours multiplied by alpha, or divided by it: a new array, or `pixels` itself.
-
-    Pillow does the sums, in 8 bits a channel.
-    """
-    modes = {BitmapAlphaMode.STRAIGHT: "RGBA", BitmapAlphaMode.PREMULTIPLIED: "RGBa"}
-    has_alpha = layout_of(pixel_format).channels == 4
-    if not has_alpha or source == target or source not in modes or target not in modes:
+    """The picture with its colours multiplied by alpha, or divided by it: a new array, or `pixels` itself."""
+    both = {source, target}
+    if layout_of(pixel_format).channels != 4 or both != {BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED}:
         return pixels
-    if pixels.dtype != np.uint8:
-        raise InvalidArgumentError(
-            f"The alpha of {BitmapPixelFormat(pixel_format).name} pictures is not converted.", hint="Use RGBA8."
-        )
-    from PIL import Image
-
-    height, width = pixels.shape[:2]
-    image = Image.frombytes(modes[source], (width, height), np.ascontiguousarray(pixels).data)
-    return np.array(image.convert(modes[target]))
+    opaque = np.iinfo(pixels.dtype).max
+    alpha = pixels[..., 3:].astype(np.float64)
+    if (alpha == opaque).all():
+        return pixels
+    factor = alpha / opaque if target == BitmapAlphaMode.PREMULTIPLIED else opaque / np.maximum(alpha, 1)
+    result = pixels.copy()
+    result[..., :3] = np.minimum(np.rint(pixels[..., :3] * factor), opaque)
+    return result

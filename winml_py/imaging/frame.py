@@ -6,13 +6,14 @@ from datetime import timedelta
 
 from ..errors import InvalidArgumentError
 from ..kinds import BitmapAlphaMode, BitmapPixelFormat
+from ..objects import Object
 from ..operation import AsyncOperation
 from .bitmap import SoftwareBitmap
-from .formats import VIDEO_FORMATS, convert, to_plain
+from .formats import VIDEO_FORMATS, convert, convert_alpha, to_plain
 from .geometry import BitmapBounds, center_crop, crop, require_inside, resize
 
 
-class VideoFrame:
+class VideoFrame(Object):
     """A frame that holds one software bitmap.
 
     Args:
@@ -101,7 +102,9 @@ class VideoFrame:
             crop(whole, place)[:] = convert(pixels, pixel_format, plain_format)
             target.to_numpy()[:] = convert(whole, plain_format, target.bitmap_pixel_format)
             return
-        crop(target.to_numpy(), place)[:] = convert(pixels, pixel_format, target.bitmap_pixel_format)
+        pixels = convert(pixels, pixel_format, target.bitmap_pixel_format)
+        pixels = convert_alpha(pixels, target.bitmap_pixel_format, source.bitmap_alpha_mode, target.bitmap_alpha_mode)
+        crop(target.to_numpy(), place)[:] = pixels
 
     def copy_to_async(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,8 +17,8 @@ from .frame import VideoFrame
 class VideoReader:
     """Reads a video frame by frame, by OpenCV.
 
-    Iterating gives each frame once, with its time in `relative_time`; each has memory of its own. It is for one thread
-    at a time, and is closed by `close`, by `with`, or at the end of the video.
+    Iterating gives each frame once, with its time in `relative_time`; each has memory of its own. Threads that read
+    take turns. It is closed by `close`, by `with`, or at the end of the video.
 
     Args:
         source: the path of a video file, or the number of a camera, 0 being the first.
@@ -43,6 +44,7 @@ class VideoReader:
             raise PictureNotFoundError(f"There is no video {self._name}.", hint="Check the working directory.")
         self._capture: Any = cv2.VideoCapture(source if isinstance(source, int) else os.fspath(source))
         self._index = 0
+        self._lock = threading.Lock()
         if not self._capture.isOpened():
             self.close()
             hint = "Is it plugged in, and free?" if isinstance(source, int) else "OpenCV knows no way to read it."
@@ -80,18 +82,19 @@ class VideoReader:
         """
         import cv2
 
-        if self._capture is None:
-            raise ClosedError("The video reader has been closed.", hint="Open the video again.")
-        there, pixels = self._capture.read()
-        if not there:
-            return None
-        time = self._capture.get(cv2.CAP_PROP_POS_MSEC)
+        with self._lock:
+            if self._capture is None:
+                raise ClosedError("The video reader has been closed.", hint="Open the video again.")
+            there, pixels = self._capture.read()
+            if not there:
+                return None
+            time = self._capture.get(cv2.CAP_PROP_POS_MSEC)
+            index, self._index = self._index, self._index + 1
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
         if self._rate > 0:
             frame.duration = timedelta(seconds=1 / self._rate)
-            time = max(time, 0.0) or self._index * 1000 / self._rate  # some backends know no time
+            time = max(time, 0.0) or index * 1000 / self._rate  # some backends know no time
         frame.relative_time = timedelta(milliseconds=time)
-        self._index += 1
         return frame
 
     def __iter__(self) -> Iterator[VideoFrame]:
@@ -101,9 +104,10 @@ class VideoReader:
 
     def close(self) -> None:
         """Lets go of the file or the camera. Twice is harmless."""
-        if self._capture is not None:
-            self._capture.release()
-            self._capture = None
+        with self._lock:
+            if self._capture is not None:
+                self._capture.release()
+                self._capture = None
 
     def __enter__(self) -> VideoReader:
         return self

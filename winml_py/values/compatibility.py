@@ -33,11 +33,6 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         raise _incompatible(InvalidBindingError, value, descriptor, "")
-    if value.has_open_references:
-        raise InvalidBindingError(
-            "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
-            hint="Close what create_reference() gave, or use get_buffer(), which needs no closing.",
-        )
     if value.tensor_kind != descriptor.tensor_kind:
         wanted = TENSOR_CLASSES.get(descriptor.tensor_kind)
         if wanted is None:
@@ -47,6 +42,15 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
                 f"Bind a {wanted.__name__}, or an array of {wanted.dtype.name}: array.astype(np.{wanted.dtype.name})."
             )
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
+    _check_shape(value, descriptor)
+    if value.has_open_references:
+        raise InvalidBindingError(
+            "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
+            hint="Close what create_reference() gave, or use get_buffer(), which needs no closing.",
+        )
+
+
+def _check_shape(value: Tensor, descriptor: PictureDescriptor) -> None:
     if value.is_placeholder or (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         return
     sizes, wanted_sizes = tuple(value.shape), descriptor.shape

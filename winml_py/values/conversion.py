@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..errors import InvalidBindingError
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.frame import VideoFrame
 from ..kinds import BitmapPixelFormat
+from ..memory import ByteArray
 from .containers import MapValue, SequenceValue, as_tensor
 from .image import ImageFeatureValue
 from .properties import BindProperties
@@ -91,13 +92,13 @@ def _container(value: Any, descriptor: FeatureDescriptor) -> MapValue | Sequence
 
 
 def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    if isinstance(value, (list, tuple)):
-        if value and all(map(is_buffer, value)):
-            return from_buffers(value, descriptor)
-        return from_vector(value, descriptor) if value else None
-    if is_buffer(value) and not isinstance(value, (bytes, bytearray)):
-        return from_typed_buffer(value, descriptor)
-    return None
+    if is_buffer(value):
+        return None if isinstance(value, (bytes, bytearray, ByteArray)) else from_typed_buffer(value, descriptor)
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        return None
+    if all(map(is_buffer, value)):
+        return from_buffers(value, descriptor)
+    return from_vector(value, descriptor)
 
 
 def _pixel_format(

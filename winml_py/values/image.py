@@ -13,12 +13,13 @@ from ..imaging.encoded import EncodedPicture
 from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
 from ..kinds import BitmapPixelFormat, LearningModelFeatureKind
+from ..objects import Object
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class ImageFeatureValue:
+class ImageFeatureValue(Object):
     """One picture, or a batch of them, to bind to a feature. It shares its frames with the caller.
 
     Bound to an input, pictures are cropped, scaled and turned into numbers at `bind`: bind again after
@@ -41,6 +42,8 @@ class ImageFeatureValue:
     @classmethod
     def create_from_video_frame(cls, frame: VideoFrame, /) -> ImageFeatureValue:
         """A value that shares a frame."""
+        if not isinstance(frame, VideoFrame):
+            raise InvalidArgumentError(f"A VideoFrame is wanted, not {type(frame).__name__}.")
         return cls([frame])
 
     @classmethod

@@ -15,14 +15,15 @@ from ..collections import VectorView
 from ..errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
 from ..kinds import LearningModelFeatureKind, TensorKind
 from ..memory import MemoryBufferReference, byte_view
+from ..objects import Object
 
 Array = np.ndarray[Any, Any]
 
-_allocation = threading.Lock()
-"""Held while a placeholder gets its memory: two threads that look at it see the same."""
+_lock = threading.Lock()
+"""Held while a placeholder gets its memory, and while its references are counted, neither of which takes long."""
 
 
-class Tensor:
+class Tensor(Object):
     """A tensor of one element type.
 
     A tensor owns an array or shares the caller's (`from_numpy`, `create_from_buffer`). One made by
@@ -63,18 +64,15 @@ class Tensor:
         """A placeholder: the usual thing to bind to an output.
 
         Args:
-            shape: with it, memory of zeros is made when the tensor is first looked at;
-                without, an evaluation gives both shape and memory.
+            shape: with it, memory of zeros is made when the tensor is first looked at; without, or where a size is
+                -1, an evaluation gives both shape and memory.
 
         Raises:
-            InvalidArgumentError: a negative size.
+            InvalidArgumentError: a size below -1.
         """
         if shape is None:
             return cls._make(None, None)
-        sizes = _sizes(shape)
-        if any(size < 0 for size in sizes):
-            raise InvalidArgumentError(f"The shape {sizes} has a negative size.", hint="Say every size, or no shape.")
-        return cls._make(None, sizes)
+        return cls._make(None, _sizes(shape, free=None))
 
     create2 = create  # pywinrt 3's name
 
@@ -228,12 +226,12 @@ class Tensor:
         array = self._array
         self._require_open()  # after the look at the array, for another thread may close it in between
         if array is None:
-            if self._shape is None:
+            if self._shape is None or -1 in self._shape:
                 raise IllegalCallError(
                     f"This {type(self).__name__} has no data yet.",
                     hint="It gets them when it is bound to an output and the session evaluates, or from create(shape).",
                 )
-            with _allocation:
+            with _lock:
                 array = self._array = self._zeros(self._shape) if self._array is None else self._array
         return array
 
@@ -258,15 +256,19 @@ class Tensor:
         if self._closed:
             return MemoryBufferReference(None)
         reference = MemoryBufferReference(self.get_buffer())
-        if self._references is None:
-            self._references = weakref.WeakSet()
-        self._references.add(reference)
+        with _lock:
+            if self._references is None:
+                self._references = weakref.WeakSet()
+            self._references.add(reference)
         return reference
 
     @property
     def has_open_references(self) -> bool:
         """Whether a reference that `create_reference` gave is still open."""
-        return any(not reference.is_closed for reference in self._references or ())
+        if self._references is None:
+            return False
+        with _lock:
+            return any(not reference.is_closed for reference in self._references)
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.get_buffer()
@@ -310,12 +312,13 @@ class Tensor:
         self._array, self._shape = array, array.shape
 
 
-def _sizes(shape: Iterable[int]) -> tuple[int, ...]:
+def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
+    """The shape as a tuple; `free` says how many sizes may be -1, None any number."""
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError as error:
         raise InvalidArgumentError(f"A shape is a sequence of whole numbers: {error}.") from error
-    if any(size < -1 for size in sizes) or sizes.count(-1) > 1:
+    if any(size < -1 for size in sizes) or (free is not None and sizes.count(-1) > free):
         raise InvalidArgumentError(
             f"The shape {sizes} cannot be: sizes are 0 or more, and one may be -1.", hint="Write (1, -1), say."
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..descriptors import TensorFeatureDescriptor
 from ..errors import InvalidArgumentError
+from ..memory import ByteArray
 from .containers import is_element
 from .tensor import Tensor
 from .tensors import TENSOR_CLASSES
@@ -17,6 +18,8 @@ from .tensors import TENSOR_CLASSES
 
 def is_buffer(value: Any) -> bool:
     """Whether a value offers its memory: bytes, bytearray, memoryview, array.array and the like."""
+    if isinstance(value, ByteArray):
+        return True
     if isinstance(value, (str, np.ndarray, Tensor)):
         return False
     try:

@@ -7,6 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..errors import InvalidArgumentError
+from ..objects import Object
+
 __all__ = [
     "Array",
     "Boolean",
@@ -21,6 +24,28 @@ __all__ = [
     "UInt16",
     "UInt32",
     "UInt64",
+    "box_boolean",
+    "box_double",
+    "box_int16",
+    "box_int32",
+    "box_int64",
+    "box_single",
+    "box_string",
+    "box_uint8",
+    "box_uint16",
+    "box_uint32",
+    "box_uint64",
+    "unbox_boolean",
+    "unbox_double",
+    "unbox_int16",
+    "unbox_int32",
+    "unbox_int64",
+    "unbox_single",
+    "unbox_string",
+    "unbox_uint8",
+    "unbox_uint16",
+    "unbox_uint32",
+    "unbox_uint64",
 ]
 
 Boolean = np.bool_
@@ -28,7 +53,6 @@ UInt8, UInt16, UInt32, UInt64 = np.uint8, np.uint16, np.uint32, np.uint64
 Int16, Int32, Int64 = np.int16, np.int32, np.int64
 Single, Double = np.float32, np.float64
 String = str
-Object = object
 
 
 class Array(np.ndarray[Any, Any]):
@@ -56,7 +80,14 @@ class Array(np.ndarray[Any, Any]):
         if isinstance(initializer, (bytes, bytearray, memoryview)):
             return np.frombuffer(initializer, dtype).copy().view(cls)
         elements = initializer if isinstance(initializer, np.ndarray) else list(initializer)
-        return np.array(elements, dtype).reshape(-1).view(cls)
+        try:
+            if dtype.kind in "iu" and np.asarray(elements).dtype.kind == "f":
+                raise TypeError("these have fractions")
+            return np.array(elements, dtype).reshape(-1).view(cls)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"An Array of {dtype.name} cannot be made of these elements: {error}."
+            ) from error
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Iterable) and self.tolist() == list(other)
@@ -65,3 +96,21 @@ class Array(np.ndarray[Any, Any]):
         return not self == other
 
     __hash__ = None
+
+
+def _as_it_is(value: Any, /) -> Any:
+    """Python needs no boxes: what goes in comes out."""
+    return value
+
+
+box_boolean = unbox_boolean = _as_it_is
+box_int16 = unbox_int16 = _as_it_is
+box_int32 = unbox_int32 = _as_it_is
+box_int64 = unbox_int64 = _as_it_is
+box_uint8 = unbox_uint8 = _as_it_is
+box_uint16 = unbox_uint16 = _as_it_is
+box_uint32 = unbox_uint32 = _as_it_is
+box_uint64 = unbox_uint64 = _as_it_is
+box_single = unbox_single = _as_it_is
+box_double = unbox_double = _as_it_is
+box_string = unbox_string = _as_it_is

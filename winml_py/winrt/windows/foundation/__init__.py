@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from functools import partial
@@ -43,9 +44,13 @@ def _whole(dtype: type[np.integer[Any]]) -> Callable[[int], int]:
     bounds = np.iinfo(dtype)
 
     def create(value: int, /) -> int:
-        if not bounds.min <= value <= bounds.max:
-            raise InvalidArgumentError(f"{value} is no {bounds.dtype.name}: that is {bounds.min} to {bounds.max}.")
-        return int(value)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = bounds.min - 1
+        if not bounds.min <= number <= bounds.max:
+            raise InvalidArgumentError(f"{value!r} is no {bounds.dtype.name}: that is {bounds.min} to {bounds.max}.")
+        return number
 
     return create
 

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
+from typing import Any, TypeVar
 
-from ....errors import InvalidArgumentError, StorageExistsError, StorageNotFoundError
+from ....errors import (
+    InvalidArgumentError,
+    StorageAccessError,
+    StorageExistsError,
+    StorageNotFoundError,
+    WinMLError,
+)
+from ....files import written_whole
+from ....objects import Object
 from ....operation import AsyncOperation
-from .streams import IRandomAccessStream
+from .streams import Buffer, IRandomAccessStream
 
 __all__ = [
     "CreationCollisionOption",
     "FileAccessMode",
+    "FileIO",
     "IStorageFile",
     "IStorageFolder",
     "StorageDeleteOption",
     "StorageFile",
     "StorageFolder",
 ]
+
+
+T = TypeVar("T")
 
 
 class FileAccessMode(IntEnum):
@@ -45,7 +59,7 @@ class StorageDeleteOption(IntEnum):
     PERMANENT_DELETE = 1
 
 
-class _StorageItem:
+class _StorageItem(Object):
     def __init__(self, path: Path) -> None:
         """Files and folders come from `StorageFile` and `StorageFolder`."""
         self._path = path
@@ -80,7 +94,7 @@ class StorageFile(_StorageItem):
         Raises:
             StorageNotFoundError: there is no such file; raised by the operation.
         """
-        return AsyncOperation(lambda _: cls(_existing(Path(path).absolute(), "file")))
+        return _started(lambda: cls(_existing(Path(path).absolute(), "file")))
 
     @property
     def display_name(self) -> str:
@@ -99,8 +113,10 @@ class StorageFile(_StorageItem):
 
     def open_async(self, access_mode: FileAccessMode, /) -> AsyncOperation[IRandomAccessStream]:
         """Opens the file; with `READ_WRITE`, what it holds stays until it is overwritten."""
-        mode = "rb" if FileAccessMode(access_mode) == FileAccessMode.READ else "r+b"
-        return AsyncOperation(lambda _: self._open(mode))
+        if access_mode not in tuple(FileAccessMode):
+            raise InvalidArgumentError(f"{access_mode!r} is no FileAccessMode.", hint="Use FileAccessMode.READ.")
+        mode = "rb" if access_mode == FileAccessMode.READ else "r+b"
+        return _started(lambda: self._open(mode))
 
     def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
         """Opens the file for reading."""
@@ -115,7 +131,7 @@ class StorageFile(_StorageItem):
 
     def delete_async(self, option: StorageDeleteOption = StorageDeleteOption.DEFAULT, /) -> AsyncOperation[None]:
         """Deletes the file."""
-        return AsyncOperation(lambda _: self._path.unlink())
+        return _started(lambda: self._path.unlink())
 
     def get_parent_async(self) -> AsyncOperation[StorageFolder]:
         """The folder it lies in."""
@@ -132,15 +148,15 @@ class StorageFolder(_StorageItem):
         Raises:
             StorageNotFoundError: there is no such folder; raised by the operation.
         """
-        return AsyncOperation(lambda _: cls(_existing(Path(path).absolute(), "folder")))
+        return _started(lambda: cls(_existing(Path(path).absolute(), "folder")))
 
     def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
         """A file in the folder."""
-        return StorageFile.get_file_from_path_async(self._path / name)
+        return _started(lambda: StorageFile(_existing(self._inside(name), "file")))
 
     def get_files_async(self) -> AsyncOperation[list[StorageFile]]:
         """The files in the folder, by name."""
-        return AsyncOperation(lambda _: [StorageFile(path) for path in sorted(self._path.iterdir()) if path.is_file()])
+        return _started(lambda: [StorageFile(path) for path in sorted(self._path.iterdir()) if path.is_file()])
 
     def create_file_async(
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
@@ -150,18 +166,81 @@ class StorageFolder(_StorageItem):
         Raises:
             StorageExistsError: there is one, and that is not wanted; raised by the operation.
         """
-        return AsyncOperation(lambda _: self._create(name, CreationCollisionOption(option)))
+        return _started(lambda: self._create(name, CreationCollisionOption(option)))
 
-    def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
+    def _inside(self, name: str) -> Path:
         path = self._path / name
         if not name or path.parent != self._path:
             raise InvalidArgumentError(f"{name!r} is not the name of a file in {self.path}.", hint="Name no folder.")
+        return path
+
+    def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
+        path = self._inside(name)
         if option == CreationCollisionOption.GENERATE_UNIQUE_NAME:
             return StorageFile(_first_free(path))
         if option == CreationCollisionOption.FAIL_IF_EXISTS and not _created(path):
             raise StorageExistsError(f"There is a file {path} already.", hint="Say REPLACE_EXISTING to overwrite it.")
         path.open("wb" if option == CreationCollisionOption.REPLACE_EXISTING else "ab").close()
         return StorageFile(path)
+
+
+class FileIO:
+    """Whole files at once, as text in UTF-8 or as bytes."""
+
+    @staticmethod
+    def read_text_async(file: StorageFile, /) -> AsyncOperation[str]:
+        """The file's text."""
+        return _started(lambda: _text(file))
+
+    @staticmethod
+    def read_lines_async(file: StorageFile, /) -> AsyncOperation[list[str]]:
+        """The lines of the file's text, without their ends."""
+        return _started(lambda: _text(file).splitlines())
+
+    @staticmethod
+    def read_buffer_async(file: StorageFile, /) -> AsyncOperation[Buffer]:
+        """The file's bytes."""
+        return _started(lambda: Buffer.of(file.read()))
+
+    @staticmethod
+    def write_text_async(file: StorageFile, contents: str, /) -> AsyncOperation[None]:
+        """Writes a text in place of what the file held."""
+        return _started(lambda: _write(file, contents.encode()))
+
+    @staticmethod
+    def write_bytes_async(file: StorageFile, contents: Any, /) -> AsyncOperation[None]:
+        """Writes bytes in place of what the file held."""
+        return _started(lambda: _write(file, bytes(contents)))
+
+    write_buffer_async = write_bytes_async
+
+
+def _text(file: StorageFile) -> str:
+    try:
+        return file.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{file.path} is no text in UTF-8: {error}.") from error
+
+
+def _write(file: StorageFile, data: bytes) -> None:
+    with written_whole(file.path) as target:
+        target.write(data)
+
+
+def _started(work: Callable[[], T]) -> AsyncOperation[T]:
+    """Starts work on files; what the system refuses becomes an error of ours."""
+
+    def run() -> T:
+        try:
+            return work()
+        except WinMLError:
+            raise
+        except FileNotFoundError as error:
+            raise StorageNotFoundError(f"There is no file {error.filename}.", hint="Check the path.") from error
+        except OSError as error:
+            raise StorageAccessError(f"{error.filename or 'The file'}: {error.strerror or error}.") from error
+
+    return AsyncOperation(lambda _: run())
 
 
 IStorageFile = StorageFile

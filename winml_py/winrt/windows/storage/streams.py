@@ -7,10 +7,8 @@ import threading
 from enum import IntEnum
 from typing import Any, BinaryIO, Protocol, Self
 
-import numpy as np
-
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
-from ....memory import byte_view
+from ....memory import Buffer, byte_view
 from ....operation import AsyncOperation
 
 __all__ = [
@@ -34,57 +32,6 @@ class InputStreamOptions(IntEnum):
     NONE = 0
     PARTIAL = 1
     READ_AHEAD = 2
-
-
-class Buffer(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere.
-
-    Example:
-        >>> from winml_py.winrt.windows.storage.streams import Buffer
-        >>> buffer = Buffer(4)
-        >>> buffer.capacity, buffer.length
-        (4, 0)
-    """
-
-    __slots__ = ("_length",)
-    _length: int
-
-    def __new__(cls, capacity: int, /) -> Self:  # noqa: D102
-        buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
-        buffer._length = 0
-        return buffer
-
-    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
-        self._length = self.size
-
-    @classmethod
-    def of(cls, data: Any) -> Self:
-        """A buffer with a copy of bytes, all in use."""
-        memory = byte_view(data)
-        buffer = cls(len(memory))
-        buffer[:] = memory
-        buffer.length = len(memory)
-        return buffer
-
-    @property
-    def capacity(self) -> int:
-        """Bytes there is room for."""
-        return int(self.size)
-
-    @property
-    def length(self) -> int:
-        """Bytes in use.
-
-        Raises:
-            InvalidArgumentError: on setting more than there is room for.
-        """
-        return self._length
-
-    @length.setter
-    def length(self, length: int) -> None:
-        if not 0 <= length <= self.capacity:
-            raise InvalidArgumentError(f"The buffer has room for {self.capacity} bytes, not for {length}.")
-        self._length = length
 
 
 class _SharedFile:
@@ -139,6 +86,7 @@ class IRandomAccessStream:
 
     @size.setter
     def size(self, size: int) -> None:
+        self._require_writable()
         shared = self._open()
         with shared.lock:
             current = shared.file.seek(0, io.SEEK_END)
@@ -159,7 +107,7 @@ class IRandomAccessStream:
         with shared.lock:
             shared.file.seek(self._position)
             data = shared.file.read(count)
-        self._position += len(data)
+            self._position += len(data)
         return data
 
     def write(self, data: Any, /) -> int:
@@ -168,15 +116,18 @@ class IRandomAccessStream:
         Raises:
             InvalidArgumentError: the stream was opened for reading.
         """
-        if not self.can_write:
-            raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
+        self._require_writable()
         shared = self._open()
         with shared.lock:
             shared.file.seek(self._position)
             written = shared.file.write(byte_view(data))
             shared.file.flush()
-        self._position += written
+            self._position += written
         return written
+
+    def _require_writable(self) -> None:
+        if not self.can_write:
+            raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
 
     def read_async(
         self, buffer: Any, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
@@ -284,6 +235,8 @@ class DataReader:
         'Win'
     """
 
+    __slots__ = ("_loaded", "_stream")
+
     def __init__(self, input_stream: IRandomAccessStream, /) -> None:
         self._stream: IRandomAccessStream | None = input_stream
         self._loaded = b""
@@ -307,6 +260,8 @@ class DataReader:
     def _load(self, count: int) -> int:
         if self._stream is None:
             raise ClosedError("The reader has no stream.", hint="Make another.")
+        if count < 0:
+            raise InvalidArgumentError(f"{count} bytes cannot be loaded.")
         data = self._stream.read(count)
         self._loaded += data
         return len(data)
@@ -340,7 +295,10 @@ class DataReader:
 
     def read_string(self, length: int, /) -> str:
         """The next bytes, as UTF-8."""
-        return self._take(length).decode()
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise InvalidArgumentError(f"The bytes are no UTF-8: {error}.") from error
 
     def detach_stream(self) -> IRandomAccessStream | None:
         """The stream, which the reader then lets go of."""
@@ -371,6 +329,8 @@ class DataWriter:
         (4, 4)
     """
 
+    __slots__ = ("_collected", "_stream")
+
     def __init__(self, output_stream: IRandomAccessStream | None = None, /) -> None:
         self._stream = output_stream
         self._collected = bytearray()
@@ -390,6 +350,8 @@ class DataWriter:
 
     def write_byte(self, value: int, /) -> None:
         """Collects a byte."""
+        if not 0 <= value <= 255:
+            raise InvalidArgumentError(f"{value} is no byte: that is 0 to 255.")
         self._collected.append(value)
 
     def write_string(self, value: str, /) -> int:

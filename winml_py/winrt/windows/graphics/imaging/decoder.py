@@ -168,6 +168,7 @@ class BitmapFrame:
         colours: ColorManagementMode,
     ) -> SoftwareBitmap:
         transform = transform or BitmapTransform()
+        transform._check()
         with self._opened() as file:
             managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             image = transform._scale(codecs.to_pil(*codecs.from_pil(managed)))

@@ -52,6 +52,8 @@ class BitmapEncoder:
     png_encoder_id = ENCODER_IDS["PNG"]
     tiff_encoder_id = ENCODER_IDS["TIFF"]
 
+    __slots__ = ("_bitmap", "_codec", "_options", "_stream", "bitmap_transform")
+
     def __init__(self, codec: str, stream: IRandomAccessStream, options: dict[str, Any]) -> None:
         """Use `create_async`."""
         self._codec = codec
@@ -74,7 +76,7 @@ class BitmapEncoder:
         Raises:
             NotSupportedError: there is no encoder of that number, or no such option.
         """
-        return AsyncOperation(lambda _: cls(_codec(encoder_id), stream, _options(encoding_options)))
+        return AsyncOperation(lambda _: cls(_codec(encoder_id), stream, _options(_codec(encoder_id), encoding_options)))
 
     create_with_encoding_options_async = create_async  # pywinrt 3's name
 
@@ -119,6 +121,7 @@ class BitmapEncoder:
         if self._bitmap is None:
             raise IllegalCallError("There is nothing to encode.", hint="Call set_software_bitmap first.")
         bitmap = self._bitmap
+        self.bitmap_transform._check()
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # no file holds colours times alpha
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
         image = self.bitmap_transform._apply(bitmap.to_pil())
@@ -138,11 +141,13 @@ def _codec(encoder_id: UUID) -> str:
     raise NotSupportedError(f"There is no encoder {encoder_id}.", hint="Use BitmapEncoder.png_encoder_id, say.")
 
 
-def _options(given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     options = {}
     for key, typed in (given or {}).items():
-        if key != "ImageQuality":
-            raise NotSupportedError(f"There is no encoding option {key!r}.", hint="ImageQuality is the one there is.")
+        if key != "ImageQuality" or codec != "JPEG":
+            raise NotSupportedError(
+                f"There is no encoding option {key!r} of {codec}.", hint="ImageQuality of JPEG is the one there is."
+            )
         quality = float(getattr(typed, "value", typed))
         if not 0 <= quality <= 1:
             raise InvalidArgumentError(f"ImageQuality is {quality}, and goes from 0.0 to 1.0.")

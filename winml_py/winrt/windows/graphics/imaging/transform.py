@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from .....errors import InvalidArgumentError
+from .....errors import InvalidArgumentError, InvalidBindingError
 from .....imaging.geometry import BitmapBounds, require_inside
 
 if TYPE_CHECKING:
@@ -58,6 +58,15 @@ class BitmapTransform:
         self.rotation = BitmapRotation.NONE
         self.bounds = BitmapBounds(0, 0, 0, 0)
 
+    def _check(self) -> None:
+        """Refuses what is no member of its enumeration, before a picture is opened."""
+        try:
+            BitmapInterpolationMode(self.interpolation_mode)
+            BitmapFlip(self.flip)
+            BitmapRotation(self.rotation)
+        except ValueError as error:
+            raise InvalidArgumentError(f"The transform cannot be: {error}.") from error
+
     def _apply(self, image: Image) -> Image:
         return self._crop(self._turn(self._scale(image)))
 
@@ -95,6 +104,9 @@ class BitmapTransform:
         bounds = BitmapBounds(*self.bounds)
         if bounds == (0, 0, 0, 0):
             return image
-        require_inside(bounds, image.width, image.height)
+        try:
+            require_inside(bounds, image.width, image.height)
+        except InvalidBindingError as error:
+            raise InvalidArgumentError(str(error)) from error
         x, y, width, height = bounds
         return image.crop((x, y, x + width, y + height))
