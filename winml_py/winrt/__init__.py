@@ -1,4 +1,4 @@
-"""The modules that picture programs for pywinrt import, over `winml_py`: a drop-in for them, once import lines are changed.
+"""The modules that picture programs for pywinrt import, over `winml_py`: a drop-in, once import lines are changed.
 
 `from winrt.windows.ai.machinelearning import LearningModel` becomes
 `from winml_py.winrt.windows.ai.machinelearning import LearningModel`, and so for every other line. The classes are
