@@ -30,6 +30,7 @@ EXPECTED = {
     errors.StorageNotFoundError: (0x80070002, FileNotFoundError),
     errors.StorageExistsError: (0x800700B7, FileExistsError),
     errors.StorageAccessError: (0x80070005, OSError),
+    errors.ConversionError: (0x80004005, RuntimeError),
     errors.EvaluationError: (0x80004005, RuntimeError),
     errors.CanceledError: (0x80004004, RuntimeError),
 }

@@ -18,6 +18,7 @@ NAMES = [
     "BitmapPlaneDescription",
     "CanceledError",
     "ClosedError",
+    "ConversionError",
     "CorruptModelError",
     "DisplayAdapterId",
     "EvaluationError",

@@ -20,6 +20,7 @@ _MODULES = {
     "BitmapPlaneDescription": "imaging.buffer",
     "CanceledError": "errors",
     "ClosedError": "errors",
+    "ConversionError": "errors",
     "CorruptModelError": "errors",
     "DisplayAdapterId": "device",
     "EvaluationError": "errors",

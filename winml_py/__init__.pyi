@@ -15,6 +15,7 @@ from .device import DisplayAdapterId as DisplayAdapterId
 from .device import LearningModelDevice as LearningModelDevice
 from .errors import CanceledError as CanceledError
 from .errors import ClosedError as ClosedError
+from .errors import ConversionError as ConversionError
 from .errors import CorruptModelError as CorruptModelError
 from .errors import EvaluationError as EvaluationError
 from .errors import IllegalCallError as IllegalCallError

@@ -19,6 +19,7 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── StorageNotFoundError(FileNotFoundError)             ERROR_FILE_NOT_FOUND: a file or folder of winml_py.winrt
 ├── StorageAccessError                                  E_ACCESSDENIED: what the system refuses
 ├── StorageExistsError(FileExistsError)                 ERROR_ALREADY_EXISTS: a file that was to be new
+├── ConversionError(RuntimeError)                       E_FAIL: float16 is not good enough for the model
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
     └── CanceledError                                   E_ABORT: somebody stopped the operation
 
@@ -187,6 +188,20 @@ class EvaluationError(WinMLError, RuntimeError):
     """The engine failed; the message carries its own words."""
 
     hresult = E_FAIL
+
+
+class ConversionError(WinMLError, RuntimeError):
+    """A model could not be converted well enough.
+
+    Attributes:
+        report: how well the last attempt did, a `ConversionReport`, or None where it did not run.
+    """
+
+    hresult = E_FAIL
+
+    def __init__(self, message: str, *, hint: str = "", hresult: int | None = None, report: object = None) -> None:
+        super().__init__(message, hint=hint, hresult=hresult)
+        self.report = report
 
 
 class CanceledError(EvaluationError):

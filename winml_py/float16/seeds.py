@@ -1,0 +1,68 @@
+"""Inputs for a check that nobody gave: seeded, where numbers can be made up sensibly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..errors import InvalidArgumentError
+from ..kinds import TensorKind
+from ..model import LearningModel
+
+Array = np.ndarray[Any, Any]
+
+FREE = 64
+"""What a free side becomes, but for the first, which is taken for the batch and becomes 1."""
+
+
+def seeded_inputs(model: LearningModel, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Values for all inputs: what was given, and made-up floats for the others, whose names come second.
+
+    Raises:
+        InvalidArgumentError: an input whose values cannot be made up: ids, words, truths, maps, sequences.
+    """
+    rng, values, seeded = np.random.default_rng(0), dict(given), []
+    names = {feature.name for feature in model.input_features}
+    unknown = set(given) - names
+    if unknown:
+        raise InvalidArgumentError(
+            f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(sorted(names))}."
+        )
+    for feature in model.input_features:
+        if feature.name not in values:
+            values[feature.name] = _made_up(feature, rng)
+            seeded.append(feature.name)
+    return values, seeded
+
+
+def _made_up(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
+    floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
+    if (
+        not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
+        or feature.tensor_kind not in floats
+        or (isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank)
+    ):
+        raise InvalidArgumentError(
+            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
+            hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, or --input {feature.name}=FILE.npy.",
+        )
+    dtype = np.float64 if feature.tensor_kind is TensorKind.DOUBLE else np.float32
+    shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(feature.shape)]
+    if isinstance(feature, ImageFeatureDescriptor) and len(shape) == 4:
+        return _picture(feature, shape, rng)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.Generator) -> Array:
+    """Smooth shapes and a little noise, as the contract turns bytes into numbers."""
+    channels, height, width = (shape[axis] for axis in feature.contract.axes())
+    y, x = np.mgrid[0:height, 0:width] / max(height, width)
+    waves = [np.sin((3 + 2 * c) * x + c) * np.cos((5 - c) * y) for c in range(channels)]
+    levels = np.clip(np.stack(waves) * 100 + 128 + rng.normal(0, 5, (channels, height, width)), 0, 255).astype(np.uint8)
+    table = feature.contract.numbers(np.dtype(np.float32))
+    planes = np.stack([numbers[plane] for numbers, plane in zip(table, levels, strict=True)])
+    picture = planes if feature.contract.axes()[0] == 1 else planes.transpose(1, 2, 0)
+    return np.ascontiguousarray(np.broadcast_to(picture, shape))
