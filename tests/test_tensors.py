@@ -131,6 +131,19 @@ def test_from_numpy_casts_nothing() -> None:
         TensorFloat.from_numpy(np.zeros(2, ">f4"))
 
 
+def test_float16_takes_float32_and_halves() -> None:
+    halves = np.float16([1.5, 2.5])
+    shared = TensorFloat16Bit.from_numpy(halves)
+    halves[0] = 7
+    assert shared.get_as_vector_view() == [7, 2.5]
+    numbers = np.float32([2049, 2051, 70000, 1e-8])  # halves are whole evens there
+    cast = TensorFloat16Bit.from_numpy(numbers)
+    assert cast.to_numpy().dtype == np.float16
+    assert cast.get_as_vector_view() == [2048, 2052, float("inf"), 0]
+    with pytest.raises(InvalidArgumentError):
+        TensorFloat16Bit.from_numpy(np.zeros(2))
+
+
 def test_float16_takes_and_gives_float32() -> None:
     exact = [0.1, 1 + 2**-11, 65504.0, 2**-24, -0.0]  # the second lies between two halves: even wins
     tensor = TensorFloat16Bit.create_from_array([5], exact)

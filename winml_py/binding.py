@@ -17,15 +17,16 @@ from .imaging.contract import ImageContract
 from .imaging.geometry import BitmapBounds, place
 from .kinds import ImageKernel
 from .objects import Object
-from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
+from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, WidenedOutput, refilled, writable_array
 from .stop import Stop
 from .values.compatibility import PictureDescriptor, check_tensor, picture_contract, plain_container
 from .values.containers import MapValue, SequenceValue
 from .values.conversion import FeatureValue, is_pil_image, to_feature_value
+from .values.halves import as_half, is_cast
 from .values.image import ImageFeatureValue
 from .values.properties import BindProperties
 from .values.tensor import Tensor
-from .values.tensors import TENSOR_CLASSES, TensorString
+from .values.tensors import TENSOR_CLASSES, TensorFloat16Bit, TensorString
 
 if TYPE_CHECKING:
     from .session import LearningModelSession
@@ -35,7 +36,8 @@ class LearningModelBinding(Object, MapView[Any]):
     """The inputs and outputs of an evaluation: a map from feature names to what was bound.
 
     Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
-    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`.)
+    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`; so is float32 where
+    a float16 feature takes pictures.)
     Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
     A binding is evaluated by one thread at a time (others wait); use one binding a thread.
 
@@ -129,6 +131,8 @@ class LearningModelBinding(Object, MapView[Any]):
             assert isinstance(descriptor, PictureDescriptor)
             self._bind_pictures(descriptor, value, contract, properties.bounds)
             return
+        if is_cast(value, descriptor):
+            value = as_half(value, descriptor)
         check_tensor(value, descriptor)
         if value.is_placeholder:
             raise InvalidBindingError(
@@ -177,6 +181,12 @@ class LearningModelBinding(Object, MapView[Any]):
             self._slots[name] = slot
             return
         value, properties = to_feature_value(bound, descriptor, properties)
+        if isinstance(value, Tensor) and is_cast(value, descriptor):
+            check_tensor(TensorFloat16Bit.create(value.shape or None), descriptor)
+            array = writable_array(bound, value)
+            self._native.set_output(name, None)
+            self._slots[name] = WidenedOutput(bound, value, array)
+            return
         if isinstance(value, Tensor):
             check_tensor(value, descriptor)
             self._native.set_output(name, writable_array(bound, value))

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 from .collections import NameMap, Vector
 from .descriptors import FeatureDescriptor
 from .errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError, NotSupportedError, WinMLError
-from .features import describe
+from .features import TENSOR_KINDS, describe
+from .kinds import TensorKind
 from .objects import Object
 from .operation import AsyncOperation
 from .proto import Header
@@ -175,6 +176,16 @@ class LearningModel(Object):
     def size(self) -> int:
         """Bytes of the model file, or of the buffer it was loaded from; external data files apart."""
         return self._size
+
+    @property
+    def precision(self) -> str:
+        """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
+        features = (*self._inputs, *self._outputs)
+        kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
+        kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
+        floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
+        names = {frozenset({TensorKind.FLOAT}): "float32", frozenset({TensorKind.FLOAT16}): "float16", frozenset(): ""}
+        return names.get(frozenset(floats), "mixed" if TensorKind.FLOAT16 in floats else "other")
 
     @property
     def is_disposed(self) -> bool:

@@ -132,6 +132,28 @@ class TensorOutput:
         return self._bound
 
 
+class WidenedOutput:
+    """A float16 picture bound to a float32 tensor, which gets the numbers widened."""
+
+    def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None) -> None:
+        self._bound, self._tensor, self._memory = bound, tensor, memory
+
+    def receive(self, value: Value | None) -> Any:
+        """Copies the numbers into the tensor's memory, or gives it some."""
+        assert isinstance(value, np.ndarray)
+        self._tensor._require_open()
+        if self._memory is None:
+            self._tensor._adopt(value.astype(np.float32))
+            return self._bound
+        if self._memory.shape != value.shape:
+            raise SizeMismatchError(
+                f"Memory of shape {self._memory.shape} is bound to an output of shape {value.shape}.",
+                hint="Bind TensorFloat.create(), which takes any shape.",
+            )
+        np.copyto(self._memory, value)
+        return self._bound
+
+
 class ImageOutput:
     """An output bound to pictures, which are stretched over and written in place."""
 

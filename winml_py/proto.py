@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .errors import CorruptModelError
-from .wire import BYTES, Buffer, Field, corrupt, encode_field, encode_varint, fields
+from .wire import BYTES, VARINT, Buffer, Field, corrupt, encode_field, encode_varint, fields
 
 MAX_TYPE_NESTING = 16
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
@@ -74,6 +74,7 @@ class Weight(NamedTuple):
     field: Field  # the whole TensorProto
     data: Field | None  # its elements, where they stand in a row; None when packed otherwise or external
     location: str = ""  # the external file that holds the elements, as the model names it
+    element: int = 0  # onnx.TensorProto.DataType
 
     @property
     def size(self) -> int:
@@ -163,11 +164,13 @@ def _append_named(values: list[ValueInfo], value: ValueInfo | None) -> None:
 
 def _weight(buffer: Buffer, tensor: Field) -> Weight:
     tensor.require(BYTES)
-    name, location = "", ""
+    name, location, element = "", "", 0
     data: Field | None = None
     for item in fields(buffer, tensor.value, tensor.end):
         if item.number == 8:
             name = item.text(buffer)
+        elif item.number == 2 and item.wire_type == VARINT:
+            element = item.value
         elif (
             item.number in (_FLOAT_DATA, _RAW_DATA, _DOUBLE_DATA) and item.wire_type == BYTES and item.end > item.value
         ):
@@ -175,7 +178,7 @@ def _weight(buffer: Buffer, tensor: Field) -> Weight:
         elif item.number == 13:
             key, value = _key_value(buffer, item)
             location = value if key == "location" else location
-    return Weight(name, tensor, data, location)
+    return Weight(name, tensor, data, location, element)
 
 
 def _value_info(buffer: Buffer, info: Field) -> ValueInfo | None:

@@ -45,6 +45,7 @@ def describe_model(model: LearningModel, path: str) -> dict[str, Any]:
         "description": model.description,
         "version": model.version,
         "size": model.size,
+        "precision": model.precision,
         "ir_version": model.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
@@ -98,6 +99,7 @@ def _print(facts: dict[str, Any]) -> None:
         "domain": facts["domain"],
         "version": str(facts["version"]),
         "size": f"{facts['size']:,} bytes",
+        "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **facts["metadata"],
     }

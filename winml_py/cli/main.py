@@ -6,6 +6,7 @@ import click
 
 from .. import __version__
 from .contract import contract
+from .convert import convert
 from .info import info
 from .run import run
 
@@ -21,5 +22,6 @@ def main() -> None:
 
 
 main.add_command(contract)
+main.add_command(convert)
 main.add_command(info)
 main.add_command(run)

@@ -47,6 +47,7 @@ def prepared(model: ModelProto) -> ModelProto:
 
     model = inliner.inline_local_functions(model) if model.functions else onnx.ModelProto.FromString(_bytes(model))
     _free_the_inputs(model)
+    _spell_constants(model)
     if all(opset.domain not in ("", "ai.onnx") for opset in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("", _CASTS_FROM))
     name_nodes(model)
@@ -71,6 +72,18 @@ def _free_the_inputs(model: ModelProto) -> None:
         if len(kept) < len(graph.initializer):
             del graph.initializer[:]
             graph.initializer.extend(kept)
+
+
+def _spell_constants(model: ModelProto) -> None:
+    """Writes constant floats as tensors, the one way that converters know."""
+    import onnx
+
+    for node in all_nodes(model):
+        for attribute in node.attribute if node.op_type == "Constant" else ():
+            if attribute.name in ("value_float", "value_floats"):
+                value = attribute.f if attribute.name == "value_float" else list(attribute.floats)
+                tensor = onnx.numpy_helper.from_array(np.array(value, np.float32))
+                attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
 
 
 def name_nodes(model: ModelProto) -> None:
@@ -175,16 +188,82 @@ def join_casts(model: ModelProto, inserted: set[str]) -> None:
     """
     for graph in graphs(model.graph):
         made = producers(graph.node)
-        for node in graph.node:
-            if node.name not in inserted or _target(node) != 1:
+        outputs = {output.name for output in graph.output}
+        for node in list(graph.node):
+            before = made.get(node.input[0]) if node.name in inserted and _target(node) == 1 else None
+            if before is None or before.name not in inserted or _target(before) != 10:
                 continue
-            before = made.get(node.input[0])
-            if before is not None and before.name in inserted and _target(before) == 10:
-                for user in graph.node:
-                    for index, name in enumerate(user.input):
-                        if name == node.output[0]:
-                            user.input[index] = before.input[0]
+            exact, widened = before.input[0], node.output[0]
+            if widened not in outputs:
+                _rename(graph, {widened: exact})
+            elif exact in made and exact not in outputs:
+                graph.node.remove(node)
+                _rename(graph, {exact: widened})
+                made[exact].output[list(made[exact].output).index(exact)] = widened
         _drop_unused(graph, inserted)
+
+
+def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Lets all that read one value, in inner graphs too, read another."""
+    for inner in graphs(graph):
+        for node in inner.node:
+            for index, name in enumerate(node.input):
+                if name in names:
+                    node.input[index] = names[name]
+
+
+def mend_inner_graphs(model: ModelProto, inserted: set[str]) -> None:
+    """Does what the converter leaves undone in the graphs inside nodes: casts of inputs, and types of outputs."""
+    casts = {
+        node.input[0]: node.output[0]
+        for node in model.graph.node
+        if node.name in inserted and node.name.startswith("graph_input_cast")
+    }
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs]:
+                if inner.node:
+                    _rename(inner, casts)
+    for graph in list(graphs(model.graph))[1:]:
+        for output in graph.output:
+            if output.type.tensor_type.elem_type in (1, 10):
+                output.ClearField("type")  # the engine infers it
+
+
+def rounded(model: ModelProto, kept: set[str], names: Iterable[str]) -> ModelProto:
+    """A float32 model whose values are rounded to float16 wherever a float16 model would hold them so.
+
+    A CPU computes float16 models in float32, and leaves out casts between nodes; other hardware does not.
+
+    Args:
+        model: prepared; it is not changed.
+        kept: the nodes whose values stay as they are.
+        names: the values of the main graph that are floats.
+    """
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    without_value_info(copy)
+    floats = set(names)
+    users: dict[str, list[NodeProto]] = {}
+    for node in copy.graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    nodes = []
+    for node in copy.graph.node:
+        nodes.append(node)
+        for index, name in enumerate(node.output):
+            stays = node.name in kept and all(user.name in kept for user in users.get(name, ()))
+            if name in floats and not (stays and users.get(name)):
+                exact, half = f"{name}/exact", f"{name}/half"
+                node.output[index] = exact
+                nodes.append(onnx.helper.make_node("Cast", [exact], [half], to=10))
+                nodes.append(onnx.helper.make_node("Cast", [half], [name], to=1))
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del copy.graph.node[:]
+    copy.graph.node.extend(nodes)
+    return copy
 
 
 def drop_twins(model: ModelProto) -> None:

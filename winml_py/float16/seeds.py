@@ -57,11 +57,13 @@ def _made_up(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
 
 
 def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.Generator) -> Array:
-    """Smooth shapes and a little noise, as the contract turns bytes into numbers."""
+    """Smooth shapes, a little noise, black beside white, as the contract turns bytes into numbers."""
     channels, height, width = (shape[axis] for axis in feature.contract.axes())
     y, x = np.mgrid[0:height, 0:width] / max(height, width)
     waves = [np.sin((3 + 2 * c) * x + c) * np.cos((5 - c) * y) for c in range(channels)]
     levels = np.clip(np.stack(waves) * 100 + 128 + rng.normal(0, 5, (channels, height, width)), 0, 255).astype(np.uint8)
+    levels[:, height // 2 :, width // 2 :] = 255 * (np.indices((height - height // 2, width - width // 2)) // 4 % 2)[0]
+    levels[:, height // 2 :, : width // 4] = 255 * (x[height // 2 :, : width // 4] > 0.1)
     table = feature.contract.numbers(np.dtype(np.float32))
     planes = np.stack([numbers[plane] for numbers, plane in zip(table, levels, strict=True)])
     picture = planes if feature.contract.axes()[0] == 1 else planes.transpose(1, 2, 0)

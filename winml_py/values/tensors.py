@@ -22,13 +22,27 @@ class TensorFloat(Tensor):
 class TensorFloat16Bit(Tensor):
     """A tensor of float16. Arrays and views are float32, rounded to the nearest even half on the way in.
 
-    `from_numpy`, `to_numpy` and buffers give the halves themselves.
+    `to_numpy` and buffers give the halves themselves; `from_numpy` takes halves, sharing them, and float32, cast.
     """
 
     __slots__ = ()
     tensor_kind, dtype, view_dtype = TensorKind.FLOAT16, np.dtype(np.float16), np.dtype(np.float32)
     _exact_length = True
     _length_hresult = E_UNEXPECTED
+
+    @classmethod
+    def from_numpy(cls, array: Array, /) -> Self:
+        """A tensor over an array of halves, or with a copy of an array of float32, rounded half to even.
+
+        What is too large for a half becomes infinite, as everywhere in numpy.
+
+        Raises:
+            InvalidArgumentError: an array of another type.
+        """
+        given = np.asarray(array)
+        if given.dtype == np.float32:
+            return cls.create_from_array(given.shape, given)
+        return super().from_numpy(given)
 
 
 class TensorDouble(Tensor):

@@ -1,0 +1,474 @@
+"""Float16: converting, checking, binding; each rule named in its test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import reference
+from build import FLOAT, FLOAT16, INT64, data, model, tensor, unary
+from click.testing import CliRunner
+from conftest import MODELS
+from corpus import LIGHT, OURS
+from onnx import TensorProto, helper, numpy_helper
+
+from winml_py import (
+    BitmapPixelFormat,
+    ConversionError,
+    ImageContract,
+    ImageFeatureDescriptor,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelPixelRange,
+    LearningModelSession,
+    SizeMismatchError,
+    SoftwareBitmap,
+    TensorFloat,
+    TensorFloat16Bit,
+    TensorKind,
+)
+from winml_py.cli.main import main
+from winml_py.float16 import ConversionReport, convert
+from winml_py.float16.seeds import seeded_inputs
+from winml_py.float16.verify import compare
+
+RNG = np.random.default_rng(0)
+
+
+def written(folder: Path, proto: onnx.ModelProto | bytes) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(proto if isinstance(proto, bytes) else proto.SerializeToString())
+    return path
+
+
+def halved(folder: Path, proto: onnx.ModelProto | bytes, **options: Any) -> tuple[Path, ConversionReport]:
+    target = folder / "half.onnx"
+    return target, convert(written(folder, proto), target, **options)
+
+
+def evaluated(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = LearningModelSession(LearningModel.load(path))
+    cast = {
+        feature.name: inputs[feature.name].astype(np.float16)
+        if feature.tensor_kind is TensorKind.FLOAT16
+        else inputs[feature.name]
+        for feature in session.model.input_features
+    }
+    return {name: value.to_numpy() for name, value in session.evaluate_features(cast).outputs.items()}
+
+
+def net(middle: list[onnx.NodeProto], weights: dict[str, np.ndarray], shape: Any = (1, 8)) -> onnx.ModelProto:
+    """x -> first -> ... -> y, all of one shape."""
+    return model(middle, [tensor("x", shape)], [tensor("y", shape)], weights)
+
+
+# Converting
+
+
+@pytest.mark.parametrize("keep_io_types", [False, True])
+@pytest.mark.parametrize(
+    "path",
+    [*OURS, *(path for path in LIGHT if path.stem.endswith(("squeezenet", "shufflenet", "zfnet512")))],
+    ids=lambda path: path.stem,
+)
+def test_public_models_convert_and_stay_right(path: Path, keep_io_types: bool, tmp_path: Path) -> None:
+    target = tmp_path / "half.onnx"
+    report = convert(path, target, keep_io_types=keep_io_types)
+    assert report.is_good
+    assert all(output.error <= 1e-2 and output.top1 in (None, 1.0) for output in report.outputs)
+    before, after = LearningModel.load(path), LearningModel.load(target)
+    wanted = TensorKind.FLOAT if keep_io_types else TensorKind.FLOAT16
+    assert {feature.tensor_kind for feature in (*after.input_features, *after.output_features)} == {wanted}
+    assert dict(after.metadata) == dict(before.metadata)
+    assert [type(feature) for feature in after.input_features] == [type(feature) for feature in before.input_features]
+    assert (after.name, after.author, after.description) == (before.name, before.author, before.description)
+
+
+def test_weights_take_half(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    weights = {"w": RNG.standard_normal((256, 256)).astype(np.float32)}
+    target, report = halved(tmp_path, net(nodes, weights, (1, 256)))
+    assert report.size_after <= 0.51 * report.size_before
+    assert report.kept_nodes == []
+    assert LearningModel.load(target).precision == "float16"
+    x = RNG.standard_normal((1, 256)).astype(np.float32)
+    exact = x.astype(np.float16).astype(np.float64) @ weights["w"].astype(np.float16).astype(np.float64)
+    np.testing.assert_allclose(evaluated(target, {"x": x})["y"], exact, rtol=2e-3, atol=0.05)
+
+
+def test_sums_beyond_the_largest_half_stay_in_float32(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "big"], ["large"], name="enlarge"),
+        helper.make_node("ReduceSum", ["large"], ["sum"], name="sum", keepdims=1),
+        helper.make_node("Div", ["large", "sum"], ["y"], name="normalise"),
+        helper.make_node("Relu", ["y"], ["z"], name="after"),
+    ]
+    whole = model(nodes, [tensor("x", [1, 8])], [tensor("z", [1, 8])], {"big": np.float32(30_000)})
+    x = np.linspace(1, 4, 8, dtype=np.float32)[None]
+    target, report = halved(tmp_path, whole, inputs={"x": x})
+    assert report.kept["overflow"] == ["enlarge", "sum", "normalise"]
+    assert "3 of 4 nodes stay in float32, as they leave its range: enlarge, sum, normalise" in str(report)
+    np.testing.assert_allclose(evaluated(target, {"x": x})["z"].astype(float), x / x.sum(), rtol=2e-3)
+    without = {output.name: output for output in report.outputs}["z"]
+    assert without.error < 1e-3
+
+
+def test_instance_normalization_of_large_values_is_right(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "offset"], ["far"], name="lift"),
+        helper.make_node("InstanceNormalization", ["far", "scale", "bias"], ["y"], name="normalise"),
+    ]
+    weights = {"offset": np.float32(20_000), "scale": np.ones(2, np.float32), "bias": np.zeros(2, np.float32)}
+    target, report = halved(tmp_path, net(nodes, weights, (1, 2, 8, 8)))
+    assert set(report.kept["precision"]) == {"lift", "normalise"}
+    x = RNG.standard_normal((1, 2, 8, 8)).astype(np.float32)
+    lifted = x.astype(np.float16).astype(np.float64) + 20_000
+    expected = (lifted - lifted.mean((2, 3), keepdims=True)) / lifted.std((2, 3), keepdims=True)
+    np.testing.assert_allclose(evaluated(target, {"x": x})["y"].astype(float), expected, atol=0.02)
+
+
+def test_models_as_older_exporters_write_them(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Shape", ["w"], ["unused"])]
+    whole = net(nodes, {"w": np.eye(8, dtype=np.float32), "nobody": np.ones(3, np.float32)})
+    whole.ir_version = 3
+    for name in ("w", "nobody"):
+        whole.graph.input.append(tensor(name, [8, 8] if name == "w" else [3]))
+    target, _ = halved(tmp_path, whole)
+    assert [feature.name for feature in LearningModel.load(target).input_features] == ["x"]
+    x = RNG.standard_normal((1, 8)).astype(np.float32)
+    np.testing.assert_array_equal(evaluated(target, {"x": x})["y"], x.astype(np.float16))
+
+
+@pytest.mark.parametrize("keep_io_types", [False, True])
+def test_casts_constants_and_subgraphs(keep_io_types: bool, tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, FLOAT, None) for name in ("twice", "thrice")]
+    branches = [
+        helper.make_graph([helper.make_node("Mul", ["x", factor], [end.name])], end.name, [], [end])
+        for factor, end in zip(("two", "three"), ends, strict=True)
+    ]
+    nodes = [
+        helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(np.float32(2))),
+        helper.make_node("Constant", [], ["three"], value_float=3.0),
+        helper.make_node("Cast", ["n"], ["as_float"], to=FLOAT),
+        helper.make_node("Cast", ["as_float"], ["flag"], to=TensorProto.BOOL),
+        helper.make_node("If", ["flag"], ["chosen"], then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("Add", ["chosen", "zeros"], ["shifted"]),
+        helper.make_node("Add", ["shifted", "as_float"], ["y"]),
+    ]
+    inputs = [tensor("x", [1, 4]), tensor("n", [1], INT64)]
+    whole = model(nodes, inputs, [tensor("y", [1, 4])], {"shape": np.array([1, 4])})
+    with pytest.raises(InvalidArgumentError, match=r"Values of the input n .* cannot be made up") as asked:
+        halved(tmp_path, whole)
+    assert "--input n=FILE.npy" in asked.value.hint
+    target, report = halved(tmp_path, whole, inputs={"n": np.array([1])}, keep_io_types=keep_io_types)
+    assert report.seeded == ["x"]
+    for n, factor in ((1, 2), (0, 3)):
+        came = evaluated(target, {"x": np.float32([[1, 2, 3, 4]]), "n": np.array([n])})["y"]
+        np.testing.assert_array_equal(came, np.float32([[1, 2, 3, 4]]) * factor + n)
+
+
+def test_operators_without_float16_stay(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("CumSum", ["x", "axis"], ["sums"], name="cumsum"),
+        helper.make_node("Relu", ["sums"], ["y"], name="relu"),
+    ]
+    _, report = halved(tmp_path, net(nodes, {"axis": np.int64(1)}))
+    assert report.kept == {"asked": [], "operators": ["cumsum"], "overflow": [], "precision": []}
+
+
+def test_nodes_can_be_kept(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["n"], name="first"), helper.make_node("Relu", ["n"], ["y"], name="second")]
+    whole = net(nodes, {})
+    assert halved(tmp_path, whole, keep_float32=["second"])[1].kept["asked"] == ["second"]
+    assert halved(tmp_path, whole, keep_float32=["Neg"])[1].kept["asked"] == ["first"]
+    with pytest.raises(InvalidArgumentError, match="no node and no operator third"):
+        halved(tmp_path, whole, keep_float32=["third"])
+
+
+def test_a_model_that_cannot_be_good_is_refused_and_no_file_left(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["x", "big"], ["y"])]
+    path = written(tmp_path, net(nodes, {"big": np.float32(1e6)}))
+    with pytest.raises(ConversionError, match="not good enough") as bad:
+        convert(path, tmp_path / "half.onnx", inputs={"x": np.ones((1, 8), np.float32)})
+    report = bad.value.report
+    assert isinstance(report, ConversionReport)
+    assert not report.is_good
+    assert report.outputs[0].not_finite == 8
+    assert sorted(tmp_path.iterdir()) == [path]
+    assert convert(path, tmp_path / "half.onnx", keep_io_types=True).is_good
+
+
+def test_contracts_and_denotations_stay(tmp_path: Path) -> None:
+    contract = ImageContract(BitmapPixelFormat.RGB8, mean=(100,), std=(50,), tensor_kind=TensorKind.FLOAT)
+    whole = unary("Neg", (1, 3, 8, 8), denotation="IMAGE", metadata=contract.to_metadata())
+    target, _ = halved(tmp_path, whole)
+    feature = LearningModel.load(target).input_features[0]
+    assert isinstance(feature, ImageFeatureDescriptor)
+    assert (feature.contract.mean, feature.contract.tensor_kind) == ((100.0,) * 3, TensorKind.FLOAT16)
+
+
+def test_weights_in_files_beside_the_model(tmp_path: Path) -> None:
+    weights = {"w": RNG.standard_normal((64, 64)).astype(np.float32)}
+    whole = net([helper.make_node("MatMul", ["x", "w"], ["y"])], weights, (1, 64))
+    source = tmp_path / "model.onnx"
+    onnx.save(whole, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert convert(source, tmp_path / "half.onnx").is_good
+    assert len(LearningModel.load(tmp_path / "half.onnx").input_features) == 1
+
+
+def test_models_beyond_protobuf_go_to_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("winml_py.float16.graphs.PROTOBUF_LIMIT", 4000)
+    weights = {"w": RNG.standard_normal((64, 64)).astype(np.float32)}
+    target, report = halved(tmp_path, net([helper.make_node("MatMul", ["x", "w"], ["y"])], weights, (1, 64)))
+    assert report.is_good
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["half.onnx", "half.onnx.data", "model.onnx"]
+    x = RNG.standard_normal((1, 64)).astype(np.float32)
+    assert np.isfinite(evaluated(target, {"x": x})["y"]).all()
+
+
+# Checking
+
+
+def test_comparing() -> None:
+    expected = {
+        "y": np.float32([[1, 5, 2], [100, 0, 0]]),
+        "n": np.array([1, 2]),
+        "p": np.zeros((1, 3, 4, 4), np.float32),
+    }
+    came = {"y": np.float16([[5, 1, 2], [100, 0, np.inf]]), "n": np.array([1, 3]), "p": np.float16(expected["p"] + 0.5)}
+    y, n, p = compare(expected, came, 1e-2)
+    assert (y.error, y.not_finite, y.top1, y.is_good) == (float("inf"), 1, 0.0, False)
+    assert (n.error, n.top1, n.is_good) == (0.5, None, False)
+    assert (p.error, p.top1, p.is_good) == (0.5, None, False)
+    same = compare(expected, expected, 1e-2)
+    assert all(output.is_good and output.error == 0 for output in same)
+
+
+def test_an_undecided_row_does_not_count() -> None:
+    expected, came = np.float32([[1, 0.999, 0]]), np.float32([[0.999, 1, 0]])
+    assert compare({"y": expected}, {"y": came}, 1e-2)[0].top1 == 1.0
+
+
+def test_made_up_pictures_are_what_the_contract_gives() -> None:
+    loaded = LearningModel.load(MODELS / "digits.onnx")
+    values, seeded = seeded_inputs(loaded, {})
+    assert seeded == ["image"]
+    numbers = loaded.input_features[0].contract.numbers(np.dtype(np.float32))[0]
+    assert set(np.unique(values["image"])) <= set(numbers)
+    assert {numbers[0], numbers[255]} <= set(np.unique(values["image"]))  # black and white
+    with pytest.raises(InvalidArgumentError, match="no input picture"):
+        seeded_inputs(loaded, {"picture": 1})
+
+
+def test_the_command(tmp_path: Path) -> None:
+    def call(*arguments: object) -> Any:
+        return CliRunner().invoke(main, ["convert", *map(str, arguments)])
+
+    out = tmp_path / "half.onnx"
+    done = call(MODELS / "digits.onnx", out, "--float16")
+    assert done.exit_code == 0
+    assert "good probabilities: relative error" in done.stdout
+    assert LearningModel.load(out).precision == "float16"
+    facts = json.loads(call(MODELS / "digits.onnx", out, "--float16", "--keep-io-types", "--json").stdout)
+    assert (facts["is_good"], facts["outputs"][0]["top1"], facts["seeded"]) == (True, 1.0, ["image"])
+    assert LearningModel.load(out).precision == "mixed"
+    out.unlink()
+    whole = net([helper.make_node("Mul", ["x", "big"], ["y"])], {"big": np.float32(1e6)})
+    path = written(tmp_path, whole)
+    np.save(tmp_path / "x.npy", np.ones((1, 8), np.float32))
+    for code, words, arguments in (
+        (1, "not good enough", (path, out, "--float16", "--input", f"x={tmp_path / 'x.npy'}")),
+        (2, "Missing option '--float16'", (path, out)),
+        (2, "write NAME=FILE", (path, out, "--float16", "--input", "x")),
+        (3, "Model file not found", ("none.onnx", out, "--float16")),
+        (4, "holds no array", (path, out, "--float16", "--input", f"x={path}")),
+        (5, "nowhere", (MODELS / "digits.onnx", tmp_path / "nowhere" / "x.onnx", "--float16")),
+    ):
+        failed = call(*arguments)
+        assert (failed.exit_code, words in failed.stderr) == (code, True), failed.stderr
+    assert not out.exists()
+
+
+# Binding: the rules
+
+
+def binding(shape: Any, element: int = FLOAT16, **options: Any) -> LearningModelBinding:
+    return LearningModelBinding(
+        LearningModelSession(LearningModel.load(unary(shape=shape, element=element, **options)))
+    )
+
+
+PICTURES = {
+    "denoted an image": ((1, 3, 4, 4), {"denotation": "IMAGE"}),
+    "three channels": ((1, 3, 4, 4), {}),
+    "one channel": (("n", 1, "h", "w"), {}),
+}
+
+
+@pytest.mark.parametrize("shape", PICTURES)
+def test_tensor_float_is_cast_for_a_float16_input_of_a_pictures_shape(shape: str) -> None:
+    sizes, options = PICTURES[shape]
+    bound = binding(sizes, **options)
+    channels = 1 if shape == "one channel" else 3
+    numbers = (RNG.standard_normal((1, channels, 4, 4)) * 1000).astype(np.float32)
+    output = TensorFloat16Bit.create()
+    for value in (TensorFloat.from_numpy(numbers), numbers):
+        bound.bind("x", value)
+        bound.bind("y", output)
+        bound._session.evaluate(bound)
+        np.testing.assert_array_equal(output.to_numpy(), numbers.astype(np.float16))
+    assert bound["x"] is numbers
+
+
+def test_a_number_beyond_float16_is_refused() -> None:
+    bound = binding((1, 3, 4, 4))
+    numbers = np.zeros((1, 3, 4, 4), np.float32)
+    numbers[0, 1, 2, 3] = -70_000
+    with pytest.raises(InvalidBindingError, match="x is float16, and -70000 leaves its range of -65504 to 65504"):
+        bound.bind("x", TensorFloat.from_numpy(numbers))
+    numbers[0, 1, 2, 3] = np.inf  # which float16 has
+    bound.bind("x", numbers)
+
+
+def test_tensor_float_into_any_other_float16_input_names_tensor_float16_bit() -> None:
+    for shape in ((1, 8), (1, 4, 4, 4), (3, 4, 4)):
+        bound = binding(shape)
+        numbers = np.zeros(shape, np.float32)
+        for name in "xy":
+            for value in (TensorFloat.from_numpy(numbers), numbers):
+                with pytest.raises(InvalidBindingError, match="Bind a TensorFloat16Bit"):
+                    bound.bind(name, value)
+
+
+def test_tensor_float16_bit_takes_both_and_reads_back_as_float32() -> None:
+    bound = binding((1, 4))
+    numbers = np.float32([[1 / 3, 1e-8, 65504, -2]])
+    output = TensorFloat16Bit.create()
+    bound.bind("y", output)
+    for value in (numbers, numbers.astype(np.float16)):
+        bound.bind("x", TensorFloat16Bit.from_numpy(value))
+        bound._session.evaluate(bound)
+        view = np.asarray(output.get_as_vector_view())
+        assert view.dtype == np.float32
+        np.testing.assert_array_equal(view, numbers.astype(np.float16).astype(np.float32)[0])
+        assert output.to_numpy().dtype == np.float16
+
+
+@pytest.mark.parametrize("pixel_range", LearningModelPixelRange, ids=lambda pixel_range: pixel_range.name)
+def test_a_picture_into_float16_is_computed_in_float32_and_rounded_once(pixel_range: LearningModelPixelRange) -> None:
+    contract = ImageContract(BitmapPixelFormat.RGB8, pixel_range, (0.3,), (0.7,))
+    bound = binding((1, 3, 16, 16), denotation="IMAGE", metadata=contract.to_metadata())
+    pixels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
+    bound.bind("x", SoftwareBitmap.from_array(pixels, BitmapPixelFormat.RGB8))
+    output = TensorFloat16Bit.create()
+    bound.bind("y", output)
+    bound._session.evaluate(bound)
+    levels = np.array([reference.number(level, pixel_range.name) for level in range(256)], np.float32)
+    expected = ((levels - np.float32(0.3)) / np.float32(0.7)).astype(np.float16).reshape(16, 16)
+    np.testing.assert_array_equal(output.to_numpy()[0, 1], expected)
+
+
+def test_outputs_mirror_the_inputs() -> None:
+    bound = binding((1, 3, 4, 4))
+    numbers = RNG.standard_normal((1, 3, 4, 4)).astype(np.float32)
+    bound.bind("x", numbers)
+    expected = numbers.astype(np.float16).astype(np.float32)
+    memory = np.zeros_like(numbers)
+    for value in (TensorFloat.create(), TensorFloat.create([1, 3, 4, 4]), TensorFloat.from_numpy(memory), memory):
+        bound.bind("y", value)
+        assert bound._session.evaluate(bound).outputs["y"] is value
+        np.testing.assert_array_equal(np.asarray(value), expected)
+    np.testing.assert_array_equal(memory, expected)
+    free = binding(("n", 3, "h", "w"))
+    free.bind("x", numbers)
+    free.bind("y", np.zeros((1, 3, 5, 5), np.float32))
+    with pytest.raises(SizeMismatchError, match="Memory of shape"):
+        free._session.evaluate(free)
+
+
+# Foreign models
+
+
+def foreign(converter: str, keep_io_types: bool, source: onnx.ModelProto) -> onnx.ModelProto | None:
+    """What another converter makes of a model, where ONNX Runtime takes it."""
+    import warnings
+
+    import onnxruntime
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # theirs, about numbers that they cut
+        if converter == "onnxconverter-common":
+            from onnxconverter_common.float16 import convert_float_to_float16
+        else:
+            from onnxruntime.transformers.float16 import convert_float_to_float16
+        made: onnx.ModelProto = convert_float_to_float16(source, keep_io_types=keep_io_types)
+    try:
+        onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception:
+        return None
+    return made
+
+
+@pytest.mark.parametrize("keep_io_types", [False, True])
+@pytest.mark.parametrize("converter", ["onnxconverter-common", "onnxruntime"])
+@pytest.mark.parametrize("path", [*OURS, *LIGHT[:2]], ids=lambda path: path.stem)
+def test_models_of_other_converters(path: Path, converter: str, keep_io_types: bool) -> None:
+    made = foreign(converter, keep_io_types, onnx.load(path))
+    if made is None:
+        pytest.skip("ONNX Runtime itself refuses what the converter made")
+    loaded = LearningModel.load(made.SerializeToString())
+    values, _ = seeded_inputs(loaded, {})
+    raw = {
+        feature.name: values[feature.name].astype(np.float16)
+        if feature.tensor_kind is TensorKind.FLOAT16
+        else values[feature.name]
+        for feature in loaded.input_features
+    }
+    bound = LearningModelBinding(LearningModelSession(loaded))
+    for name, value in raw.items():
+        bound.bind(name, value)
+    for feature in loaded.output_features:
+        kind = TensorFloat16Bit if feature.tensor_kind is TensorKind.FLOAT16 else TensorFloat
+        bound.bind(feature.name, kind.create())
+    outputs = bound._session.evaluate(bound).outputs
+    for name, value in reference.run_raw(made.SerializeToString(), raw).items():
+        np.testing.assert_array_equal(outputs[name].to_numpy(), value)
+    if path in OURS:  # the others make their weights as they run
+        assert loaded.precision in ("float16", "mixed")
+
+
+def test_models_mixed_by_hand() -> None:
+    half = np.float16([[1.5, 2.5]])
+    cases = {
+        "float16 weights, float32 ends": (
+            [helper.make_node("Cast", ["w"], ["wide"], to=FLOAT), helper.make_node("Mul", ["x", "wide"], ["y"])],
+            FLOAT,
+            [[3, 5]],
+        ),
+        "a chain of casts": (
+            [
+                helper.make_node("Cast", ["x"], ["a"], to=FLOAT16),
+                helper.make_node("Mul", ["a", "w"], ["b"]),
+                helper.make_node("Cast", ["b"], ["y"], to=FLOAT),
+            ],
+            FLOAT,
+            [[3, 5]],
+        ),
+        "all float16": ([helper.make_node("Mul", ["x", "w"], ["y"])], FLOAT16, [[3, 5]]),
+    }
+    for name, (nodes, kind, expected) in cases.items():
+        whole = data(nodes, [tensor("x", [1, 2], kind)], [tensor("y", [1, 2], kind)], {"w": half})
+        loaded = LearningModel.load(whole)
+        assert loaded.precision == ("float16" if kind == FLOAT16 else "mixed"), name
+        x = np.full((1, 2), 2, np.float16 if kind == FLOAT16 else np.float32)
+        result = LearningModelSession(loaded).evaluate_features({"x": x}).outputs["y"]
+        assert result.to_numpy().tolist() == expected, name
+    plain = LearningModel.load(unary())
+    assert (plain.precision, LearningModel.load(unary(element=INT64)).precision) == ("float32", "")

@@ -1,0 +1,94 @@
+"""`winml-py convert`: a float16 model from a float32 one, checked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import numpy as np
+
+from ..errors import ConversionError, InvalidArgumentError
+from ..float16.convert import convert as to_float16
+from ..float16.report import ConversionReport
+from .failures import EVALUATION, OUTPUT, Failure, failures
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.argument("out", type=click.Path())
+@click.option("--float16", "is_float16", is_flag=True, required=True, help="Convert to float16.")
+@click.option("--keep-io-types", is_flag=True, help="Leave the model's inputs and outputs in float32.")
+@click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-2, show_default=True)
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Values to check with.")
+@click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def convert(
+    model: str,
+    out: str,
+    is_float16: bool,
+    keep_io_types: bool,
+    tolerance: float,
+    inputs: tuple[str, ...],
+    keep_float32: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write MODEL to OUT in float16, and check that it gives what it gave.
+
+    Exits with 1, and writes nothing, where the result is not good enough. Nodes that lose too much stay in float32, and
+    are named. --tolerance is the largest difference in an output, over its largest magnitude.
+    """
+    with failures():
+        values = dict(_value(text) for text in inputs)
+        try:
+            with _Progress() as progress:
+                report = to_float16(
+                    model,
+                    out,
+                    keep_io_types=keep_io_types,
+                    inputs=values,
+                    tolerance=tolerance,
+                    keep_float32=keep_float32,
+                    progress=progress.tell,
+                )
+        except ConversionError as error:
+            if isinstance(error.report, ConversionReport) and as_json:
+                click.echo(json.dumps(error.report.to_json(), indent=2))
+            raise Failure(str(error), EVALUATION) from error
+        except OSError as error:
+            if hasattr(error, "hresult"):
+                raise
+            raise Failure(f"{out}: {error.strerror or error}", OUTPUT) from error
+    click.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
+
+
+def _value(text: str) -> tuple[str, Any]:
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--input {text}: write NAME=FILE.npy.")
+    try:
+        return name, np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
+
+
+class _Progress:
+    """A line on the terminal that says what is being done; nothing where there is no terminal."""
+
+    def __enter__(self) -> _Progress:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._progress.start()
+        self._task = self._progress.add_task("starting", total=None)
+        return self
+
+    def tell(self, what: str) -> None:
+        """Shows what is being done."""
+        self._progress.update(self._task, description=what)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
