@@ -8,16 +8,24 @@ The models:
     digits_batch.onnx   the same for a batch of any size; the dimension is named `batch` and denoted DATA_BATCH
     edges, sharpen, blur, emboss, invert .onnx
                         a picture of any size -> a picture of the same size, made of convolutions
+    digits_float16, sharpen_float16 .onnx
+                        twins of two of them, converted by `winml_py.float16` and checked
 """
 
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from winml_py.float16 import convert
+
 HERE = Path(__file__).parent
 OPSET, IR_VERSION = 17, 8  # old enough for every runtime still in use
+
+FLOAT16 = ("digits", "sharpen")
+"""The models that have a float16 twin."""
 
 EFFECTS = {
     # name: kernel, divisor, offset; all numbers are whole, so float32 computes them exactly
@@ -131,7 +139,17 @@ def edges() -> ModelProto:
 def build() -> dict[str, bytes]:
     """Every model, by file name."""
     models = [digits("digits", 1), digits("digits_batch", "batch"), edges(), *map(convolution_effect, EFFECTS)]
-    return {f"{proto.graph.name}.onnx": proto.SerializeToString(deterministic=True) for proto in models}
+    built = {f"{proto.graph.name}.onnx": proto.SerializeToString(deterministic=True) for proto in models}
+    return built | {f"{name}_float16.onnx": float16(built[f"{name}.onnx"]) for name in FLOAT16}
+
+
+def float16(model: bytes) -> bytes:
+    """The model in float16, which the converter has checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "model.onnx"), Path(folder, "half.onnx")
+        source.write_bytes(model)
+        convert(source, target)
+        return target.read_bytes()
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ import reference
 from build import FLOAT, FLOAT16, INT64, data, model, tensor, unary
 from click.testing import CliRunner
 from conftest import MODELS
-from corpus import LIGHT, OURS
+from corpus import LIGHT
+from corpus import OURS as ALL_OURS
 from onnx import TensorProto, helper, numpy_helper
 
 from winml_py import (
@@ -38,6 +39,7 @@ from winml_py.float16 import ConversionReport, convert
 from winml_py.float16.seeds import seeded_inputs
 from winml_py.float16.verify import compare
 
+OURS = [path for path in ALL_OURS if not path.stem.endswith("_float16")]
 RNG = np.random.default_rng(0)
 
 
@@ -231,6 +233,22 @@ def test_models_beyond_protobuf_go_to_two_files(tmp_path: Path, monkeypatch: pyt
     assert sorted(path.name for path in tmp_path.iterdir()) == ["half.onnx", "half.onnx.data", "model.onnx"]
     x = RNG.standard_normal((1, 64)).astype(np.float32)
     assert np.isfinite(evaluated(target, {"x": x})["y"]).all()
+
+
+@pytest.mark.parametrize("name", ["digits", "sharpen"])
+def test_our_twins_give_what_the_originals_give(name: str, cat: Path, seven: Path) -> None:
+    picture = SoftwareBitmap.load(seven if name == "digits" else cat)
+    results = []
+    for suffix in ("", "_float16"):
+        loaded = LearningModel.load(MODELS / f"{name}{suffix}.onnx")
+        assert loaded.precision == ("float16" if suffix else "float32")
+        outputs = LearningModelSession(loaded).evaluate_features({"image": picture}).outputs
+        results.append(next(iter(outputs.values())).to_numpy().astype(float))
+    if name == "digits":
+        assert results[0].argmax() == results[1].argmax() == 7
+        np.testing.assert_allclose(*results, atol=2e-3)
+    else:  # whole numbers up to 2,048 are exact in float16
+        np.testing.assert_array_equal(*results)
 
 
 # Checking
