@@ -79,8 +79,7 @@ def main() -> None:
                     "error": f"{max(output.error for output in done.outputs):.1e}",
                     "top-1": f"{min(top1):.0%}" if top1 else "-",
                     "nodes": done.nodes,
-                    "stay float32": ", ".join(f"{len(names)} {why}" for why, names in done.kept.items() if names)
-                    or "-",
+                    "stay float32": ", ".join(kept) or "-",
                     "seconds": seconds,
                 }
             )

@@ -80,8 +80,8 @@ def convert(
         >>> import os, tempfile
         >>> from winml_py.float16 import convert
         >>> report = convert("models/edges.onnx", os.path.join(tempfile.mkdtemp(), "edges.onnx"))
-        >>> report.is_good, report.kept_nodes
-        (True, [])
+        >>> report.is_good, report.kept["overflow"]  # squares of differences of levels
+        (True, ['Mul_3', 'Mul_4', 'Add_5', 'Sqrt_6'])
     """
     loaded = LearningModel.load_from_file_path(source)
     import onnx
