@@ -338,6 +338,11 @@ def test_a_placement_lies_inside(
         ({"tensor_kind": TensorKind.INT64}, "FLOAT, FLOAT16 or UINT8"),
         ({"kernel": 17}, "no ImageKernel"),
         ({"pad": (1, 2)}, "red, green, blue"),
+        ({"pad": "abc"}, "red, green, blue"),
+        ({"std": (1e-50,)}, "std of 0"),
+        ({"mean": (1e300,)}, "one finite number"),
+        ({"pixel_format": [1]}, "order RGB8"),
+        ({"tensor_kind": [1]}, "FLOAT, FLOAT16 or UINT8"),
         ({"pad": (1, 2, 256)}, "0 to 255"),
     ],
 )
@@ -349,6 +354,8 @@ def test_contracts_that_mean_nothing(fields: dict[str, Any], words: str) -> None
 def test_one_number_stands_for_all_channels() -> None:
     assert ImageContract(RGB8, mean=(127.5,), std=(2,)).mean == (127.5,) * 3
     assert ImageContract(GRAY8, mean=(1,)).mean == (1.0,)
+    assert ImageContract(RGB8, std=np.float32(0.5), pad=114).std == (0.5,) * 3
+    assert ImageContract(RGB8, pad=np.array([1, 2, 3])).pad == (1, 2, 3)
     assert ImageContract(BitmapPixelFormat.RGBA8).pixel_format is RGB8
     assert ImageContract(BGR8).bitmap_pixel_format is BitmapPixelFormat.BGRA8
 

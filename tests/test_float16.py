@@ -30,6 +30,8 @@ from winml_py import (
     LearningModelSession,
     SizeMismatchError,
     SoftwareBitmap,
+    StorageAccessError,
+    StorageNotFoundError,
     TensorFloat,
     TensorFloat16Bit,
     TensorKind,
@@ -249,6 +251,74 @@ def test_our_twins_give_what_the_originals_give(name: str, cat: Path, seven: Pat
         np.testing.assert_allclose(*results, atol=2e-3)
     else:  # whole numbers up to 2,048 are exact in float16
         np.testing.assert_array_equal(*results)
+
+
+def test_what_is_written_is_valid_onnx(tmp_path: Path) -> None:
+    branch = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("CumSum", ["r", "axis"], ["s"])]
+    ends = [helper.make_tensor_value_info(name, FLOAT, [1, 4]) for name in "st"]
+    weights = [numpy_helper.from_array(np.int64(1), "axis")]
+    branches = [
+        helper.make_graph(branch, "then", [], ends[:1], weights),
+        helper.make_graph([helper.make_node("Mul", ["x", "w"], ["t"], name="inner")], "else", [], ends[1:]),
+    ]
+    nodes = [
+        helper.make_node("If", ["flag"], ["c"], name="cond", then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("Mul", ["c", "w"], ["y"], name="last"),
+    ]
+    inputs = [tensor("x", [1, 4]), tensor("flag", [1], TensorProto.BOOL)]
+    whole = model(nodes, inputs, [tensor("y", [1, 4]), tensor("w", [1])], {"w": np.float32([2])})
+    x = np.float32([[1, -2, 3, 4]])
+    given = {"x": x, "flag": np.array([True])}
+    for keep_io_types in (False, True):
+        for asked in ((), ("last",), ("inner",), ("cond", "last")):
+            target, report = halved(tmp_path, whole, inputs=given, keep_io_types=keep_io_types, keep_float32=asked)
+            onnx.checker.check_model(onnx.load(target), full_check=True)
+            assert "cond" in report.kept_nodes  # CumSum, which it holds, has no float16
+            for flag, expected in ((True, [[2, 2, 8, 16]]), (False, [[4, -8, 12, 16]])):
+                came = evaluated(target, {"x": x, "flag": np.array([flag])})
+                np.testing.assert_array_equal(came["y"], expected)
+                np.testing.assert_array_equal(came["w"], [2])
+    for path in OURS:
+        convert(path, tmp_path / "half.onnx", keep_io_types=True)
+        onnx.checker.check_model(onnx.load(tmp_path / "half.onnx"), full_check=True)
+
+
+def test_odd_names_and_ends(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["a/exact"]),
+        helper.make_node("Neg", ["a/exact"], ["y"]),
+    ]
+    whole = model(nodes, [tensor("x", [1, 4])], [tensor("y", [1, 4]), tensor("x", [1, 4])])
+    assert halved(tmp_path, whole)[1].is_good
+
+
+def test_nothing_is_called_good_that_was_not_compared(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["n"]),
+        helper.make_node("Log", ["n"], ["y"]),
+    ]
+    with pytest.raises(ConversionError, match="not good enough"):
+        halved(tmp_path, net(nodes, {}))
+    infinite = {"y": np.float32([np.inf, 1])}
+    assert compare(infinite, infinite, 0.01)[0].is_good
+    assert not compare(infinite, {"y": np.float32([2, 1])}, 0.01)[0].is_good
+
+
+def test_misuse_of_convert(tmp_path: Path) -> None:
+    path = written(tmp_path, unary("Relu", (1, 8)))
+    for tolerance in (0, 1, float("nan")):
+        with pytest.raises(InvalidArgumentError, match="lies between 0 and 1"):
+            convert(path, tmp_path / "half.onnx", tolerance=tolerance)
+    with pytest.raises(StorageNotFoundError, match="no folder"):
+        convert(path, tmp_path / "none" / "half.onnx")
+    with pytest.raises(StorageAccessError, match="is a folder"):
+        convert(path, tmp_path)
+    assert convert(path, tmp_path / "half.onnx", keep_float32="Relu").kept["asked"] == ["Relu_0"]
+    convert(path, path)
+    with pytest.raises(InvalidArgumentError, match="float16 model already"):
+        convert(path, path)
 
 
 # Checking

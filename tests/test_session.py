@@ -378,6 +378,31 @@ def test_control_flow() -> None:
         np.testing.assert_array_equal(result.outputs["y"], [sign, sign])
 
 
+def test_inputs_and_weights_that_are_outputs_come_out_as_copies() -> None:
+    ends = [tensor("x", [4]), tensor("y", [4]), tensor("w", [4]), tensor("c", [4])]
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["y"]),
+        helper.make_node("Mul", ["w", "w"], ["c"]),  # which the engine works out beforehand
+    ]
+    weights = {"w": np.float32([1, 2, 3, 4])}
+    whole = data(nodes, ends[:1], [ends[1], ends[0], ends[2], ends[3]], weights)
+    session = LearningModelSession(LearningModel.load(whole))
+    for _ in range(2):
+        x = np.float32([1, -2, 3, -4])
+        outputs = session.evaluate_features({"x": x}).outputs
+        kept = {name: value.to_numpy() for name, value in outputs.items()}
+        assert not np.shares_memory(kept["x"], x)
+        x[:] = 99
+        assert {name: value.tolist() for name, value in kept.items()} == {
+            "y": [2, 0, 6, 0],
+            "x": [1, -2, 3, -4],
+            "w": [1, 2, 3, 4],
+            "c": [1, 4, 9, 16],
+        }
+        for value in kept.values():
+            value[:] = -1  # which is nobody else's business
+
+
 def test_a_model_without_inputs() -> None:
     weights = {"w": np.array([1, 2], np.float32)}
     whole = model([helper.make_node("Neg", ["w"], ["y"])], [], [tensor("y", [2], FLOAT)], weights)

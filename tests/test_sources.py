@@ -21,6 +21,7 @@ from winml_py import (
     ClosedError,
     ImageContract,
     ImageFeatureValue,
+    InvalidArgumentError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
@@ -328,6 +329,19 @@ def test_a_frame_of_a_video_binds(video: Path, identity: LearningModelBinding) -
     frame = reader.read()
     reader.close()
     np.testing.assert_allclose(bound(identity, frame), 100, atol=2)
+
+
+def test_what_is_no_source(tmp_path: Path) -> None:
+    data = file_of(photograph((40, 30)), "JPEG")
+    for source in (bytearray(data), memoryview(data)):
+        assert ImageFeatureValue.load(source).sizes == ((40, 30),)
+        assert ImageFeatureValue.load(source, fast_decode=True).sizes == ((40, 30),)
+    for wrong in (None, 5, io.BytesIO(data), np.zeros((3, 3))):
+        with pytest.raises(InvalidArgumentError, match="from a path or from bytes"):
+            ImageFeatureValue.load(wrong)
+    for wrong in (-1, -5, None, True, 1.5):
+        with pytest.raises(InvalidArgumentError, match=r"no camera|path or a camera"):
+            VideoReader(wrong)
 
 
 def test_what_is_no_video(tmp_path: Path, capfd: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .errors import InvalidArgumentError
 from .features import TENSOR_KINDS
-from .files import written_whole
+from .files import require_folder, written_to, written_whole
 from .imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from .kinds import TensorKind
 from .model import LearningModel
@@ -38,6 +38,8 @@ def write_contract(
         ModelNotFoundError: there is no such file.
         CorruptModelError: it is not an ONNX model.
         InvalidArgumentError: no input fits, or a named one does not.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
 
     Example:
         >>> import os, tempfile
@@ -49,6 +51,7 @@ def write_contract(
         (33.3,)
     """
     LearningModel.load_from_file_path(source)  # says what is wrong with it, where something is
+    require_folder(destination)
     import onnx
 
     model = onnx.load(source, load_external_data=False)
@@ -67,7 +70,7 @@ def write_contract(
         image.type.denotation = "IMAGE"
     kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
     onnx.helper.set_model_props(model, kept | contract.to_metadata())
-    with written_whole(os.fspath(destination)) as file:
+    with written_to(destination), written_whole(os.fspath(destination)) as file:
         file.write(model.SerializeToString())
 
 

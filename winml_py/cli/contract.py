@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from ..authoring import write_contract
-from ..errors import InvalidArgumentError
 from ..imaging.contract import ImageContract
 from ..kinds import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
-from .failures import OUTPUT, Failure, failures
+from .failures import failures
 
 _PRESETS = {
     "imagenet": ImageContract.imagenet,
@@ -54,14 +53,7 @@ def contract(model: str, output: str, inputs: tuple[str, ...], **options: Any) -
         raise click.UsageError("Say what the contract is: --preset, --mean, --std or another.")
     with failures():
         made = _contract(**options)
-        try:
-            write_contract(model, output, made, inputs)
-        except InvalidArgumentError:
-            raise
-        except OSError as error:
-            if hasattr(error, "hresult"):
-                raise
-            raise Failure(f"{output}: {error.strerror or error}", OUTPUT) from error
+        write_contract(model, output, made, inputs)
     click.echo(f"{output}: {made.describe()}")
 
 

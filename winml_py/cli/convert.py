@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ConversionError, InvalidArgumentError
 from ..float16.convert import convert as to_float16
 from ..float16.report import ConversionReport
-from .failures import EVALUATION, OUTPUT, Failure, failures
+from .failures import EVALUATION, Failure, failures
 
 
 @click.command()
@@ -55,10 +55,6 @@ def convert(
             if isinstance(error.report, ConversionReport) and as_json:
                 click.echo(json.dumps(error.report.to_json(), indent=2))
             raise Failure(str(error), EVALUATION) from error
-        except OSError as error:
-            if hasattr(error, "hresult"):
-                raise
-            raise Failure(f"{out}: {error.strerror or error}", OUTPUT) from error
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
 
 

@@ -15,12 +15,16 @@ from ..errors import (
     NotSupportedError,
     PictureError,
     SizeMismatchError,
+    StorageAccessError,
+    StorageNotFoundError,
     WinMLError,
 )
 
 EVALUATION, MODEL, INPUT, OUTPUT = 1, 3, 4, 5
 
 _CODES: tuple[tuple[type[WinMLError], int], ...] = (
+    (StorageNotFoundError, OUTPUT),
+    (StorageAccessError, OUTPUT),
     (ModelNotFoundError, MODEL),
     (CorruptModelError, MODEL),
     (NotSupportedError, MODEL),

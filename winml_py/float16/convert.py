@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
+from ..files import require_folder, written_to
 from ..imaging.contract import OUR_KEYS
 from ..model import LearningModel
 from .graphs import (
     all_nodes,
     drop_twins,
+    inner_graphs,
     inner_types,
     join_casts,
     mend_inner_graphs,
@@ -23,6 +25,8 @@ from .graphs import (
     rounded,
     run,
     save,
+    sort,
+    widen_captured,
     without_value_info,
 )
 from .report import ConversionReport
@@ -72,7 +76,10 @@ def convert(
 
     Raises:
         ConversionError: no way was found to do it well enough; the error has the last `report`, where there is one.
-        InvalidArgumentError: inputs that cannot be made up, or a name in `keep_float32` that nobody has.
+        InvalidArgumentError: inputs that cannot be made up, a name in `keep_float32` that nobody has, a tolerance that
+            is none, or a model that is float16 already.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
         ModelNotFoundError: there is no such model.
         CorruptModelError: it is not a model, or not a valid one.
 
@@ -86,9 +93,15 @@ def convert(
     loaded = LearningModel.load_from_file_path(source)
     import onnx
 
+    if loaded.precision == "float16":
+        raise InvalidArgumentError(f"{os.fspath(source)} is a float16 model already.")
+    if not 0 < tolerance < 1:
+        raise InvalidArgumentError(f"The tolerance is {tolerance}, and lies between 0 and 1.")
+    require_folder(destination)
+    asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     tell = progress or (lambda _: None)
     tell("reading")
-    conversion = _Conversion(prepared(onnx.load(source)), keep_io_types, tolerance, set(keep_float32))
+    conversion = _Conversion(prepared(onnx.load(source)), keep_io_types, tolerance, asked)
     values, seeded = seeded_inputs(loaded, inputs or {})
     conversion.measure(values, tell)
     model, report = conversion.search(seeded, tell)
@@ -99,7 +112,8 @@ def convert(
             report=report,
         )
     tell("writing")
-    save(model, os.fspath(destination))
+    with written_to(destination):
+        save(model, os.fspath(destination))
     return report
 
 
@@ -111,18 +125,17 @@ class _Conversion:
         self._keep_io_types = keep_io_types
         self._tolerance = tolerance
         self._nodes = list(all_nodes(model))
+        # what is inside a node stays in float32 with it: casts between the two would have to be told apart
+        self._owner = {inner.name: outer for outer in model.graph.node for inner in (outer, *_inside(outer))}
         known = {node.name for node in self._nodes} | {node.op_type for node in self._nodes}
         if asked - known:
             raise InvalidArgumentError(
                 f"The model has no node and no operator {', '.join(sorted(asked - known))}.",
                 hint="Names are those of the graph; a node without one is called Operator_number.",
             )
-        self._kept = {
-            "asked": [node.name for node in self._nodes if node.name in asked or node.op_type in asked],
-            "operators": [node.name for node in self._nodes if node.op_type in _without_float16()],
-            "overflow": [],
-            "precision": [],
-        }
+        self._kept: dict[str, list[str]] = {"asked": [], "operators": [], "overflow": [], "precision": []}
+        self._keep((node for node in self._nodes if node.name in asked or node.op_type in asked), "asked")
+        self._keep((node for node in self._nodes if node.op_type in _without_float16()), "operators")
 
     def measure(self, inputs: dict[str, Any], tell: Progress) -> None:
         """Evaluates the float32 model, with all of its inner floats."""
@@ -139,7 +152,11 @@ class _Conversion:
         weights = {weight.name: weight for weight in self._model.graph.initializer}
         self._weights_fit = not any(self._overflows(name, weights) for name in weights)
         for node in self._model.graph.node:
-            if any(self._overflows(name, weights) for name in (*node.input, *node.output)):
+            inside = {weight.name: weight for inner in inner_graphs(node) for weight in inner.initializer}
+            names = (*node.input, *node.output)
+            if any(self._overflows(name, weights) for name in names) or any(
+                self._overflows(name, inside) for name in inside
+            ):
                 self._keep([node], "overflow")
 
     def _overflows(self, name: str, weights: Mapping[str, Any]) -> bool:
@@ -156,7 +173,8 @@ class _Conversion:
     def _keep(self, nodes: Iterable[NodeProto], reason: str) -> bool:
         """Adds nodes to those that stay in float32; whether any is new."""
         kept = {name for names in self._kept.values() for name in names}
-        new = [node.name for node in nodes if node.name not in kept and node.op_type != "Constant"]
+        owners = (self._owner[node.name] for node in nodes)
+        new = [owner.name for owner in owners if owner.name not in kept and owner.op_type != "Constant"]
         self._kept[reason].extend(dict.fromkeys(new))
         return bool(new)
 
@@ -235,13 +253,22 @@ class _Conversion:
         drop_twins(half)
         name_nodes(half)
         inserted = {node.name for node in all_nodes(half)} - {node.name for node in self._nodes}
-        mend_inner_graphs(half, inserted)
+        mend_inner_graphs(half, inserted, set(kept))
+        widen_captured(half, set(kept), self._held_as_halves(half))
         join_casts(half, inserted)
+        sort(half)
         without_value_info(half)
         for entry in half.metadata_props:
             if entry.key in OUR_KEYS and entry.value == "Float" and not self._keep_io_types:
                 entry.value = "Float16"
         return half
+
+    def _held_as_halves(self, half: ModelProto) -> set[str]:
+        """The values of the main graph that are float16 once it is converted."""
+        ends = {value.name for value in half.graph.input if value.type.tensor_type.elem_type == FLOAT16}
+        weights = {weight.name for weight in half.graph.initializer if weight.data_type == FLOAT16}
+        outputs = set() if self._keep_io_types else self._float_outputs
+        return ends | weights | set(self._inner) | outputs
 
     def _halves(self, candidate: ModelProto) -> dict[str, Any]:
         kinds = {value.name: value.type.tensor_type.elem_type for value in candidate.graph.input}
@@ -291,6 +318,11 @@ class _Conversion:
             if len(found) >= count:
                 break
         return list(found.values())
+
+
+def _inside(node: NodeProto) -> Iterator[NodeProto]:
+    for inner in inner_graphs(node):
+        yield from inner.node
 
 
 def _round(weight: TensorProto) -> None:

@@ -28,10 +28,15 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and all that are inside its nodes."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [attribute.g, *attribute.graphs]:
-                if inner.node:
-                    yield from graphs(inner)
+        yield from inner_graphs(node)
+
+
+def inner_graphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs inside a node, and inside the nodes in them."""
+    for attribute in node.attribute:
+        for inner in [attribute.g, *attribute.graphs]:
+            if inner.node or inner.output:
+                yield from graphs(inner)
 
 
 def all_nodes(model: ModelProto) -> Iterator[NodeProto]:
@@ -48,6 +53,7 @@ def prepared(model: ModelProto) -> ModelProto:
     model = inliner.inline_local_functions(model) if model.functions else onnx.ModelProto.FromString(_bytes(model))
     _free_the_inputs(model)
     _spell_constants(model)
+    _part_weights_from_outputs(model)
     if all(opset.domain not in ("", "ai.onnx") for opset in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("", _CASTS_FROM))
     name_nodes(model)
@@ -72,6 +78,19 @@ def _free_the_inputs(model: ModelProto) -> None:
         if len(kept) < len(graph.initializer):
             del graph.initializer[:]
             graph.initializer.extend(kept)
+
+
+def _part_weights_from_outputs(model: ModelProto) -> None:
+    """Puts a node between a weight and an output of its name: the two may come to be of different types."""
+    import onnx
+
+    outputs = {output.name for output in model.graph.output}
+    for weight in model.graph.initializer:
+        if weight.name in outputs:
+            inner = f"{weight.name}/weight"
+            model.graph.node.append(onnx.helper.make_node("Identity", [inner], [weight.name]))
+            _rename(model.graph, {weight.name: inner})
+            weight.name = inner
 
 
 def _spell_constants(model: ModelProto) -> None:
@@ -137,8 +156,11 @@ def run(model: ModelProto, inputs: Mapping[str, Array], also: Mapping[str, int] 
         binding = LearningModelBinding(session)
         for name, value in inputs.items():
             binding.bind(name, value)
+        inputs_too = {feature.name for feature in session.model.input_features}
         for feature in session.model.output_features:
-            if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+            if feature.name not in inputs_too and isinstance(
+                feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)
+            ):
                 binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
         outputs = session.evaluate(binding).outputs
         session.close()
@@ -212,7 +234,7 @@ def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
                     node.input[index] = names[name]
 
 
-def mend_inner_graphs(model: ModelProto, inserted: set[str]) -> None:
+def mend_inner_graphs(model: ModelProto, inserted: set[str], kept: set[str]) -> None:
     """Does what the converter leaves undone in the graphs inside nodes: casts of inputs, and types of outputs."""
     casts = {
         node.input[0]: node.output[0]
@@ -220,7 +242,7 @@ def mend_inner_graphs(model: ModelProto, inserted: set[str]) -> None:
         if node.name in inserted and node.name.startswith("graph_input_cast")
     }
     for node in model.graph.node:
-        for attribute in node.attribute:
+        for attribute in node.attribute if node.name not in kept else ():
             for inner in [attribute.g, *attribute.graphs]:
                 if inner.node:
                     _rename(inner, casts)
@@ -246,6 +268,7 @@ def rounded(model: ModelProto, kept: set[str], names: Iterable[str]) -> ModelPro
     copy.CopyFrom(model)
     without_value_info(copy)
     floats = set(names)
+    taken = {name for node in all_nodes(copy) for name in (*node.input, *node.output)}
     users: dict[str, list[NodeProto]] = {}
     for node in copy.graph.node:
         for name in node.input:
@@ -256,7 +279,7 @@ def rounded(model: ModelProto, kept: set[str], names: Iterable[str]) -> ModelPro
         for index, name in enumerate(node.output):
             stays = node.name in kept and all(user.name in kept for user in users.get(name, ()))
             if name in floats and not (stays and users.get(name)):
-                exact, half = f"{name}/exact", f"{name}/half"
+                exact, half = (_unused(f"{name}/{word}", taken) for word in ("exact", "half"))
                 node.output[index] = exact
                 nodes.append(onnx.helper.make_node("Cast", [exact], [half], to=10))
                 nodes.append(onnx.helper.make_node("Cast", [half], [name], to=1))
@@ -264,6 +287,64 @@ def rounded(model: ModelProto, kept: set[str], names: Iterable[str]) -> ModelPro
     del copy.graph.node[:]
     copy.graph.node.extend(nodes)
     return copy
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def sort(model: ModelProto) -> None:
+    """Brings the nodes of each graph into an order in which every value is made before it is read, as ONNX demands."""
+    for graph in graphs(model.graph):
+        made = producers(graph.node)
+        nodes, seen = list(graph.node), set[str]()
+        ordered: list[NodeProto] = []
+        for start in nodes:
+            waiting = [start]
+            while waiting:
+                node = waiting[-1]
+                missing = [made[name] for name in read_by(node) if name in made and made[name].name not in seen]
+                missing = [before for before in missing if before.name != node.name]
+                if missing and len(waiting) <= len(nodes):
+                    waiting.extend(missing)
+                    continue
+                waiting.pop()
+                if node.name not in seen:
+                    seen.add(node.name)
+                    ordered.append(node)
+        del graph.node[:]
+        graph.node.extend(ordered)
+
+
+def read_by(node: NodeProto) -> set[str]:
+    """The values a node reads, by itself or in the graphs inside it."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for inner in [attribute.g, *attribute.graphs]:
+            made = {value.name for value in (*inner.input, *inner.initializer)}
+            made.update(name for each in inner.node for name in each.output)
+            names.update(name for each in inner.node for name in read_by(each) if name not in made)
+    return names - {""}
+
+
+def widen_captured(model: ModelProto, owners: set[str], halves: set[str]) -> None:
+    """Casts the float16 values that graphs inside nodes read from around them, where those stay in float32."""
+    import onnx
+
+    casts = []
+    for node in model.graph.node:
+        if node.name in owners:
+            for name in sorted((read_by(node) - set(node.input)) & halves):
+                wide = f"{name}/{node.name}/wide"
+                casts.append(onnx.helper.make_node("Cast", [name], [wide], name=wide, to=1))
+                for attribute in node.attribute:
+                    for inner in [attribute.g, *attribute.graphs]:
+                        if inner.node:
+                            _rename(inner, {name: wide})
+    model.graph.node.extend(casts)
 
 
 def drop_twins(model: ModelProto) -> None:

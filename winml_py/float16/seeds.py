@@ -11,6 +11,7 @@ from ..descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatu
 from ..errors import InvalidArgumentError
 from ..kinds import TensorKind
 from ..model import LearningModel
+from ..values.tensors import TENSOR_CLASSES
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +50,7 @@ def _made_up(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
             hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, or --input {feature.name}=FILE.npy.",
         )
-    dtype = np.float64 if feature.tensor_kind is TensorKind.DOUBLE else np.float32
+    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(feature.shape)]
     if isinstance(feature, ImageFeatureDescriptor) and len(shape) == 4:
         return _picture(feature, shape, rng)
@@ -64,7 +65,7 @@ def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.G
     levels = np.clip(np.stack(waves) * 100 + 128 + rng.normal(0, 5, (channels, height, width)), 0, 255).astype(np.uint8)
     levels[:, height // 2 :, width // 2 :] = 255 * (np.indices((height - height // 2, width - width // 2)) // 4 % 2)[0]
     levels[:, height // 2 :, : width // 4] = 255 * (x[height // 2 :, : width // 4] > 0.1)
-    table = feature.contract.numbers(np.dtype(np.float32))
+    table = feature.contract.numbers(TENSOR_CLASSES[feature.tensor_kind].dtype)
     planes = np.stack([numbers[plane] for numbers, plane in zip(table, levels, strict=True)])
     picture = planes if feature.contract.axes()[0] == 1 else planes.transpose(1, 2, 0)
     return np.ascontiguousarray(np.broadcast_to(picture, shape))

@@ -25,10 +25,10 @@ def relative_error(expected: Array, came: Array) -> float:
         return 0.0
     expected, came = expected.astype(np.float64), came.astype(np.float64)
     known = np.isfinite(expected)
-    if not np.isfinite(came[known]).all():
+    if not np.isfinite(came[known]).all() or not np.array_equal(expected[~known], came[~known], equal_nan=True):
         return float("inf")
     if not known.any():
-        return 0.0
+        return float("inf")  # nothing was compared
     scale = float(np.abs(expected[known]).max())
     difference = float(np.abs(expected[known] - came[known]).max())
     return difference / scale if scale > 0 else difference
@@ -48,7 +48,7 @@ def _output(name: str, expected: Array, came: Array, tolerance: float) -> Output
 
 def _top1(expected: Array, came: Array, tolerance: float) -> float | None:
     """How many rows agree on their largest element, of those where it leads by more than the tolerance allows."""
-    if expected.shape != came.shape or expected.size == 0:
+    if expected.shape != came.shape or expected.size == 0 or not np.isfinite(expected).all():
         return None
     rows = expected.reshape(expected.shape[: _rank_without_ones(expected)])
     if rows.ndim < 2 or rows.ndim > 3 or rows.shape[-1] < 2:

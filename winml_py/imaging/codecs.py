@@ -112,6 +112,13 @@ def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
     """
     from PIL import Image
 
+    if isinstance(source, (bytearray, memoryview)):
+        source = bytes(source)
+    if not isinstance(source, (bytes, str, os.PathLike)):
+        raise InvalidArgumentError(
+            f"A picture is loaded from a path or from bytes, not from {type(source).__name__}.",
+            hint="Of an open file, pass file.read(); of an array, use from_array.",
+        )
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     try:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:

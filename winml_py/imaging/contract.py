@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -127,7 +128,7 @@ class ImageContract:
     pad: tuple[int, int, int] = field(default=(0, 0, 0))
 
     def __post_init__(self) -> None:
-        pixel_format = _PLANES.get(self.pixel_format)
+        pixel_format = next((plain for known, plain in _PLANES.items() if known == self.pixel_format), None)
         if pixel_format is None:
             raise InvalidArgumentError(
                 f"The channels of a tensor are in the order RGB8, BGR8 or GRAY8, not {self.pixel_format!r}."
@@ -142,24 +143,30 @@ class ImageContract:
             object.__setattr__(self, name, _member(enum, getattr(self, name), name))
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name))
-        if 0 in self.std:
+        if 0 in np.array(self.std).astype(np.float32):
             raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
-        if self.tensor_kind is not None and self.tensor_kind not in _DTYPES:
+        if self.tensor_kind is not None and self.tensor_kind not in list(_DTYPES):
             raise InvalidArgumentError(f"A picture's tensor is FLOAT, FLOAT16 or UINT8, not {self.tensor_kind!r}.")
-        pad = tuple(self.pad)
-        if len(pad) != 3 or not all(isinstance(level, int) and 0 <= level <= 255 for level in pad):
+        try:
+            levels = self.pad if isinstance(self.pad, Iterable) else (self.pad,) * 3
+            pad = tuple(operator.index(level) for level in levels)
+        except TypeError:
+            pad = ()
+        if len(pad) != 3 or not all(0 <= level <= 255 for level in pad):
             raise InvalidArgumentError(f"The pad colour is {self.pad!r}.", hint="It is red, green, blue, 0 to 255.")
         object.__setattr__(self, "pad", pad)
 
     def _per_channel(self, name: str) -> Floats:
         given = getattr(self, name)
         try:
-            numbers = (float(given),) if isinstance(given, (int, float)) else tuple(float(number) for number in given)
+            numbers = tuple(float(number) for number in given) if isinstance(given, Iterable) else (float(given),)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"The {name} of an image contract is {given!r}: {error}.") from error
         if len(numbers) == 1:
             numbers *= self.channels
-        if len(numbers) not in (0, self.channels) or not all(map(np.isfinite, numbers)):
+        with np.errstate(over="ignore"):
+            fits = np.isfinite(np.array(numbers).astype(np.float32)).all()
+        if len(numbers) not in (0, self.channels) or not fits:
             raise InvalidArgumentError(
                 f"The {name} of a {self.pixel_format.name} contract is {given!r}.",
                 hint=f"It is one finite number, or {self.channels}: one for each channel.",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from ..errors import ClosedError, PictureError, PictureNotFoundError
+from ..errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError
 from ..kinds import BitmapPixelFormat
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame
@@ -25,6 +25,7 @@ class VideoReader:
 
     Raises:
         PictureNotFoundError: there is no such file.
+        InvalidArgumentError: neither a path nor the number of a camera.
         PictureError: it is no video that can be read, or there is no such camera.
 
     Example:
@@ -39,6 +40,10 @@ class VideoReader:
     def __init__(self, source: str | os.PathLike[str] | int, /) -> None:
         import cv2
 
+        if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
+            raise InvalidArgumentError(f"A video is read from a path or a camera's number, not {source!r}.")
+        if isinstance(source, int) and source < 0:
+            raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
         self._name = f"camera {source}" if isinstance(source, int) else os.fspath(source)
         if not isinstance(source, int) and not os.path.isfile(source):
             raise PictureNotFoundError(f"There is no video {self._name}.", hint="Check the working directory.")

@@ -65,8 +65,9 @@ class ImageFeatureValue(Object):
         Args:
             source: the path of the file, or its bytes.
             fast_decode: a JPEG much larger than the model is decoded at bind, to a half, a quarter or an eighth of its
-                sides, never to less than twice the model's, and shrunk from there by area. About half the time, and
-                within two levels on average of what the exact way gives.
+                sides, never to less than twice the model's. Where the model's kernel is antialiased, it is shrunk
+                from there by area: about half the time, and within two levels on average of the exact way. The other
+                kernels skip pixels, and other ones then.
             max_pixels: how many pixels a file may claim to hold.
 
         Raises:
