@@ -253,6 +253,24 @@ def test_our_twins_give_what_the_originals_give(name: str, cat: Path, seven: Pat
         np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("large", [{"value": numpy_helper.from_array(np.float32(1e5))}, {"value_float": 1e5}])
+def test_a_branch_with_a_constant_beyond_the_largest_half_stays_in_float32(large: Any, tmp_path: Path) -> None:
+    end = helper.make_tensor_value_info("t", FLOAT, [1, 4])
+    taken = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["r"])], "then", [], [helper.make_tensor_value_info("r", FLOAT, [1, 4])]
+    )
+    other = [helper.make_node("Constant", [], ["large"], **large), helper.make_node("Div", ["x", "large"], ["t"])]
+    rest = helper.make_graph(other, "else", [], [end])
+    nodes = [helper.make_node("If", ["flag"], ["y"], name="cond", then_branch=taken, else_branch=rest)]
+    inputs = [tensor("x", [1, 4]), tensor("flag", [1], TensorProto.BOOL)]
+    whole = model(nodes, inputs, [tensor("y", [1, 4])], {})
+    x = np.float32([[1e4, 2e4, 3e4, 4e4]])
+    target, report = halved(tmp_path, whole, inputs={"x": x, "flag": np.array([True])})  # the branch is not taken
+    assert report.kept["overflow"] == ["cond"]
+    came = evaluated(target, {"x": x, "flag": np.array([False])})["y"]
+    np.testing.assert_allclose(came.astype(float), x / 1e5, rtol=1e-3)
+
+
 def test_what_is_written_is_valid_onnx(tmp_path: Path) -> None:
     branch = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("CumSum", ["r", "axis"], ["s"])]
     ends = [helper.make_tensor_value_info(name, FLOAT, [1, 4]) for name in "st"]

@@ -152,7 +152,7 @@ class _Conversion:
         weights = {weight.name: weight for weight in self._model.graph.initializer}
         self._weights_fit = not any(self._overflows(name, weights) for name in weights)
         for node in self._model.graph.node:
-            inside = {weight.name: weight for inner in inner_graphs(node) for weight in inner.initializer}
+            inside = {weight.name: weight for weight in _tensors_inside(node)}
             names = (*node.input, *node.output)
             if any(self._overflows(name, weights) for name in names) or any(
                 self._overflows(name, inside) for name in inside
@@ -172,11 +172,14 @@ class _Conversion:
 
     def _keep(self, nodes: Iterable[NodeProto], reason: str) -> bool:
         """Adds nodes to those that stay in float32; whether any is new."""
-        kept = {name for names in self._kept.values() for name in names}
+        kept = self._kept_names()
         owners = (self._owner[node.name] for node in nodes)
         new = [owner.name for owner in owners if owner.name not in kept and owner.op_type != "Constant"]
         self._kept[reason].extend(dict.fromkeys(new))
         return bool(new)
+
+    def _kept_names(self) -> set[str]:
+        return {name for names in self._kept.values() for name in names}
 
     def search(self, seeded: list[str], tell: Progress) -> tuple[ModelProto, ConversionReport]:
         """Converts until the result is good, or nothing is left to try."""
@@ -218,17 +221,17 @@ class _Conversion:
                 if self._keep(self._named_in(str(error)), "operators"):
                     continue
                 raise ConversionError(f"The float16 model does not run: {error}") from error
-            held = self._held_in_halves()
+            held = self._held_in_halves(candidate)
             return candidate, self._report(candidate, [real, held], seeded), held
 
-    def _held_in_halves(self) -> dict[str, Any]:
+    def _held_in_halves(self, candidate: ModelProto) -> dict[str, Any]:
         """What comes out where every value that the model holds in float16 is rounded to it, as a CPU does not."""
-        kept = {name for names in self._kept.values() for name in names}
         outputs = {output.name for output in self._model.graph.output}
         floats = set(self._inner) | (set() if self._keep_io_types else self._float_outputs)
-        model = rounded(self._model, kept, floats)
+        model = rounded(self._model, self._kept_names(), floats)
+        halves = {weight.name for weight in candidate.graph.initializer if weight.data_type == FLOAT16}
         for weight in model.graph.initializer:
-            if weight.data_type == FLOAT and self._weights_fit:
+            if weight.name in halves:
                 _round(weight)
         inputs = dict(self._inputs)
         for name, value in inputs.items():
@@ -242,19 +245,19 @@ class _Conversion:
 
         copy = onnx.ModelProto()
         copy.CopyFrom(self._model)
-        kept = [name for names in self._kept.values() for name in names]
+        kept = self._kept_names()
         half: ModelProto = convert_float_to_float16(
             copy,
             keep_io_types=self._keep_io_types,
-            node_block_list=kept,
+            node_block_list=sorted(kept),
             op_block_list=sorted(_without_float16()),
             force_fp16_initializers=self._weights_fit,  # also those of nodes that compute in float32
         )
         drop_twins(half)
         name_nodes(half)
         inserted = {node.name for node in all_nodes(half)} - {node.name for node in self._nodes}
-        mend_inner_graphs(half, inserted, set(kept))
-        widen_captured(half, set(kept), self._held_as_halves(half))
+        mend_inner_graphs(half, inserted, kept)
+        widen_captured(half, kept, self._held_as_halves(half))
         join_casts(half, inserted)
         sort(half)
         without_value_info(half)
@@ -303,7 +306,7 @@ class _Conversion:
             for name, value in came.items()
             if name in self._values and isinstance(value, np.ndarray)
         }
-        kept = {name for names in self._kept.values() for name in names}
+        kept = self._kept_names()
         grown: list[tuple[float, NodeProto]] = []
         for node in self._model.graph.node:
             after = max((errors[name] for name in node.output if name in errors), default=0.0)
@@ -323,6 +326,21 @@ class _Conversion:
 def _inside(node: NodeProto) -> Iterator[NodeProto]:
     for inner in inner_graphs(node):
         yield from inner.node
+
+
+def _tensors_inside(node: NodeProto) -> Iterator[TensorProto]:
+    """The weights and constants of the graphs inside a node; constants under the name of their value."""
+    import onnx
+
+    for inner in inner_graphs(node):
+        yield from inner.initializer
+    for constant in (inner for inner in _inside(node) if inner.op_type == "Constant"):
+        for attribute in constant.attribute:
+            if attribute.name == "value":
+                named = onnx.TensorProto()
+                named.CopyFrom(attribute.t)
+                named.name = constant.output[0]
+                yield named
 
 
 def _round(weight: TensorProto) -> None:

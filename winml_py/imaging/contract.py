@@ -327,8 +327,3 @@ def _numbers(key: str, text: str) -> tuple[Any, ...]:
         raise InvalidArgumentError(
             f"The model's metadata say {key} is {text!r}.", hint="Write numbers with commas: 0.485,0.456,0.406."
         ) from None
-
-
-def has_our_keys(metadata: Iterable[str]) -> bool:
-    """Whether metadata state anything of a contract beyond what Windows ML reads."""
-    return any(key in OUR_KEYS for key in metadata)

@@ -130,7 +130,7 @@ def _padded(
 
 
 def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
-    """The gray Windows ML makes of colours; a gray picture is left as it is, see `_gray_table`."""
+    """The gray Windows ML makes of a picture, of colours or of gray itself: see `_gray_table`."""
     layout = layout_of(pixel_format)
     if layout.is_gray:
         return np.take(_gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
