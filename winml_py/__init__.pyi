@@ -17,6 +17,7 @@ from .errors import CanceledError as CanceledError
 from .errors import ClosedError as ClosedError
 from .errors import ConversionError as ConversionError
 from .errors import CorruptModelError as CorruptModelError
+from .errors import DeviceLostError as DeviceLostError
 from .errors import EvaluationError as EvaluationError
 from .errors import IllegalCallError as IllegalCallError
 from .errors import InvalidArgumentError as InvalidArgumentError
@@ -51,6 +52,7 @@ from .kinds import ImageKernel as ImageKernel
 from .kinds import LearningModelDeviceKind as LearningModelDeviceKind
 from .kinds import LearningModelFeatureKind as LearningModelFeatureKind
 from .kinds import LearningModelPixelRange as LearningModelPixelRange
+from .kinds import Precision as Precision
 from .kinds import TensorKind as TensorKind
 from .kinds import TensorLayout as TensorLayout
 from .memory import MemoryBufferReference as MemoryBufferReference

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +11,31 @@ import numpy as np
 
 from .collections import MapView
 from .descriptors import FeatureDescriptor
+from .device_array import DeviceArray, as_device_array, is_on_card
+from .device_pictures import DeviceTensorizer
 from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
 from .imaging.batch import BatchTensorizer
 from .imaging.contract import ImageContract
 from .imaging.geometry import BitmapBounds, place
-from .kinds import ImageKernel
+from .kinds import ImageKernel, Precision, TensorKind
 from .objects import Object
 from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, WidenedOutput, refilled, writable_array
 from .stop import Stop
-from .values.compatibility import PictureDescriptor, check_tensor, picture_contract, plain_container
+from .values.compatibility import (
+    PictureDescriptor,
+    check_tensor,
+    contract_of,
+    picture_contract,
+    plain_container,
+    takes_picture,
+)
 from .values.containers import MapValue, SequenceValue
-from .values.conversion import FeatureValue, is_pil_image, to_feature_value
+from .values.conversion import FeatureValue, is_pil_image, pixel_format_of, to_feature_value
 from .values.halves import as_half, is_cast
 from .values.image import ImageFeatureValue
 from .values.properties import BindProperties
 from .values.tensor import Tensor
-from .values.tensors import TENSOR_CLASSES, TensorFloat16Bit, TensorString
+from .values.tensors import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, TensorString
 
 if TYPE_CHECKING:
     from .session import LearningModelSession
@@ -68,11 +77,15 @@ class LearningModelBinding(Object, MapView[Any]):
         self._reset()
 
     def _reset(self) -> None:
-        self._native = self._session._engine().bind()
+        engine = self._session._engine()
+        self._native = engine.bind(self._session._lock)
+        self._place = engine.place
         self._bound: dict[str, Any] = {}
         self._missing = set(self._inputs)
-        self._pictures: dict[str, np.ndarray[Any, Any]] = {}
+        self._pictures: dict[str, np.ndarray[Any, Any] | DeviceArray] = {}
         self._tensorizer = BatchTensorizer()
+        pictures = self._session._pictures
+        self._device_tensorizer = DeviceTensorizer(pictures) if pictures is not None else None
         self._slots: dict[str, OutputSlot] = {name: UnboundOutput(feature) for name, feature in self._outputs.items()}
 
     def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
@@ -86,7 +99,8 @@ class LearningModelBinding(Object, MapView[Any]):
             properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
                 `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
                 its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
-                model says). Other keys are ignored.
+                model says); for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the
+                numbers stay in the GPU's memory). Other keys are ignored.
 
         Raises:
             InvalidBindingError: no such feature, or a value of the wrong kind or type.
@@ -97,7 +111,10 @@ class LearningModelBinding(Object, MapView[Any]):
         read = BindProperties.read(properties)
         with self._lock:
             self._session._require_open()
-            if is_input:
+            if is_input and is_on_card(value):
+                self._bind_from_card(descriptor, as_device_array(value), read)
+                self._missing.discard(descriptor.name)
+            elif is_input:
                 feature, read = to_feature_value(value, descriptor, read)
                 self._bind_input(descriptor, feature, read)
                 self._missing.discard(descriptor.name)
@@ -139,9 +156,64 @@ class LearningModelBinding(Object, MapView[Any]):
                 f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
                 hint="Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
             )
+        if value._device_array is not None:
+            self._native.set_input(descriptor.name, self._required_here(value._device_array, descriptor.name))
+            self._pictures.pop(descriptor.name, None)
+            return
         array = value.to_numpy()
         self._native.set_input(descriptor.name, array.copy() if isinstance(value, TensorString) else array)
         self._pictures.pop(descriptor.name, None)
+
+    def _required_here(self, array: DeviceArray, name: str) -> DeviceArray:
+        if array.place != self._place:
+            here = f"on {self._place}" if self._place else "on the CPU"
+            raise InvalidBindingError(
+                f"The model variable {name} cannot be bound to a tensor in the memory of {array.place}: the session "
+                f"runs {here}.",
+                hint="Bind tensor.to_numpy(), which is a copy in the host's memory.",
+            )
+        return array
+
+    def _bind_from_card(self, descriptor: FeatureDescriptor, array: DeviceArray, properties: BindProperties) -> None:
+        """Binds an array that another library has on a CUDA card: a tensor, or the bytes of a picture."""
+        self._required_here(array, descriptor.name)
+        if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
+            assert isinstance(descriptor, PictureDescriptor)
+            self._bind_card_picture(descriptor, array, properties)
+            return
+        if array.dtype not in CLASSES_BY_DTYPE:
+            raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the card.")
+        self._bind_input(descriptor, CLASSES_BY_DTYPE[array.dtype]._on_device(array), properties)
+
+    def _bind_card_picture(self, descriptor: PictureDescriptor, array: DeviceArray, properties: BindProperties) -> None:
+        source = pixel_format_of(array.shape, descriptor, properties)
+        contract = contract_of(descriptor, properties._replace(pixel_format=None))
+        assert self._device_tensorizer is not None
+        size = (array.shape[1], array.shape[0])
+        shape = _tensor_shape(descriptor, contract, [size])
+        pixels = array.reshaped((1, *array.shape, *(() if len(array.shape) == 3 else (1,))))
+        before = self._pictures.get(descriptor.name)
+        tensor = self._device_tensorizer.write_pixels(
+            pixels,
+            source,
+            contract,
+            shape,
+            self._picture_dtype(descriptor),
+            properties.bounds,
+            before if isinstance(before, DeviceArray) else None,
+        )
+        self._set_picture(descriptor.name, tensor)
+
+    def _set_picture(self, name: str, tensor: np.ndarray[Any, Any] | DeviceArray) -> None:
+        if self._pictures.get(name) is not tensor:
+            self._native.set_input(name, tensor)
+            self._pictures[name] = tensor
+
+    def _picture_dtype(self, descriptor: PictureDescriptor) -> np.dtype[Any]:
+        """The type of the tensor on the device, which computes some float16 models in float32."""
+        if descriptor.tensor_kind is TensorKind.FLOAT16 and self._session.precision is Precision.FLOAT32:
+            return np.dtype(np.float32)
+        return TENSOR_CLASSES[descriptor.tensor_kind].dtype
 
     def _bind_pictures(
         self,
@@ -150,11 +222,9 @@ class LearningModelBinding(Object, MapView[Any]):
         contract: ImageContract,
         bounds: BitmapBounds | None,
     ) -> None:
-        channels_axis, height_axis, width_axis = contract.axes()
-        height = _model_size(descriptor, height_axis, [height for _, height in value.sizes])
-        width = _model_size(descriptor, width_axis, [width for width, _ in value.sizes])
-        shape = [len(value.sizes)] * 4
-        shape[channels_axis], shape[height_axis], shape[width_axis] = contract.channels, height, width
+        shape = _tensor_shape(descriptor, contract, value.sizes)
+        _, height_axis, width_axis = contract.axes()
+        height, width = shape[height_axis], shape[width_axis]
         placements = [place(*size, width, height, contract.crop_mode, bounds) for size in value.sizes]
         part, target = placements[0]
         shrink = 1 if bounds else min(part.width / target.width, part.height / target.height)
@@ -165,13 +235,17 @@ class LearningModelBinding(Object, MapView[Any]):
             bitmap.to_numpy()
         name = descriptor.name
         tensor = self._pictures.get(name)
-        is_new = tensor is None or tensor.shape != tuple(shape)
-        if tensor is None or is_new:
-            tensor = TENSOR_CLASSES[descriptor.tensor_kind]._zeros(tuple(shape))
+        if self._device_tensorizer is not None:
+            before = tensor if isinstance(tensor, DeviceArray) else None
+            dtype = self._picture_dtype(descriptor)
+            on_device = self._device_tensorizer.write(bitmaps, contract, shape, dtype, bounds, before)
+            if on_device is not None:
+                self._set_picture(name, on_device)
+                return
+        if not isinstance(tensor, np.ndarray) or tensor.shape != shape:
+            tensor = TENSOR_CLASSES[descriptor.tensor_kind]._zeros(shape)
         self._tensorizer.write(bitmaps, contract, tensor, bounds)
-        if is_new:
-            self._native.set_input(name, tensor)
-            self._pictures[name] = tensor
+        self._set_picture(name, tensor)
 
     def _bind_output(self, descriptor: FeatureDescriptor, bound: Any, properties: BindProperties) -> None:
         name = descriptor.name
@@ -180,7 +254,13 @@ class LearningModelBinding(Object, MapView[Any]):
             self._native.set_output(name, None)
             self._slots[name] = slot
             return
+        if is_on_card(bound):
+            self._bind_card_output(descriptor, bound)
+            return
         value, properties = to_feature_value(bound, descriptor, properties)
+        if isinstance(value, Tensor) and self._place is not None and self._stays(value, properties):
+            self._bind_device_output(descriptor, bound, value)
+            return
         if isinstance(value, Tensor) and is_cast(value, descriptor):
             check_tensor(TensorFloat16Bit.create(value.shape or None), descriptor)
             array = writable_array(bound, value)
@@ -213,6 +293,28 @@ class LearningModelBinding(Object, MapView[Any]):
         self._native.set_output(name, None)
         self._slots[name] = ImageOutput(bound, bitmaps, contract, descriptor)
 
+    def _stays(self, value: Tensor, properties: BindProperties) -> bool:
+        return properties.stays_on_device or value.is_on_device
+
+    def _bind_device_output(self, descriptor: FeatureDescriptor, bound: Any, value: Tensor) -> None:
+        """A tensor whose numbers stay on the device: in the memory it has there, or in what the engine gives it."""
+        check_tensor(value, descriptor)
+        if value._device_array is not None:
+            self._native.set_output(descriptor.name, self._required_here(value._device_array, descriptor.name))
+        else:
+            self._native.keep_output(descriptor.name)
+        self._slots[descriptor.name] = TensorOutput(bound, value)
+
+    def _bind_card_output(self, descriptor: FeatureDescriptor, bound: Any) -> None:
+        """An array that another library has on a CUDA card, which is written there."""
+        array = self._required_here(as_device_array(bound), descriptor.name)
+        if array.dtype not in CLASSES_BY_DTYPE:
+            raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Bind one of the output's type.")
+        value = CLASSES_BY_DTYPE[array.dtype]._on_device(array)
+        check_tensor(value, descriptor)
+        self._native.set_output(descriptor.name, array)
+        self._slots[descriptor.name] = TensorOutput(bound, value)
+
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
         with self._lock:
@@ -222,8 +324,7 @@ class LearningModelBinding(Object, MapView[Any]):
         with self._lock:
             if self._missing:
                 raise self._missing_inputs()
-            with self._session._run_lock:
-                fresh = self._native.run(stop)
+            fresh = self._native.run(stop)
             return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
 
     def _missing_inputs(self) -> MissingInputError:
@@ -249,6 +350,18 @@ class LearningModelBinding(Object, MapView[Any]):
 
     def __repr__(self) -> str:
         return f"<LearningModelBinding {self._bound!r}>"
+
+
+def _tensor_shape(
+    descriptor: PictureDescriptor, contract: ImageContract, sizes: Sequence[tuple[int, int]]
+) -> tuple[int, ...]:
+    """The shape of the tensor for pictures of these widths and heights."""
+    channels_axis, height_axis, width_axis = contract.axes()
+    shape = [len(sizes)] * 4
+    shape[channels_axis] = contract.channels
+    shape[height_axis] = _model_size(descriptor, height_axis, [height for _, height in sizes])
+    shape[width_axis] = _model_size(descriptor, width_axis, [width for width, _ in sizes])
+    return tuple(shape)
 
 
 def _model_size(descriptor: PictureDescriptor, axis: int, sizes: list[int]) -> int:

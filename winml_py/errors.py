@@ -21,7 +21,8 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── StorageExistsError(FileExistsError)                 ERROR_ALREADY_EXISTS: a file that was to be new
 ├── ConversionError(RuntimeError)                       E_FAIL: float16 is not good enough for the model
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
-    └── CanceledError                                   E_ABORT: somebody stopped the operation
+    ├── CanceledError                                   E_ABORT: somebody stopped the operation
+    └── DeviceLostError                                 DXGI_ERROR_DEVICE_REMOVED: the device has gone
 
 Each class also inherits the builtin a Python person would catch.
 """
@@ -47,6 +48,7 @@ WINML_ERR_INVALID_DEVICE = 0x88900001
 WINML_ERR_INVALID_BINDING = 0x88900002
 WINML_ERR_SIZE_MISMATCH = 0x88900004
 WINCODEC_ERR_BADIMAGE = 0x88982F60
+DXGI_ERROR_DEVICE_REMOVED = 0x887A0005
 
 
 class WinMLError(OSError):
@@ -208,3 +210,9 @@ class CanceledError(EvaluationError):
     """The operation was cancelled before it was done."""
 
     hresult = E_ABORT
+
+
+class DeviceLostError(EvaluationError):
+    """The device has gone: unplugged, reset, or its driver failed. A new device, and a session on it, work."""
+
+    hresult = DXGI_ERROR_DEVICE_REMOVED

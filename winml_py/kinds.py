@@ -30,6 +30,16 @@ class LearningModelDeviceKind(IntEnum):
     GPU_MIN_POWER = 4
 
 
+class Precision(IntEnum):
+    """What arithmetic a session computes in."""
+
+    AUTO = 0
+    """As the model says, where the device can: float16 models in half precision, if that is right and faster."""
+    FLOAT32 = 1
+    HALF = 2
+    """Half precision for float32 models too, under the same check."""
+
+
 class TensorKind(IntEnum):
     """The element type of a tensor. ONNX types that Windows ML lacks are `UNDEFINED`."""
 

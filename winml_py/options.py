@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .cores import usable_cores
 from .errors import InvalidArgumentError
-from .runtime.engine import EngineOptions
+from .kinds import Precision
+from .runtime.engine import ONNXRUNTIME, EngineOptions
 
 MAX_THREADS = 1024
 """More than any machine this runs on has cores; a mistyped number must not start a million threads."""
@@ -22,6 +24,8 @@ class LearningModelSessionOptions:
     Attributes:
         close_model_on_session_creation: dispose of the model once the session is made, so that
             only the session holds what it needs.
+        allow_cpu_fallback: whether nodes that a GPU's provider does not take may run on the CPU. Default True, and
+            `session.placement` lists them; False makes them an error.
 
     Example:
         >>> from winml_py import LearningModelSessionOptions
@@ -36,6 +40,11 @@ class LearningModelSessionOptions:
         self._dimensions: dict[str, int] = {}
         self._threads = usable_cores()
         self._spinning = True
+        self._engine = ONNXRUNTIME
+        self._precision = Precision.AUTO
+        self._provider_options: dict[str, str] = {}
+        self._graph_capture: bool | None = None
+        self.allow_cpu_fallback = True
 
     @property
     def batch_size_override(self) -> int:
@@ -99,10 +108,81 @@ class LearningModelSessionOptions:
         """Windows ML's native name for setting `intra_op_thread_spinning`."""
         self.intra_op_thread_spinning = allow
 
+    @property
+    def engine(self) -> str:
+        """What runs the model: "onnxruntime" (default), the name of an installed provider, or "auto".
+
+        "auto" measures the installed engines on the model once for each machine, model, options and shapes, and takes
+        the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The verdict is kept on disk
+        (`winml-py cache`). It takes a second or two the first time: use it for models that run often. Where the model
+        leaves sizes free, the first evaluation decides, on its inputs.
+        """
+        return self._engine
+
+    @engine.setter
+    def engine(self, engine: str) -> None:
+        if not isinstance(engine, str) or not engine:
+            raise InvalidArgumentError(
+                f"The engine is {engine!r}.", hint='Use "onnxruntime", "auto", or a provider: "openvino", say.'
+            )
+        self._engine = engine
+
+    @property
+    def precision(self) -> Precision:
+        """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
+
+        On a CPU, `AUTO` tries float16 models in half precision where an installed plugin (`winml-py[intel]`) offers
+        that, and keeps to it if the result agrees with float32 to 2e-2 and comes sooner; `HALF` does so for float32
+        models too. On a GPU, `AUTO` runs float16 models in half precision if it has that. `FLOAT32` is never less than
+        float32: use it where the last digits count.
+        """
+        return self._precision
+
+    @precision.setter
+    def precision(self, precision: Precision) -> None:
+        try:
+            self._precision = Precision(precision)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"The precision is {precision!r}.", hint="Use Precision.AUTO, FLOAT32 or HALF."
+            ) from None
+
+    @property
+    def provider_options(self) -> Mapping[str, str]:
+        """Options of the provider that runs the model, by its own keys: `cudnn_conv_use_max_workspace`, say.
+
+        A key that the provider does not have is refused when the session is made. Values become text, as the runtime
+        takes them; True and False become 1 and 0.
+        """
+        return dict(self._provider_options)
+
+    @provider_options.setter
+    def provider_options(self, options: Mapping[str, Any]) -> None:
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise InvalidArgumentError(f"Provider options are {options!r}.", hint="Write {key: value}.")
+        self._provider_options = {
+            key: str(int(value)) if isinstance(value, bool) else str(value) for key, value in options.items()
+        }
+
+    @property
+    def graph_capture(self) -> bool | None:
+        """Whether a GPU records the work of an evaluation once and repeats it, which saves the time to submit it.
+
+        None (default) records with WebGPU where that is possible: fixed shapes, tensors only, no node on the CPU, no
+        control flow. True makes what stands against it an error, and is how CUDA graphs are switched on; False never
+        records, and lets equal sessions share one engine on the GPU.
+        """
+        return self._graph_capture
+
+    @graph_capture.setter
+    def graph_capture(self, capture: bool | None) -> None:
+        self._graph_capture = None if capture is None else bool(capture)
+
     def __repr__(self) -> str:
         return (
             f"LearningModelSessionOptions(batch_size_override={self._batch_size}, "
-            f"dimensions={self._dimensions}, intra_op_num_threads={self._threads}, spinning={self._spinning})"
+            f"dimensions={self._dimensions}, intra_op_num_threads={self._threads}, spinning={self._spinning}, "
+            f"engine={self._engine!r}, precision={self._precision.name})"
         )
 
 
@@ -115,6 +195,11 @@ def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions
         intra_op_thread_spinning=options.intra_op_thread_spinning,
         batch_size=options.batch_size_override or None,
         dimensions=tuple(sorted((name, size) for name, size in options.named_dimension_overrides.items() if size)),
+        engine=options.engine,
+        precision=options.precision,
+        provider_options=tuple(sorted(options.provider_options.items())),
+        allow_cpu_fallback=bool(options.allow_cpu_fallback),
+        graph_capture=options.graph_capture,
     )
 
 

@@ -14,6 +14,7 @@ from .descriptors import (
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
+from .device_array import DeviceArray
 from .errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, SizeMismatchError
 from .imaging.bitmap import SoftwareBitmap
 from .imaging.contract import ImageContract
@@ -33,7 +34,7 @@ from .values.vectors import is_buffer
 class OutputSlot(Protocol):
     """Receives one output of every run."""
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
 
 
@@ -44,7 +45,7 @@ class UnboundOutput:
         self._descriptor = descriptor
         self._scratch = Scratch()
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Wraps the engine's value, or turns it into pictures."""
         descriptor = self._descriptor
         if isinstance(value, np.ndarray):
@@ -71,7 +72,7 @@ class ContainerOutput:
     def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills what was bound: a list with the elements of a tensor or of a sequence, a dict with a map's."""
         made: Any = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else pythonic(value, self._descriptor)
         if isinstance(self._bound, MutableMapping):
@@ -93,7 +94,7 @@ class BuffersOutput:
         if any(part.readonly and part.nbytes for part in self._parts):
             raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the tensor's bytes."""
         assert isinstance(value, np.ndarray)
         whole = value.tobytes()
@@ -121,11 +122,13 @@ class TensorOutput:
     def __init__(self, bound: Any, tensor: Tensor) -> None:
         self._bound, self._tensor = bound, tensor
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Gives what was bound."""
         tensor = self._tensor
         if value is None:
             tensor._require_open()
+        elif isinstance(value, DeviceArray):
+            tensor._adopt_device(value)
         else:
             assert isinstance(value, np.ndarray)
             tensor._adopt(value)
@@ -138,7 +141,7 @@ class WidenedOutput:
     def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None) -> None:
         self._bound, self._tensor, self._memory = bound, tensor, memory
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the numbers into the tensor's memory, or gives it some."""
         assert isinstance(value, np.ndarray)
         self._tensor._require_open()
@@ -163,7 +166,7 @@ class ImageOutput:
         self._bound, self._bitmaps, self._contract, self._descriptor = bound, bitmaps, contract, descriptor
         self._scratch = Scratch()
 
-    def receive(self, value: Value | None) -> Any:
+    def receive(self, value: Value | DeviceArray | None) -> Any:
         """Writes the pictures and gives what was bound."""
         assert isinstance(value, np.ndarray)
         require_pictures(value, self._contract, self._descriptor)
@@ -215,7 +218,7 @@ def _could_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
-def pythonic(value: Value | None, descriptor: FeatureDescriptor) -> Any:
+def pythonic(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
     """A map as a dict, a sequence as a list of dicts or of tensors."""
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
         return value
@@ -264,7 +267,7 @@ def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descr
         raise unexpected(descriptor, value)
 
 
-def unexpected(descriptor: FeatureDescriptor, value: Value | None) -> EvaluationError:
+def unexpected(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
     """The error for an output that is not what the model declares."""
     what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
     return EvaluationError(

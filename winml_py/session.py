@@ -8,21 +8,29 @@ from typing import Any
 from .binding import LearningModelBinding
 from .collections import PropertySet
 from .device import LearningModelDevice
-from .errors import ClosedError, InvalidArgumentError
+from .device_pictures import DevicePictures
+from .errors import ClosedError, DeviceLostError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from .kinds import Precision
 from .model import LearningModel
 from .objects import Object
 from .operation import AsyncOperation
 from .options import LearningModelSessionOptions, engine_options
 from .result import LearningModelEvaluationResult
-from .runtime.engine import Engine, Lease
+from .runtime.engine import Engine, Lease, PlacedNode
+from .runtime.explanation import Explanation
 from .stop import Stop
+from .tasks import float16_features, task_of
+from .values.containers import as_tensor
+from .values.tensor import Tensor
 
 
 class LearningModelSession(Object):
     """A model compiled for a device.
 
-    Sessions of the same model, device and equal options share one engine: one copy of the weights and one
+    Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
     thread pool. A CPU session takes no lock: threads evaluate at the same time, each with its own binding.
+    A GPU session holds a lock of its own while it talks to the device; two sessions run side by side there.
+    A session that cannot be made on its device is an error: nothing falls back to another one.
 
     Args:
         model: the model; it may be disposed of once the session is made.
@@ -34,7 +42,9 @@ class LearningModelSession(Object):
         ModelDisposedError: the model has been disposed.
         CorruptModelError: the graph is invalid.
         ModelVersionError: the model's opset or IR version is newer than the runtime knows.
-        NotSupportedError: the model uses operators that nobody here runs.
+        NotSupportedError: the model uses operators that nobody here runs, or that the provider leaves to the CPU
+            where the options forbid that.
+        InvalidDeviceError: the engine that the options name is not there.
 
     Example:
         >>> import numpy as np
@@ -60,12 +70,14 @@ class LearningModelSession(Object):
         self._device = device if device is not None else LearningModelDevice()
         compiled_with = engine_options(options)
         source = model._open()
+        self._lock = self._device._session_lock()
+        self._is_lost = False
         self._lease = model._engines.lease(
-            (self._device._key(), compiled_with),
-            lambda: self._device._compile(source.engine_input(model._header), compiled_with),
+            (self._device._key(compiled_with.graph_capture), compiled_with),
+            lambda: self._device._compile(task_of(model, source, compiled_with), float16_features(model)),
         )
         self._options = self._lease.engine.options
-        self._run_lock = self._device._session_lock()
+        self._pictures = DevicePictures(self._device, self._lock) if self._lease.engine.place else None
         self._properties = PropertySet()
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
@@ -95,6 +107,58 @@ class LearningModelSession(Object):
         """Whether those threads spin while they wait."""
         return self._options.intra_op_thread_spinning
 
+    @property
+    def engine(self) -> str:
+        """What runs the model: "onnxruntime" is its CPU provider, else the provider's name.
+
+        "undecided" where the first evaluation decides, because the model leaves sizes free.
+        """
+        return self._engine().name
+
+    @property
+    def precision(self) -> Precision:
+        """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
+        return self._engine().precision
+
+    def explain(self) -> Explanation:
+        """Why this engine and precision were taken, with what was measured; `print` it."""
+        return self._engine().explanation
+
+    @property
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node of the optimised graph: node, operator, provider.
+
+        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not take.
+
+        Raises:
+            IllegalCallError: the first evaluation has yet to decide on the engine.
+        """
+        return self._engine().placement()
+
+    def upload(self, value: Any, /) -> Tensor:
+        """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.
+
+        Raises:
+            InvalidDeviceError: the session's device has no memory of its own.
+            InvalidBindingError: the value is no array of a type that tensors have.
+        """
+        engine = self._engine()
+        if engine.place is None:
+            raise InvalidDeviceError(
+                f"The session runs on {self._device.name}, which has no memory of its own.",
+                hint="Bind the array itself.",
+            )
+        tensor = as_tensor(value)
+        if tensor is None:
+            raise InvalidBindingError(f"{type(value).__name__} is no tensor.", hint="Pass an array or a tensor.")
+        with self._lock:
+            return type(tensor)._on_device(engine.upload(tensor.to_numpy()))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device has gone. Then the session is dead: make a new device, and a session on it."""
+        return self._is_lost
+
     def evaluate(self, binding: LearningModelBinding, correlation_id: str = "", /) -> LearningModelEvaluationResult:
         """Runs the model on what is bound. All outputs are computed; bound ones are written in place.
 
@@ -109,6 +173,7 @@ class LearningModelSession(Object):
             MissingInputError: an input has not been bound.
             SizeMismatchError: an output does not fit the memory it is bound to.
             EvaluationError: an operator failed; the message has the engine's words.
+            DeviceLostError: the device has gone; so has the session.
         """
         self._require_own(binding)
         return self._run(binding, correlation_id, None)
@@ -154,6 +219,8 @@ class LearningModelSession(Object):
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
+            if self._pictures is not None:
+                self._pictures.close()
 
     dispose = close
 
@@ -165,12 +232,17 @@ class LearningModelSession(Object):
 
     def __repr__(self) -> str:
         closed = " closed" if self._lease is None else ""
+        closed = closed or (" lost" if self._is_lost else "")
         return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{closed}>"
 
     def _run(
         self, binding: LearningModelBinding, correlation_id: str, stop: Stop | None
     ) -> LearningModelEvaluationResult:
-        outputs = binding._evaluate(stop)
+        try:
+            outputs = binding._evaluate(stop)
+        except DeviceLostError:
+            self._is_lost = True
+            raise
         if "EnableDebugOutput" in self._properties:
             import logging
 
@@ -194,6 +266,11 @@ class LearningModelSession(Object):
         if lease is None:
             raise ClosedError(
                 "The session has been closed.", hint="Create another from the model, or keep this one open."
+            )
+        if self._is_lost:
+            raise DeviceLostError(
+                f"{self._device.name} was lost during an evaluation, and the session with it.",
+                hint="Make a new LearningModelDevice, and a session on it.",
             )
         return lease.engine
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from .device import LearningModelDevice
-from .errors import ClosedError
-from .runtime.engine import EngineBinding, EngineInput, EngineOptions, Value
+from .device_array import DeviceArray, Place
+from .errors import ClosedError, InvalidDeviceError
+from .kinds import Precision
+from .runtime.engine import EngineBinding, EngineOptions, PlacedNode, Value
+from .runtime.explanation import Explanation
+from .runtime.task import Task
 from .stop import Stop
 
 Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
@@ -36,23 +41,36 @@ class FakeDevice(LearningModelDevice):
         super().__init__()
         self._function = function
 
-    def _compile(self, model: EngineInput, options: EngineOptions) -> FakeEngine:
-        return FakeEngine(self._function, options)
+    def _compile(self, task: Task, halves: frozenset[str]) -> FakeEngine:
+        return FakeEngine(self._function, task.options)
 
-    def _key(self) -> Hashable:
+    def _key(self, graph_capture: bool | None) -> Hashable:
         return id(self)
 
 
 class FakeEngine:
     """An engine whose runs call a function."""
 
+    name = "fake"
+    precision = Precision.FLOAT32
+    place: Place | None = None
+    explanation = Explanation(name, precision, "a function stands in for the model")
+
     def __init__(self, function: Function, options: EngineOptions) -> None:
         self.options = options
         self._function: Function | None = function
 
-    def bind(self) -> EngineBinding:
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""
         return _FakeBinding(self)
+
+    def placement(self) -> list[PlacedNode]:
+        """No nodes."""
+        return []
+
+    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """There is no device."""
+        raise InvalidDeviceError("The fake engine has no memory of its own.")
 
     def close(self) -> None:
         """Lets go of the function."""
@@ -65,21 +83,26 @@ class _FakeBinding:
         self._inputs: dict[str, Value] = {}
         self._outputs: dict[str, np.ndarray[Any, Any]] = {}
 
-    def set_input(self, name: str, value: Value) -> None:
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        assert not isinstance(value, DeviceArray)
         self._inputs[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        assert not isinstance(array, DeviceArray)
         self._outputs.pop(name, None)
         if array is not None:
             self._outputs[name] = array
 
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+    def keep_output(self, name: str) -> None:
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
         if stop is not None:
             stop.require_not_requested()
         function = self._engine._function
         if function is None:
             raise ClosedError("The fake engine has been closed.")
-        fresh = dict(function(self._inputs))
+        fresh: dict[str, Value | DeviceArray] = dict(function(self._inputs))
         for name, array in self._outputs.items():
             array[...] = fresh.pop(name)
         return fresh

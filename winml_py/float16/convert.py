@@ -12,6 +12,8 @@ from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from ..files import require_folder, written_to
 from ..imaging.contract import OUR_KEYS
 from ..model import LearningModel
+from ..numbers import relative_error
+from ..seeds import seeded_inputs
 from .graphs import (
     all_nodes,
     drop_twins,
@@ -30,8 +32,7 @@ from .graphs import (
     without_value_info,
 )
 from .report import ConversionReport
-from .seeds import seeded_inputs
-from .verify import compare, relative_error
+from .verify import compare
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numbers import relative_error
 from .report import OutputReport
 
 Array = np.ndarray[Any, Any]
@@ -15,23 +16,6 @@ Array = np.ndarray[Any, Any]
 def compare(expected: Mapping[str, Any], came: Mapping[str, Any], tolerance: float) -> list[OutputReport]:
     """Reports on each output of the float32 model, in its order."""
     return [_output(name, _flat(value), _flat(came[name]), tolerance) for name, value in expected.items()]
-
-
-def relative_error(expected: Array, came: Array) -> float:
-    """The largest difference over the largest magnitude that was expected; infinite where NaN or infinity came."""
-    if expected.shape != came.shape:
-        return float("inf")
-    if expected.size == 0:
-        return 0.0
-    expected, came = expected.astype(np.float64), came.astype(np.float64)
-    known = np.isfinite(expected)
-    if not np.isfinite(came[known]).all() or not np.array_equal(expected[~known], came[~known], equal_nan=True):
-        return float("inf")
-    if not known.any():
-        return float("inf")  # nothing was compared
-    scale = float(np.abs(expected[known]).max())
-    difference = float(np.abs(expected[known] - came[known]).max())
-    return difference / scale if scale > 0 else difference
 
 
 def _output(name: str, expected: Array, came: Array, tolerance: float) -> OutputReport:

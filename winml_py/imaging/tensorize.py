@@ -130,17 +130,17 @@ def _padded(
 
 
 def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
-    """The gray Windows ML makes of a picture, of colours or of gray itself: see `_gray_table`."""
+    """The gray Windows ML makes of a picture, of colours or of gray itself: see `gray_table`."""
     layout = layout_of(pixel_format)
     if layout.is_gray:
-        return np.take(_gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
+        return np.take(gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
     gray = scratch.get("gray", pixels.shape[:2])
     gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)
     return gray
 
 
 @cache
-def _gray_table() -> Pixels:
+def gray_table() -> Pixels:
     """What Windows ML makes of a gray picture for a gray model: it turns it to colour, and that to gray."""
     gray = np.arange(256, dtype=np.uint8)
     gray_of([gray] * 3, gray, Scratch())

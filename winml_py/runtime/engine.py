@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..device_array import DeviceArray, Place
+from ..kinds import Precision
 from ..source import Skeleton
 from ..stop import Stop
+from .explanation import Explanation
+
+ONNXRUNTIME = "onnxruntime"
+"""The engine by default: the runtime's own CPU provider, or the provider of the device."""
 
 Value = np.ndarray[Any, Any] | list[Any] | dict[Any, Any]
 """A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
@@ -24,54 +31,113 @@ class EngineOptions(NamedTuple):
         intra_op_thread_spinning: whether those threads spin while they wait for work.
         batch_size: replaces every dimension denoted `DATA_BATCH`; None leaves them as they are.
         dimensions: replaces named dimensions: pairs of name and size.
+        engine: "onnxruntime", "auto", or a provider's name.
+        precision: the arithmetic that is asked for.
+        provider_options: options of the provider: pairs of key and text.
+        allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
+        graph_capture: whether a GPU records its work once and repeats it; None where it can.
     """
 
     intra_op_num_threads: int
     intra_op_thread_spinning: bool = True
     batch_size: int | None = None
     dimensions: tuple[tuple[str, int], ...] = ()
+    engine: str = ONNXRUNTIME
+    precision: Precision = Precision.AUTO
+    provider_options: tuple[tuple[str, str], ...] = ()
+    allow_cpu_fallback: bool = True
+    graph_capture: bool | None = None
+
+
+class PlacedNode(NamedTuple):
+    """A node of the optimised graph, and the provider that runs it."""
+
+    node: str
+    operator: str
+    provider: str
 
 
 class EngineBinding(Protocol):
     """One set of bound inputs and outputs. Not safe to share between threads while it runs."""
 
-    def set_input(self, name: str, value: Value) -> None:
-        """Binds an input. Arrays are C-contiguous and bound by reference: the binding keeps them alive."""
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        """Binds an input. Arrays are C-contiguous and bound by reference: the binding keeps them alive.
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
-        """Binds an output to memory, or with None to whatever the engine allocates anew in each run."""
+        Arrays on a device are only given to engines whose `place` is theirs.
+        """
 
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        """Binds an output to memory, or with None to whatever the engine allocates anew in each run.
+
+        Memory on a device is only given to engines whose `place` is its own.
+        """
+
+    def keep_output(self, name: str) -> None:
+        """Leaves an output in the device's memory; only engines with a `place` are asked to."""
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
         """Runs the model on what is bound.
 
         Args:
             stop: lets another thread end the run; to be able to costs some microseconds.
 
         Returns:
-            The outputs that are not bound to memory, fresh in each run; the caller owns them.
+            The outputs that are not bound to memory, fresh in each run; the caller owns them. Those that are kept on
+            the device come as `DeviceArray`, and are written again by the next run where their shape is fixed.
 
         Raises:
             ClosedError: the engine has been closed.
             CanceledError: the run was stopped.
+            DeviceLostError: the device is gone, and the engine with it.
             WinMLError: the run failed.
         """
 
 
 class Engine(Protocol):
-    """A compiled model."""
+    """A compiled model.
+
+    Attributes:
+        options: what it was compiled with.
+        name: "onnxruntime", or the provider that runs it.
+        precision: the arithmetic it computes in; AUTO while the first evaluation has yet to decide.
+        place: where its device's memory is, or None for the host's.
+        explanation: how it was chosen.
+    """
 
     options: EngineOptions
+    place: Place | None
 
-    def bind(self) -> EngineBinding:
-        """A new, empty binding; every output is bound to engine-allocated memory."""
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    @property
+    def precision(self) -> Precision:
+        """See above."""
+
+    @property
+    def explanation(self) -> Explanation:
+        """See above."""
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding; every output is bound to engine-allocated memory.
+
+        Args:
+            lock: the session's, which an engine on a GPU holds while it talks to the device.
+        """
+
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node."""
+
+    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """A copy of a C-contiguous array in the device's memory; only engines with a `place` are asked to."""
 
     def close(self) -> None:
         """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
 
 
 EngineInput = str | bytes | Skeleton
-Compile = Callable[[EngineInput, EngineOptions], Engine]
-"""Makes an engine of a model (a path, bytes, or a skeleton); raises one of our errors and nothing else."""
+"""What an engine is made of: a path, bytes, or a skeleton."""
 
 
 class _Shared:

@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ClosedError
+from ..device_array import DeviceArray, Place
+from ..errors import InvalidDeviceError
+from ..kinds import Precision
 from ..source import Skeleton
 from ..stop import Stop
 from . import heap
-from .engine import EngineBinding, EngineInput, EngineOptions, Value
+from .device_binding import DeviceBinding, upload
+from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode, Value
+from .explanation import Explanation
 from .ort_errors import translate, wrong_output_shape
+from .plugins import runtime_device
+from .providers import CPU, MEMORY, Target, native_options
+from .runs import closed, stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
 
+CPU_TARGET = Target()
+UNLOCKED = nullcontext()
 _FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
 
 
-def compile_for_cpu(model: EngineInput, options: EngineOptions) -> OrtEngine:
-    """Compiles a model with ONNX Runtime's CPU provider.
+def compile_model(
+    model: EngineInput, options: EngineOptions, target: Target = CPU_TARGET, capture: bool = False
+) -> OrtEngine:
+    """Compiles a model with one of ONNX Runtime's providers.
+
+    Args:
+        model: what to compile.
+        options: how.
+        target: for which provider and device.
+        capture: whether the provider is to record its work and repeat it.
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
@@ -35,11 +52,27 @@ def compile_for_cpu(model: EngineInput, options: EngineOptions) -> OrtEngine:
     if isinstance(model, Skeleton):
         native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)
         model = model.model
+    providers: list[Any] | None = [CPU]
+    device = target.device
+    if device is not None:
+        native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        if not options.allow_cpu_fallback or capture:
+            native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        own = native_options(target, options, capture)
+        if device.library:
+            native.add_provider_for_devices([runtime_device(device)], own)
+            providers = None
+        else:
+            providers = [(device.provider, own), CPU]
     try:
-        session = onnxruntime.InferenceSession(model, native, ["CPUExecutionProvider"], enable_fallback=0)
+        session = onnxruntime.InferenceSession(model, native, providers, enable_fallback=0)
     except Exception as error:  # the runtime raises classes that have no common base
         raise translate(error) from None
-    return OrtEngine(session, options)
+    if device is not None and device.provider not in session.get_providers():
+        raise InvalidDeviceError(
+            f"ONNX Runtime left {device.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
+        )
+    return OrtEngine(session, options, target, capture)
 
 
 def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
@@ -61,25 +94,56 @@ def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
 class OrtEngine:
     """A compiled model. Its bindings may run at the same time, each in its own thread."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, options: EngineOptions) -> None:
+    def __init__(
+        self, session: onnxruntime.InferenceSession, options: EngineOptions, target: Target, capture: bool = False
+    ) -> None:
         self.options = options
+        self.name = ONNXRUNTIME if target.device is None else target.provider
+        self.precision = Precision.HALF if target.half else Precision.FLOAT32
+        self.explanation = Explanation(self.name, self.precision, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
-        self._bindings: weakref.WeakSet[_IoBinding | _FeedBinding] = weakref.WeakSet()
+        self._bindings: weakref.WeakSet[_IoBinding | _FeedBinding | DeviceBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         kinds = [value.type for value in (*session.get_inputs(), *session.get_outputs())]
-        self._binding_type = _IoBinding if all(map(_is_numeric, kinds)) else _FeedBinding
+        is_numeric = all(map(_is_numeric, kinds))
+        memory = MEMORY.get(target.provider) if target.device and is_numeric else None
+        self.place = Place(memory, target.device.number) if memory and target.device else None
+        self._capture = capture
+        self._binding_type = _IoBinding if is_numeric else _FeedBinding
 
-    def bind(self) -> EngineBinding:
+    def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
         session = self._session
         if session is None:
             raise closed()
-        binding = self._binding_type(session)
+        binding: _IoBinding | _FeedBinding | DeviceBinding
+        if self.place is not None:
+            binding = DeviceBinding(session, self.place, lock, self._capture)
+        else:
+            binding = self._binding_type(session)
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
         return binding
+
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node of the optimised graph."""
+        session = self._session
+        if session is None:
+            raise closed()
+        return [
+            PlacedNode(node.name, node.op_type, part.ep_name)
+            for part in session.get_provider_graph_assignment_info()
+            for node in part.get_nodes()
+        ]
+
+    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """A copy of an array in the device's memory."""
+        session = self._session
+        if session is None or self.place is None:
+            raise closed()
+        return upload(array, self.place, session)
 
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
@@ -108,12 +172,13 @@ class _IoBinding:
         # What goes in and comes out as it is comes out at the address where it went in, which is the caller's.
         self._passed = {given.name for given in session.get_inputs()} & set(self._indices)
 
-    def set_input(self, name: str, value: Value) -> None:
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
         assert isinstance(value, np.ndarray)
         self._open()[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
         self._arrays[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        assert not isinstance(array, DeviceArray)
         native = self._open()[1]
         if array is None:
             native.bind_output(name, "cpu")
@@ -124,6 +189,9 @@ class _IoBinding:
             self._arrays[name] = array
             self._allocated.pop(name, None)
 
+    def keep_output(self, name: str) -> None:
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
+
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         session, native = self._open()
         arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
@@ -131,7 +199,7 @@ class _IoBinding:
             if stop is None:
                 session.run_with_iobinding(native)
             else:
-                with _stoppable(stop) as run_options:
+                with stoppable(stop) as run_options:
                     session.run_with_iobinding(native, run_options)
             if not self._allocated:
                 return {}
@@ -141,7 +209,7 @@ class _IoBinding:
             for name in fresh:  # or the next run would write over what the caller now owns
                 native.bind_output(name, "cpu")
             return fresh
-        except Exception as error:  # see compile_for_cpu
+        except Exception as error:  # see compile_model
             failure = translate(error)
         finally:
             del session, native, arrays  # an error that somebody keeps must not keep the session
@@ -170,24 +238,29 @@ class _FeedBinding:
         self._inputs: dict[str, Value] = {}
         self._outputs: dict[str, np.ndarray[Any, Any]] = {}
 
-    def set_input(self, name: str, value: Value) -> None:
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        assert not isinstance(value, DeviceArray)
         self._inputs[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | None) -> None:
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        assert not isinstance(array, DeviceArray)
         if array is None:
             self._outputs.pop(name, None)
         else:
             self._outputs[name] = array
+
+    def keep_output(self, name: str) -> None:
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         session = self._session
         if session is None:
             raise closed()
         try:
-            with _stoppable(stop or Stop()) as run_options:
+            with stoppable(stop or Stop()) as run_options:
                 values = session.run(self._names, self._inputs, run_options)
             fresh = dict(zip(self._names, values, strict=True))
-        except Exception as error:  # see compile_for_cpu
+        except Exception as error:  # see compile_model
             failure = translate(error)
         else:
             return self._fill_outputs(fresh)
@@ -212,31 +285,6 @@ class _FeedBinding:
         self._inputs, self._outputs = {}, {}
 
 
-@contextmanager
-def _stoppable(stop: Stop) -> Iterator[onnxruntime.RunOptions]:
-    """Options for a run that `stop` can end; its error is ours, because each provider has another one for that."""
-    import onnxruntime
-
-    options = onnxruntime.RunOptions()
-
-    def terminate() -> None:
-        options.terminate = True
-
-    with stop.reaching(terminate):
-        try:
-            yield options
-        except Exception:
-            stop.require_not_requested()
-            raise
-
-
 def _is_numeric(kind: str) -> bool:
     """Whether a runtime type, spelled like `tensor(float)`, is a tensor of numbers."""
     return kind.startswith("tensor(") and kind != "tensor(string)"
-
-
-def closed() -> ClosedError:
-    """The error for a session that was closed before the call, or during it."""
-    return ClosedError(
-        "The session has been closed.", hint="Create another from the model; its properties can still be read."
-    )

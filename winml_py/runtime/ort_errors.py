@@ -12,6 +12,7 @@ from ..errors import (
     FILE_NOT_FOUND,
     INTERNAL_ERROR,
     CorruptModelError,
+    DeviceLostError,
     EvaluationError,
     InvalidArgumentError,
     ModelNotFoundError,
@@ -40,6 +41,13 @@ _OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}
 _DIMENSIONS = re.compile(
     r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please", re.DOTALL
 )
+_FALLBACK = re.compile(r"CPU EP fallback|fallback to CPU EP|explicitly disabled by the user", re.IGNORECASE)
+_LOST = re.compile(
+    r"device (?:is |was )?lost|DEVICE_REMOVED|DEVICE_LOST|CUDA (?:failure|error):? (?:46|100|700|702|709|719|999)\b"
+    r"|an illegal memory access was encountered|unspecified launch failure|device-side assert",
+    re.IGNORECASE,
+)
+"""What the drivers say when nothing more can be run: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors."""
 _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z\w])")
 
 
@@ -48,7 +56,7 @@ def translate(error: Exception) -> WinMLError:
     if isinstance(error, WinMLError):
         return error
     text = str(error).strip()
-    specific = _version(text) or _operator(text) or _shape(text)
+    specific = _version(text) or _operator(text) or _shape(text) or _device(text)
     if specific is not None:
         return specific
     if isinstance(error, UnicodeError):
@@ -104,6 +112,19 @@ def _shape(text: str) -> SizeMismatchError | None:
         return SizeMismatchError(
             f"The {side} {name} was compiled for other dimensions: {_clean(indices)}.",
             hint="Bind what the session's batch size and dimension overrides say, or create it without them.",
+        )
+    return None
+
+
+def _device(text: str) -> WinMLError | None:
+    if _LOST.search(text):
+        return DeviceLostError(
+            f"The device is lost: {_clean(text)}", hint="Make a new LearningModelDevice, and a session on it."
+        )
+    if _FALLBACK.search(text):
+        return NotSupportedError(
+            "The provider does not take every node of the model, and the CPU is not allowed to help.",
+            hint="Set options.allow_cpu_fallback = True, and see session.placement for the nodes.",
         )
     return None
 

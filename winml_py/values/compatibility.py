@@ -89,11 +89,7 @@ def picture_contract(
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         raise _incompatible(InvalidBindingError, value, descriptor, "")
     _check_picture(value, descriptor, properties)
-    if isinstance(descriptor, ImageFeatureDescriptor):
-        contract = properties.override(descriptor.contract)
-    else:
-        gray = descriptor.shape[1] == 1
-        contract = properties.override(ImageContract(BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8))
+    contract = contract_of(descriptor, properties)
     channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
     if channels not in (1, 3):
         hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
@@ -104,6 +100,21 @@ def picture_contract(
         hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
     return contract
+
+
+def contract_of(descriptor: PictureDescriptor, properties: BindProperties) -> ImageContract:
+    """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
+    if isinstance(descriptor, ImageFeatureDescriptor):
+        return properties.override(descriptor.contract)
+    gray = descriptor.shape[1] == 1
+    return properties.override(ImageContract(BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8))
+
+
+def takes_picture(descriptor: FeatureDescriptor) -> bool:
+    """Whether a feature has the rank of a picture, and floats for its numbers."""
+    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        return False
+    return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
 def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, properties: BindProperties) -> None:

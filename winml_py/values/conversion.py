@@ -40,7 +40,7 @@ def to_feature_value(
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
     if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
-        pixel_format = _pixel_format(value, descriptor, properties)
+        pixel_format = pixel_format_of(value.shape, descriptor, properties)
         return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
     found = _picture(value) or as_tensor(value) or _container(value, descriptor)
     if found is None and isinstance(descriptor, TensorFeatureDescriptor):
@@ -101,14 +101,19 @@ def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
     return from_vector(value, descriptor)
 
 
-def _pixel_format(
-    array: np.ndarray[Any, Any], descriptor: FeatureDescriptor, properties: BindProperties
+def pixel_format_of(
+    sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
 ) -> BitmapPixelFormat:
+    """How the pixels of an array of these sizes lie.
+
+    Raises:
+        InvalidBindingError: nobody said.
+    """
     if properties.pixel_format is not None:
         return properties.pixel_format
-    if array.ndim == 2:
+    if len(sizes) == 2:
         return BitmapPixelFormat.GRAY8
-    shape = "x".join(map(str, array.shape))
+    shape = "x".join(map(str, sizes))
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
         "channels are red, green, blue or blue, green, red.",

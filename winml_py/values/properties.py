@@ -1,4 +1,4 @@
-"""The properties of a bind: `BitmapBounds`, `BitmapPixelFormat`, `PixelRange`, `ImageContract`."""
+"""The properties of a bind: Windows ML's and `ImageContract`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class BindProperties(NamedTuple):
         pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
         pixel_range: what the bytes 0 to 255 become.
         contract: all of how a picture becomes the tensor, in place of what the model says.
+        stays_on_device: whether an output stays in the device's memory.
     """
 
     bounds: BitmapBounds | None = None
     pixel_format: BitmapPixelFormat | None = None
     pixel_range: LearningModelPixelRange | None = None
     contract: ImageContract | None = None
+    stays_on_device: bool = False
 
     @classmethod
     def read(cls, properties: Mapping[str, Any] | None) -> BindProperties:
@@ -52,6 +54,7 @@ class BindProperties(NamedTuple):
             _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
             _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
             _contract(properties.get("ImageContract")),
+            _truth(properties.get("DisableTensorCpuSync")),
         )
 
     def override(self, contract: ImageContract) -> ImageContract:
@@ -89,6 +92,12 @@ def _bounds(value: Any) -> BitmapBounds | None:
             f"The property BitmapBounds is {value!r}.", hint="It is four whole numbers: x, y, width, height."
         )
     return BitmapBounds(*numbers)
+
+
+def _truth(value: Any) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise InvalidBindingError(f"The property DisableTensorCpuSync is {value!r}.", hint="It is True or False.")
+    return bool(value)
 
 
 def _contract(value: Any) -> ImageContract | None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..collections import VectorView
+from ..device_array import DeviceArray
 from ..errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
 from ..kinds import LearningModelFeatureKind, TensorKind
 from ..memory import MemoryBufferReference, byte_view
@@ -36,7 +37,7 @@ class Tensor(Object):
         view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
     """
 
-    __slots__ = ("__weakref__", "_array", "_closed", "_references", "_shape")
+    __slots__ = ("__weakref__", "_array", "_closed", "_device_array", "_references", "_shape")
 
     tensor_kind: ClassVar[TensorKind]
     dtype: ClassVar[np.dtype[Any]]
@@ -46,6 +47,7 @@ class Tensor(Object):
     _length_hresult: ClassVar[int] = E_INVALIDARG
 
     _array: Array | None
+    _device_array: DeviceArray | None
     _shape: tuple[int, ...] | None
     _closed: bool
     _references: weakref.WeakSet[MemoryBufferReference] | None
@@ -57,6 +59,13 @@ class Tensor(Object):
     def _make(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
         tensor = cls.__new__(cls)
         tensor._array, tensor._shape, tensor._closed, tensor._references = array, shape, False, None
+        tensor._device_array = None
+        return tensor
+
+    @classmethod
+    def _on_device(cls, array: DeviceArray) -> Self:
+        tensor = cls._make(None, array.shape)
+        tensor._device_array = array
         return tensor
 
     @classmethod
@@ -213,18 +222,28 @@ class Tensor(Object):
     def is_placeholder(self) -> bool:
         """Whether the tensor has no memory yet."""
         self._require_open()
-        return self._array is None
+        return self._array is None and self._device_array is None
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether the numbers are in a GPU's memory: an output that was bound with `DisableTensorCpuSync`, or what
+        `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
+        """
+        return self._device_array is not None
 
     def to_numpy(self) -> Array:
         """The tensor as an array of `dtype`: a view of its memory, so writing to it changes the tensor.
 
-        The view keeps the memory alive after `close`.
+        The view keeps the memory alive after `close`. Of a tensor on a device it is a copy, read-only, made anew by
+        each call.
 
         Raises:
             IllegalCallError: the tensor is closed, or a placeholder without a shape.
         """
-        array = self._array
+        array, on_device = self._array, self._device_array
         self._require_open()  # after the look at the array, for another thread may close it in between
+        if on_device is not None:
+            return on_device.to_numpy()
         if array is None:
             if self._shape is None or -1 in self._shape:
                 raise IllegalCallError(
@@ -276,17 +295,40 @@ class Tensor(Object):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.to_numpy(), dtype=dtype, copy=copy)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._device_array is None:
+            raise AttributeError("__cuda_array_interface__")
+        return self._device_array.cuda_interface
+
+    def to_cupy(self) -> Any:
+        """The tensor as a CuPy array: a view of its memory on the card; of a tensor in the host's memory, a copy.
+
+        Raises:
+            IllegalCallError: CuPy is not installed; or as `to_numpy`.
+        """
+        try:
+            import cupy
+        except ImportError as error:
+            raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
+        self._require_open()
+        return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
+
     def __dlpack__(self, **options: Any) -> Any:
+        if hasattr(self, "__cuda_array_interface__"):
+            return self.to_cupy().__dlpack__(**options)
         return self.to_numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if self._device_array is not None and self._device_array.place.kind == "cuda":
+            return 2, self._device_array.place.number  # kDLCUDA
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
 
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
         self._closed = True  # first, or another thread would take it for a placeholder
-        self._array = None
+        self._array = self._device_array = None
 
     dispose = close
 
@@ -297,7 +339,9 @@ class Tensor(Object):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "placeholder" if self._array is None else ""
+        state = "closed" if self._closed else "placeholder" if self.is_placeholder else ""
+        if self._device_array is not None:
+            state = f"on {self._device_array.place}"
         return f"<{type(self).__name__} {tuple(self.shape)}{' ' + state if state else ''}>"
 
     def _require_open(self) -> None:
@@ -309,7 +353,12 @@ class Tensor(Object):
     def _adopt(self, array: Array) -> None:
         """Takes an evaluation's output as its own memory."""
         self._require_open()
-        self._array, self._shape = array, array.shape
+        self._array, self._shape, self._device_array = array, array.shape, None
+
+    def _adopt_device(self, array: DeviceArray) -> None:
+        """Takes an evaluation's output, in the device's memory."""
+        self._require_open()
+        self._array, self._shape, self._device_array = None, array.shape, array
 
 
 def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:

@@ -1,17 +1,17 @@
-"""Inputs for a check that nobody gave: seeded, where numbers can be made up sensibly."""
+"""Inputs that nobody gave: seeded, where numbers can be made up sensibly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..errors import InvalidArgumentError
-from ..kinds import TensorKind
-from ..model import LearningModel
-from ..values.tensors import TENSOR_CLASSES
+from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from .errors import InvalidArgumentError
+from .kinds import TensorKind
+from .model import LearningModel
+from .values.tensors import TENSOR_CLASSES
 
 Array = np.ndarray[Any, Any]
 
@@ -34,24 +34,39 @@ def seeded_inputs(model: LearningModel, given: Mapping[str, Any]) -> tuple[dict[
         )
     for feature in model.input_features:
         if feature.name not in values:
-            values[feature.name] = _made_up(feature, rng)
+            values[feature.name] = made_up(feature, rng)
             seeded.append(feature.name)
     return values, seeded
 
 
-def _made_up(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
+def can_be_made_up(feature: FeatureDescriptor) -> bool:
+    """Whether any number will do: floats, but not ids, words, truths, maps or sequences."""
     floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
-    if (
-        not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
-        or feature.tensor_kind not in floats
-        or (isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank)
-    ):
+    if isinstance(feature, TensorFeatureDescriptor):
+        return feature.has_rank and feature.tensor_kind in floats
+    return isinstance(feature, ImageFeatureDescriptor) and feature.tensor_kind in floats
+
+
+def made_up(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> Array:
+    """Values for a feature: a picture for a picture, else numbers around 0.
+
+    Args:
+        feature: whose values.
+        rng: where numbers come from.
+        sizes: the shape; by default the feature's, with 1 for a free batch and 64 for other free sides.
+
+    Raises:
+        InvalidArgumentError: its values cannot be made up.
+    """
+    if not can_be_made_up(feature):
         raise InvalidArgumentError(
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
             hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, or --input {feature.name}=FILE.npy.",
         )
+    assert isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
-    shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(feature.shape)]
+    wanted = feature.shape if sizes is None else sizes
+    shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(wanted)]
     if isinstance(feature, ImageFeatureDescriptor) and len(shape) == 4:
         return _picture(feature, shape, rng)
     return rng.standard_normal(shape).astype(dtype)

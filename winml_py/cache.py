@@ -1,0 +1,123 @@
+"""What is remembered from one process to the next: small facts in files, one a question.
+
+A file is written whole or not at all, and one that cannot be read counts as not there: processes that run at once,
+a full disk or a kill in mid-flight lose no more than the answer that was being written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .files import written_whole
+
+SCHEMA = 1
+ENVIRONMENT = "WINML_PY_CACHE"
+"""The environment variable that names another folder; empty, nothing is remembered."""
+
+WAIT_SECONDS = 120.0
+
+
+class Entry(NamedTuple):
+    """A remembered answer: its file, its size in bytes, and what it says."""
+
+    path: Path
+    size: int
+    facts: dict[str, Any]
+
+
+def folder() -> Path | None:
+    """Where answers are kept: the user's cache folder, or what WINML_PY_CACHE says; None where nothing is kept."""
+    named = os.environ.get(ENVIRONMENT)
+    if named is not None:
+        return Path(named) if named else None
+    from platformdirs import user_cache_path
+
+    return user_cache_path("winml-py", appauthor=False)
+
+
+def key_of(*parts: object) -> str:
+    """A name for the question that the parts make up."""
+    text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+def read(key: str) -> dict[str, Any] | None:
+    """The answer under a key, or None: never given, damaged, or written by another version."""
+    place = folder()
+    return None if place is None else _read(place / f"{key}.json")
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) and facts.get("schema_version") == SCHEMA else None
+
+
+def write(key: str, facts: dict[str, Any]) -> None:
+    """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
+    place = folder()
+    if place is None:
+        return
+    with suppress(OSError):
+        place.mkdir(parents=True, exist_ok=True)
+        with written_whole(str(place / f"{key}.json")) as file:
+            file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
+
+
+@contextmanager
+def asking(key: str) -> Iterator[None]:
+    """Within the block this process alone answers the question; others wait, two minutes at most.
+
+    The system drops the lock of a process that dies.
+    """
+    from filelock import FileLock, Timeout
+
+    place = folder()
+    if place is None:
+        yield
+        return
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place / f"{key}.lock", timeout=WAIT_SECONDS)
+        lock.acquire()
+    except (OSError, Timeout):  # it costs time to answer twice, and nothing else
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def entries() -> list[Entry]:
+    """All answers, oldest first."""
+    place = folder()
+    if place is None or not place.is_dir():
+        return []
+    found = []
+    for path in place.glob("*.json"):
+        facts = _read(path)
+        with suppress(OSError):
+            found.append((path.stat().st_mtime, Entry(path, path.stat().st_size, facts or {})))
+    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+
+
+def clear() -> int:
+    """Forgets everything; gives the number of answers that were there."""
+    place = folder()
+    if place is None or not place.is_dir():
+        return 0
+    count = 0
+    for path in [*place.glob("*.json"), *place.glob(".*.json.*"), *place.glob("*.lock")]:
+        with suppress(OSError):
+            path.unlink()
+            count += path.suffix == ".json"
+    return count

@@ -1,0 +1,239 @@
+"""I/O binding on a device: inputs go up, work is submitted, outputs come back or stay."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..device_array import DeviceArray, Place
+from ..errors import IllegalCallError, NotSupportedError, SizeMismatchError
+from ..stop import Stop
+from . import heap
+from .engine import Value
+from .ort_errors import translate, wrong_output_shape
+from .runs import closed, stoppable
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+DTYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int8)": np.int8,
+    "tensor(int16)": np.int16,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(uint8)": np.uint8,
+    "tensor(uint16)": np.uint16,
+    "tensor(uint32)": np.uint32,
+    "tensor(uint64)": np.uint64,
+    "tensor(bool)": np.bool_,
+}
+
+_graph_ids = itertools.count(1)
+"""A number for each binding whose work is recorded; the runtime keeps one recording under each."""
+
+
+class DeviceBinding:
+    """Inputs and outputs in the memory of a GPU.
+
+    The host's arrays are copied up by each run, since they are bound by reference. Outputs of a fixed shape get memory
+    that every run writes again; they, and the inputs, keep their addresses, as recorded work demands.
+    """
+
+    def __init__(
+        self,
+        session: onnxruntime.InferenceSession,
+        place: Place,
+        lock: AbstractContextManager[object],
+        capture: bool,
+    ) -> None:
+        self._place, self._lock = place, lock
+        self._process = os.getpid()
+        native = session.io_binding()
+        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
+        self._uploads: dict[str, tuple[np.ndarray[Any, Any], Any]] = {}
+        self._given: dict[str, DeviceArray] = {}
+        self._order = [output.name for output in session.get_outputs()]
+        self._fixed = {output.name: _fixed_memory(output, place) for output in session.get_outputs()}
+        self._targets: dict[str, np.ndarray[Any, Any] | DeviceArray | None] = dict.fromkeys(self._order)
+        self._kept: set[str] = set()
+        self._graph_id = next(_graph_ids) if capture else 0
+        for name in self._order:
+            self._bind_output(native, name)
+
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        """Binds an input: an array of the host, which goes up at each run, or one on the device."""
+        _, native = self._open()
+        with self._lock:
+            if isinstance(value, DeviceArray):
+                self._require_same_address(name, value)
+                self._uploads.pop(name, None)
+                self._given[name] = value
+                if value.handle is not None:
+                    native.bind_ortvalue_input(name, value.handle)
+                else:
+                    place = value.place
+                    native.bind_input(name, place.kind, place.number, value.dtype, value.shape, value.pointer)
+                return
+            assert isinstance(value, np.ndarray)
+            self._given.pop(name, None)
+            held = self._uploads.get(name)
+            if held is not None and held[0].shape == value.shape:
+                self._uploads[name] = (value, held[1])
+                return
+            memory = _upload(value, self._place)
+            self._uploads[name] = (value, memory)
+            native.bind_ortvalue_input(name, memory)
+
+    def _require_same_address(self, name: str, value: DeviceArray) -> None:
+        before = self._given.get(name)
+        if self._graph_id and before is not None and before is not value:
+            raise NotSupportedError(
+                f"The input {name} was bound to other memory of the device, and the session's work is recorded for "
+                "that address (constraint fixed-addresses).",
+                hint="Write the new numbers into the array that is bound, use a binding for each array, or switch "
+                "graph_capture off.",
+            )
+
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        """Binds an output to the host's memory, to the device's, or to none."""
+        _, native = self._open()
+        self._kept.discard(name)
+        if isinstance(array, DeviceArray):
+            self._targets[name] = array
+            if array.handle is not None:
+                native.bind_ortvalue_output(name, array.handle)
+            else:
+                place = array.place
+                native.bind_output(name, place.kind, place.number, array.dtype, array.shape, array.pointer)
+            return
+        if isinstance(self._targets[name], DeviceArray):
+            self._bind_output(native, name)
+        fixed = self._fixed[name]
+        if array is not None and fixed is not None and tuple(fixed.shape()) != array.shape:
+            raise wrong_output_shape(name, array.shape, tuple(fixed.shape()))
+        self._targets[name] = array
+
+    def keep_output(self, name: str) -> None:
+        """Leaves an output in the device's memory."""
+        self.set_output(name, None)
+        self._kept.add(name)
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
+        """Runs the model, under the session's lock but where the provider lets others submit while it is waited for."""
+        if os.getpid() != self._process:
+            raise IllegalCallError(
+                "A GPU session does not survive a fork: the driver's threads are not in this process.",
+                hint='Start processes with multiprocessing.get_context("spawn"), and make the session there.',
+            )
+        session, native = self._open()
+        try:
+            with stoppable(stop or Stop()) as run_options:
+                if self._graph_id:
+                    run_options.add_run_config_entry("gpu_graph_id", str(self._graph_id))
+                if self._place.kind == "cuda":  # it is waited for below, where other threads may use the session
+                    run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+                with self._lock:
+                    for array, memory in self._uploads.values():
+                        memory.update_inplace(array)
+                    session.run_with_iobinding(native, run_options)
+                if self._place.kind == "cuda":
+                    native.synchronize_outputs()
+            with self._lock:
+                return self._received(session, native)
+        except Exception as error:  # the runtime raises classes that have no common base
+            failure = translate(error)
+        finally:
+            del session, native
+            if self._native is None:
+                heap.trim()
+        raise failure
+
+    def _received(
+        self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding
+    ) -> dict[str, Value | DeviceArray]:
+        values = native.get_outputs()
+        fresh: dict[str, Value | DeviceArray] = {}
+        for name, value in zip(self._order, values, strict=True):
+            target = self._targets[name]
+            if isinstance(target, DeviceArray):
+                continue
+            if name in self._kept:
+                fresh[name] = self._device_array(value, session)
+            elif target is None:
+                fresh[name] = np.array(value.numpy())
+            elif target.shape != tuple(value.shape()):
+                raise wrong_output_shape(name, target.shape, tuple(value.shape()))
+            else:
+                np.copyto(target, value.numpy())
+            if self._fixed[name] is None:  # or the next run would write over what the caller now owns
+                self._bind_output(native, name)
+        return fresh
+
+    def _device_array(self, value: Any, session: onnxruntime.InferenceSession) -> DeviceArray:
+        pointer = value.data_ptr() if self._place.kind == "cuda" else None
+        return DeviceArray(
+            self._place,
+            tuple(value.shape()),
+            np.dtype(DTYPES[value.data_type()]),
+            value.numpy,
+            handle=value,
+            pointer=pointer,
+            owner=session,
+            lock=self._lock,
+        )
+
+    def _bind_output(self, native: onnxruntime.IOBinding, name: str) -> None:
+        memory = self._fixed[name]
+        if memory is None:
+            native.bind_output(name, self._place.kind, self._place.number)
+        else:
+            native.bind_ortvalue_output(name, memory)
+
+    def close(self) -> None:
+        """Lets go of the native session, the bound memory and the native binding."""
+        self._native = None
+        self._uploads, self._given, self._fixed = {}, {}, dict.fromkeys(self._order)
+        self._targets = dict.fromkeys(self._order)
+
+    def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
+        native = self._native
+        if native is None:
+            raise closed()
+        return native
+
+
+def upload(array: np.ndarray[Any, Any], place: Place, session: onnxruntime.InferenceSession) -> DeviceArray:
+    """A copy of an array in the device's memory."""
+    memory = _upload(array, place)
+    pointer = memory.data_ptr() if place.kind == "cuda" else None
+    return DeviceArray(place, array.shape, array.dtype, memory.numpy, handle=memory, pointer=pointer, owner=session)
+
+
+def _upload(array: np.ndarray[Any, Any], place: Place) -> Any:
+    """The array in the device's memory; never called before a session lives there, which would end the process."""
+    import onnxruntime
+
+    if 0 in array.shape:
+        raise SizeMismatchError(
+            f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
+        )
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array, place.kind, place.number)
+
+
+def _fixed_memory(output: Any, place: Place) -> Any:
+    """Memory for an output whose shape the model fixes, or None."""
+    import onnxruntime
+
+    if not output.shape or not all(isinstance(size, int) and size > 0 for size in output.shape):
+        return None
+    return onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+        list(output.shape), DTYPES[output.type], place.kind, place.number
+    )

@@ -1,0 +1,57 @@
+"""Why a session runs on the engine it runs on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..kinds import Precision
+
+
+class Candidate(NamedTuple):
+    """An engine that was looked at.
+
+    Attributes:
+        engine: "onnxruntime", or a provider's name.
+        precision: the arithmetic.
+        milliseconds: the median of its samples; None where it was not timed.
+        error: the largest difference from float32 arithmetic, over the largest magnitude; None where not compared.
+        problem: why it was not taken, or "".
+    """
+
+    engine: str
+    precision: Precision
+    milliseconds: float | None = None
+    error: float | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.engine} in {self.precision.name.lower()}"]
+        if self.milliseconds is not None:
+            parts.append(f"{self.milliseconds:.3f} ms")
+        if self.error is not None:
+            parts.append(f"error {self.error:.1e}")
+        if self.problem:
+            parts.append(self.problem)
+        return ", ".join(parts)
+
+
+class Explanation(NamedTuple):
+    """What was taken, why, and what else was looked at. As text, one line each.
+
+    Attributes:
+        engine: what was taken.
+        precision: its arithmetic.
+        reason: in words.
+        candidates: all that were looked at, with figures.
+        is_remembered: whether the figures are from an earlier session's measurement.
+    """
+
+    engine: str
+    precision: Precision
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+    is_remembered: bool = False
+
+    def __str__(self) -> str:
+        head = f"{self.engine} in {self.precision.name.lower()}: {self.reason}"
+        return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

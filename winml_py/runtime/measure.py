@@ -1,0 +1,137 @@
+"""Comparing engines on one model: do they agree, and which is the fastest?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import WinMLError
+from ..kinds import Precision
+from ..numbers import relative_error
+from .engine import EngineBinding
+from .explanation import Candidate
+from .ort import UNLOCKED, OrtEngine, compile_model
+from .providers import Target
+from .task import Inputs, Task
+
+FLOAT_TOLERANCE = 1e-3
+HALF_TOLERANCE = 2e-2
+TIE = 0.02
+"""Nothing is gained by what is less than this much faster; then it is ONNX Runtime's own."""
+
+SECONDS = 1.0
+SAMPLES = (7, 31)
+BLOCK_SECONDS = 0.004
+REST_SECONDS = 0.003
+"""For the threads of one engine to fall asleep before the next is timed: they spin a while after their work."""
+
+Outputs = Mapping[str, Any]
+
+
+class Contender:
+    """A target, its engine, and what is known of it."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.engine: OrtEngine | None = None
+        self.milliseconds: float | None = None
+        self.error: float | None = None
+        self.problem = ""
+
+    def candidate(self, name: str) -> Candidate:
+        """The facts, under the name that the engine has outside."""
+        precision = Precision.HALF if self.target.half else Precision.FLOAT32
+        return Candidate(name, precision, self.milliseconds, self.error, self.problem)
+
+
+def compare(task: Task, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
+    """Compiles the model for every target, compares what comes out, and times those that agree.
+
+    The first target that computes in float32 says what is right. Contenders that fail, disagree or are slower
+    have their `problem` said, and no engine; one is left with its engine, unless none can compile the model.
+    """
+    contenders = [Contender(target) for target in targets]
+    bindings: dict[int, EngineBinding] = {}
+    expected: Outputs | None = None
+    for contender in sorted(contenders, key=lambda contender: contender.target.half):
+        try:
+            contender.engine = compile_model(task.model, task.options, contender.target)
+            binding = contender.engine.bind(UNLOCKED)
+            for name, array in inputs.items():
+                binding.set_input(name, array)
+            outputs = binding.run()
+        except WinMLError as error:
+            _drop(contender, str(error))
+            continue
+        if expected is None:
+            expected = outputs
+        else:
+            _judge(contender, expected, outputs)
+        if contender.engine is not None:
+            bindings[id(contender)] = binding
+    rivals = [contender for contender in contenders if contender.engine is not None]
+    if len(rivals) > 1:
+        _time(rivals, bindings)
+    bindings.clear()
+    if rivals:
+        _settle(rivals)
+    return contenders
+
+
+def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
+    tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
+    contender.error = max((_difference(expected[name], outputs[name]) for name in expected), default=0.0)
+    if not contender.error <= tolerance:
+        _drop(contender, f"its results differ by more than {tolerance:g}")
+
+
+def _difference(expected: Any, came: Any) -> float:
+    if not isinstance(expected, np.ndarray) or expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(np.asarray(expected), np.asarray(came)) else float("inf")
+    return relative_error(expected, came)
+
+
+def _time(rivals: list[Contender], bindings: Mapping[int, EngineBinding]) -> None:
+    """In turns, so that what disturbs the machine disturbs them alike; medians."""
+    single = {id(rival): _block(bindings[id(rival)], 1) for rival in rivals}
+    repeats = {key: max(1, int(BLOCK_SECONDS / seconds)) for key, seconds in single.items()}
+    once = sum(single[key] * count for key, count in repeats.items()) + REST_SECONDS * len(rivals)
+    samples: dict[int, list[float]] = {id(rival): [] for rival in rivals}
+    for _ in range(min(max(int(SECONDS * len(rivals) / once), SAMPLES[0]), SAMPLES[1])):
+        for rival in rivals:
+            time.sleep(REST_SECONDS)
+            bindings[id(rival)].run()  # wakes its threads
+            samples[id(rival)].append(_block(bindings[id(rival)], repeats[id(rival)]))
+    for rival in rivals:
+        rival.milliseconds = statistics.median(samples[id(rival)]) * 1e3
+
+
+def _block(binding: EngineBinding, count: int) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        binding.run()
+    return (time.perf_counter() - started) / count
+
+
+def _settle(rivals: list[Contender]) -> None:
+    """Keeps the fastest; what is first keeps its place unless another is clearly faster."""
+    best = rivals[0]
+    for rival in rivals[1:]:
+        assert rival.milliseconds is not None
+        assert best.milliseconds is not None
+        if rival.milliseconds < best.milliseconds * (1 - TIE):
+            best = rival
+    for rival in rivals:
+        if rival is not best:
+            _drop(rival, "it is slower")
+
+
+def _drop(contender: Contender, problem: str) -> None:
+    contender.problem = problem
+    engine, contender.engine = contender.engine, None
+    if engine is not None:
+        engine.close()

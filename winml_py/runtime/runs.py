@@ -1,0 +1,38 @@
+"""What every kind of run shares: being stopped, and being too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..errors import ClosedError
+from ..stop import Stop
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+@contextmanager
+def stoppable(stop: Stop) -> Iterator[onnxruntime.RunOptions]:
+    """Options for a run that `stop` can end; its error is ours, because each provider has another one for that."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+
+    def terminate() -> None:
+        options.terminate = True
+
+    with stop.reaching(terminate):
+        try:
+            yield options
+        except Exception:
+            stop.require_not_requested()
+            raise
+
+
+def closed() -> ClosedError:
+    """The error for a session that was closed before the call, or during it."""
+    return ClosedError(
+        "The session has been closed.", hint="Create another from the model; its properties can still be read."
+    )

@@ -1,0 +1,51 @@
+"""What is to be compiled, and what can be asked about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..source import Skeleton
+from .engine import EngineInput, EngineOptions
+
+Inputs = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model and how to compile it.
+
+    Attributes:
+        model: what the engine takes.
+        options: how.
+        has_float16: whether weights, inputs or outputs are float16.
+        has_fixed_shapes: whether the options leave no free size in any input.
+        has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
+        can_be_seeded: whether any numbers will do for its inputs.
+        seeds: makes such numbers.
+        size: bytes of the model file.
+        stamp: what tells the file from another of the same name; () for a model in memory.
+    """
+
+    model: EngineInput
+    options: EngineOptions
+    has_float16: bool = False
+    has_fixed_shapes: bool = False
+    has_only_numbers: bool = False
+    can_be_seeded: bool = False
+    seeds: Callable[[], Inputs] = dict
+    size: int = 0
+    stamp: Sequence[object] = field(default=())
+
+    def digest(self) -> str:
+        """A fingerprint of the model: of its bytes, or of its file's skeleton, size, place and time."""
+        digest = hashlib.blake2b(repr(tuple(self.stamp)).encode(), digest_size=20)
+        if isinstance(self.model, Skeleton):
+            digest.update(self.model.model)
+        elif isinstance(self.model, bytes):
+            digest.update(self.model)
+        return digest.hexdigest()
