@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from winml_py import LearningModel, LearningModelSession
+from winml_py import LearningModel, LearningModelDevice, LearningModelSession
+from winml_py.runtime import plugins
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
@@ -25,3 +28,37 @@ def seven() -> Path:
 @pytest.fixture(scope="session")
 def cat() -> Path:
     return PICTURES / "cat.jpg"
+
+
+@pytest.fixture(autouse=True)
+def _apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
+    monkeypatch.setenv("WINML_PY_CACHE", str(tmp_path / "verdicts"))
+    if not {"gpu", "openvino", "real_plugins"} & set(request.fixturenames):
+        monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
+
+
+@pytest.fixture
+def real_plugins() -> None:
+    """The plugin packages that are installed, whichever they are."""
+
+
+@pytest.fixture
+def gpu() -> LearningModelDevice:
+    """A GPU; on a machine without one, what `.ci/software-gpu` prepares."""
+    found = [device for device in LearningModelDevice.find_all() if device.hardware == "gpu"]
+    if not found:
+        reasons = "; ".join(plugin.problem for plugin in plugins.probe() if plugin.problem)
+        if os.environ.get("WINML_PY_REQUIRE_GPU"):
+            pytest.fail(f"a GPU was prepared and cannot be used: {reasons}")
+        pytest.skip(f"no GPU: {reasons or 'winml-py[gpu] is not installed'}")
+    return found[0]
+
+
+@pytest.fixture
+def openvino() -> plugins.ProviderDevice:
+    """OpenVINO's CPU device."""
+    found = [device for device in plugins.devices("cpu") if device.provider == "OpenVINOExecutionProvider"]
+    if not found:
+        pytest.skip("winml-py[intel] is not installed")
+    return found[0]

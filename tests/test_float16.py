@@ -38,8 +38,8 @@ from winml_py import (
 )
 from winml_py.cli.main import main
 from winml_py.float16 import ConversionReport, convert
-from winml_py.float16.seeds import seeded_inputs
 from winml_py.float16.verify import compare
+from winml_py.seeds import seeded_inputs
 
 OURS = [path for path in ALL_OURS if not path.stem.endswith("_float16")]
 RNG = np.random.default_rng(0)

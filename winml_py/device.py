@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Hashable, Iterable
-from contextlib import AbstractContextManager, nullcontext
-from threading import RLock
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, NoReturn
 
 from .errors import InvalidArgumentError, InvalidDeviceError
 from .kinds import LearningModelDeviceKind
 from .objects import Object
 from .runtime.engine import Engine
+from .runtime.locks import session_lock
 from .runtime.plugins import ProviderDevice, devices, probe
 from .runtime.providers import GRAPH_CAPTURE, rank
 from .runtime.task import Task
 
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
-_UNLOCKED = nullcontext()
 
 
 class DisplayAdapterId(NamedTuple):
@@ -183,7 +182,7 @@ class LearningModelDevice(Object):
 
     def _session_lock(self) -> AbstractContextManager[object]:
         """What a session holds while it talks to the device: nothing on the CPU."""
-        return _UNLOCKED if self._device is None else RLock()
+        return session_lock(self._device)
 
 
 def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:

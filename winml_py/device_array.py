@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -53,20 +54,30 @@ class DeviceArray:
     ) -> None:
         self.place, self.shape, self.dtype = place, shape, dtype
         self.handle, self.pointer, self.owner = handle, pointer, owner
-        self._read, self._lock = read, lock or nullcontext()
+        self._read: Callable[[], np.ndarray[Any, Any]] | None = read
+        self._lock = lock or nullcontext()
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
         with self._lock:
-            copy = np.array(self._read())
+            copy = np.array(self._bytes())
         copy.flags.writeable = False
         return copy
+
+    def _bytes(self) -> np.ndarray[Any, Any]:
+        assert self._read is not None, "it is let go of only when nobody can ask any more"
+        return self._read()
 
     def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
         """The same memory with other sizes; only of memory that has an address."""
         return DeviceArray(
-            self.place, shape, self.dtype, lambda: self._read().reshape(shape), pointer=self.pointer, owner=self
+            self.place, shape, self.dtype, lambda: self._bytes().reshape(shape), pointer=self.pointer, owner=self
         )
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.handle is not None and not is_finalizing():
+            with self._lock:  # memory comes and goes under it, on devices that ask for that
+                self.handle = self._read = self.owner = None
 
     @property
     def cuda_interface(self) -> dict[str, Any]:

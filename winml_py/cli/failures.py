@@ -11,6 +11,7 @@ from ..errors import (
     CorruptModelError,
     InvalidArgumentError,
     InvalidBindingError,
+    InvalidDeviceError,
     ModelNotFoundError,
     NotSupportedError,
     PictureError,
@@ -20,9 +21,10 @@ from ..errors import (
     WinMLError,
 )
 
-EVALUATION, MODEL, INPUT, OUTPUT = 1, 3, 4, 5
+EVALUATION, MODEL, INPUT, OUTPUT, DEVICE = 1, 3, 4, 5, 6
 
 _CODES: tuple[tuple[type[WinMLError], int], ...] = (
+    (InvalidDeviceError, DEVICE),
     (StorageNotFoundError, OUTPUT),
     (StorageAccessError, OUTPUT),
     (ModelNotFoundError, MODEL),

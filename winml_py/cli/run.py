@@ -11,14 +11,19 @@ from typing import Any
 import click
 import numpy as np
 
+from ..device import LearningModelDevice
 from ..errors import InvalidArgumentError, WinMLError
 from ..files import written_whole
+from ..kinds import Precision
 from ..model import LearningModel
+from ..options import LearningModelSessionOptions
 from ..session import LearningModelSession
 from ..values.image import ImageFeatureValue
 from ..values.tensor import Tensor
 from .failures import OUTPUT, Failure, failures, status_of
 from .summary import print_results, summarize
+
+_PRECISIONS = [precision.name.lower() for precision in Precision]
 
 
 @click.command()
@@ -27,6 +32,10 @@ from .summary import print_results, summarize
 @click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="A text file with one class a line.")
 @click.option("--output", type=click.Path(), help="Where to write pictures or tensors; see above.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, gpu, or a name of `winml-py devices`.")
+@click.option("--engine", default="onnxruntime", show_default=True, help="auto, or a provider such as openvino.")
+@click.option("--precision", type=click.Choice(_PRECISIONS), default="auto", show_default=True, help="The arithmetic.")
+@click.option("--log-cpu-fallback", is_flag=True, help="List the nodes that a GPU leaves to the CPU, on stderr.")
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def run(
@@ -35,6 +44,10 @@ def run(
     top_k: int,
     labels: str | None,
     output: str | None,
+    device: str,
+    engine: str,
+    precision: str,
+    log_cpu_fallback: bool,
     fast_decode: bool,
     as_json: bool,
 ) -> None:
@@ -48,7 +61,9 @@ def run(
     --output FOLDER/     one file for each input, named like it
     """
     with failures():
-        session = LearningModelSession(LearningModel.load(model))
+        session = _session(model, device, engine, precision)
+    if log_cpu_fallback:
+        _log_cpu_fallback(session)
     names = _read_labels(labels)
     jobs = list(_jobs(session.model, inputs))
     writer = _Writer(output, [label for label, _ in jobs])
@@ -73,6 +88,23 @@ def run(
         print_results(results)
     if code:
         raise click.exceptions.Exit(code)
+
+
+def _session(model: str, device: str, engine: str, precision: str) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    options.engine, options.precision = engine, Precision[precision.upper()]
+    chosen = LearningModelDevice() if device == "cpu" else LearningModelDevice.find(device)
+    return LearningModelSession(LearningModel.load(model), chosen, options)
+
+
+def _log_cpu_fallback(session: LearningModelSession) -> None:
+    if session.device.hardware == "cpu":
+        raise click.UsageError("Nothing falls back from the CPU; name another --device.")
+    left = [node for node in session.placement if node.provider == "CPUExecutionProvider"]
+    click.echo(f"{len(left)} of {len(session.placement)} nodes run on the CPU", err=True)
+    for node in left:
+        click.echo(f"  {node.operator} {node.node}".rstrip(), err=True)
 
 
 def _read_labels(path: str | None) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +39,18 @@ DTYPES = {
 }
 
 _graph_ids = itertools.count(1)
-"""A number for each binding whose work is recorded; the runtime keeps one recording under each."""
+"""A number for each recording that the runtime is to keep."""
+
+_NO_RECORDING = -1
+"""The runtime's number for a run that is neither recorded nor repeated."""
+
+
+class Capture(Enum):
+    """Whether work is recorded: never, where it goes, or because the options demand it."""
+
+    NONE = 0
+    POSSIBLE = 1
+    DEMANDED = 2
 
 
 class DeviceBinding:
@@ -52,28 +65,31 @@ class DeviceBinding:
         session: onnxruntime.InferenceSession,
         place: Place,
         lock: AbstractContextManager[object],
-        capture: bool,
+        capture: Capture,
     ) -> None:
-        self._place, self._lock = place, lock
+        self._place, self._lock, self._capture = place, lock, capture
         self._process = os.getpid()
-        native = session.io_binding()
-        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         self._uploads: dict[str, tuple[np.ndarray[Any, Any], Any]] = {}
         self._given: dict[str, DeviceArray] = {}
         self._order = [output.name for output in session.get_outputs()]
-        self._fixed = {output.name: _fixed_memory(output, place) for output in session.get_outputs()}
         self._targets: dict[str, np.ndarray[Any, Any] | DeviceArray | None] = dict.fromkeys(self._order)
         self._kept: set[str] = set()
-        self._graph_id = next(_graph_ids) if capture else 0
-        for name in self._order:
-            self._bind_output(native, name)
+        self._kept_arrays: dict[str, DeviceArray] = {}
+        self._graph_id = _NO_RECORDING
+        self._runs = 0
+        with lock:
+            native = session.io_binding()
+            self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
+            self._fixed = {output.name: _fixed_memory(output, place) for output in session.get_outputs()}
+            for name in self._order:
+                self._bind_output(native, name)
 
     def set_input(self, name: str, value: Value | DeviceArray) -> None:
         """Binds an input: an array of the host, which goes up at each run, or one on the device."""
         _, native = self._open()
         with self._lock:
             if isinstance(value, DeviceArray):
-                self._require_same_address(name, value)
+                self._moved(name, value)
                 self._uploads.pop(name, None)
                 self._given[name] = value
                 if value.handle is not None:
@@ -88,24 +104,42 @@ class DeviceBinding:
             if held is not None and held[0].shape == value.shape:
                 self._uploads[name] = (value, held[1])
                 return
+            self._forget()
             memory = _upload(value, self._place)
             self._uploads[name] = (value, memory)
             native.bind_ortvalue_input(name, memory)
 
-    def _require_same_address(self, name: str, value: DeviceArray) -> None:
+    def _moved(self, name: str, value: DeviceArray) -> None:
+        """What was recorded reads from the old address: it is recorded anew, or where it was asked for, an error."""
         before = self._given.get(name)
-        if self._graph_id and before is not None and before is not value:
+        if self._graph_id == _NO_RECORDING or before is value:
+            return
+        if self._capture is Capture.DEMANDED and before is not None:
             raise NotSupportedError(
                 f"The input {name} was bound to other memory of the device, and the session's work is recorded for "
                 "that address (constraint fixed-addresses).",
                 hint="Write the new numbers into the array that is bound, use a binding for each array, or switch "
                 "graph_capture off.",
             )
+        self._forget()
+
+    def _forget(self) -> None:
+        """Lets go of what was recorded; the runtime would keep it, and this binding, for the session's life."""
+        if self._graph_id != _NO_RECORDING and self._native is not None:
+            self._native[0].release_captured_graph(self._graph_id)
+        self._graph_id = _NO_RECORDING
+        self._runs = 0
 
     def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
         """Binds an output to the host's memory, to the device's, or to none."""
+        with self._lock:
+            self._set_output(name, array)
+
+    def _set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
         _, native = self._open()
         self._kept.discard(name)
+        if isinstance(array, DeviceArray) or isinstance(self._targets[name], DeviceArray):
+            self._forget()
         if isinstance(array, DeviceArray):
             self._targets[name] = array
             if array.handle is not None:
@@ -128,15 +162,12 @@ class DeviceBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
         """Runs the model, under the session's lock but where the provider lets others submit while it is waited for."""
-        if os.getpid() != self._process:
-            raise IllegalCallError(
-                "A GPU session does not survive a fork: the driver's threads are not in this process.",
-                hint='Start processes with multiprocessing.get_context("spawn"), and make the session there.',
-            )
+        require_process(self._process)
         session, native = self._open()
         try:
             with stoppable(stop or Stop()) as run_options:
-                if self._graph_id:
+                if self._capture is not Capture.NONE:
+                    self._record_from_second_run()
                     run_options.add_run_config_entry("gpu_graph_id", str(self._graph_id))
                 if self._place.kind == "cuda":  # it is waited for below, where other threads may use the session
                     run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
@@ -151,10 +182,17 @@ class DeviceBinding:
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
-            del session, native
+            with self._lock:
+                del session, native
             if self._native is None:
                 heap.trim()
         raise failure
+
+    def _record_from_second_run(self) -> None:
+        """A binding that is evaluated once, as by `evaluate_features`, is not worth a recording."""
+        self._runs += 1
+        if self._graph_id == _NO_RECORDING and self._runs > 1:
+            self._graph_id = next(_graph_ids)
 
     def _received(
         self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding
@@ -166,7 +204,7 @@ class DeviceBinding:
             if isinstance(target, DeviceArray):
                 continue
             if name in self._kept:
-                fresh[name] = self._device_array(value, session)
+                fresh[name] = self._device_array(name, value, session)
             elif target is None:
                 fresh[name] = np.array(value.numpy())
             elif target.shape != tuple(value.shape()):
@@ -177,9 +215,12 @@ class DeviceBinding:
                 self._bind_output(native, name)
         return fresh
 
-    def _device_array(self, value: Any, session: onnxruntime.InferenceSession) -> DeviceArray:
+    def _device_array(self, name: str, value: Any, session: onnxruntime.InferenceSession) -> DeviceArray:
+        """One object for memory that every run writes again."""
+        if self._fixed[name] is not None and name in self._kept_arrays:
+            return self._kept_arrays[name]
         pointer = value.data_ptr() if self._place.kind == "cuda" else None
-        return DeviceArray(
+        array = self._kept_arrays[name] = DeviceArray(
             self._place,
             tuple(value.shape()),
             np.dtype(DTYPES[value.data_type()]),
@@ -189,6 +230,9 @@ class DeviceBinding:
             owner=session,
             lock=self._lock,
         )
+        if self._fixed[name] is None:
+            del self._kept_arrays[name]
+        return array
 
     def _bind_output(self, native: onnxruntime.IOBinding, name: str) -> None:
         memory = self._fixed[name]
@@ -199,9 +243,18 @@ class DeviceBinding:
 
     def close(self) -> None:
         """Lets go of the native session, the bound memory and the native binding."""
-        self._native = None
-        self._uploads, self._given, self._fixed = {}, {}, dict.fromkeys(self._order)
-        self._targets = dict.fromkeys(self._order)
+        if os.getpid() != self._process:
+            return  # to let go of anything here would wait for the driver's threads, which are in the parent
+        with self._lock:
+            self._forget()
+            self._native = None
+            self._kept_arrays = {}
+            self._uploads, self._given, self._fixed = {}, {}, dict.fromkeys(self._order)
+            self._targets = dict.fromkeys(self._order)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self.close()
 
     def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
         native = self._native
@@ -210,11 +263,31 @@ class DeviceBinding:
         return native
 
 
-def upload(array: np.ndarray[Any, Any], place: Place, session: onnxruntime.InferenceSession) -> DeviceArray:
-    """A copy of an array in the device's memory."""
+def require_process(number: int) -> None:
+    """Refuses to go on in a forked process.
+
+    Raises:
+        IllegalCallError: this is another process than the one of that number.
+    """
+    if os.getpid() != number:
+        raise IllegalCallError(
+            "A GPU session does not survive a fork: the driver's threads are not in this process.",
+            hint='Start processes with multiprocessing.get_context("spawn"), and make the session there.',
+        )
+
+
+def upload(
+    array: np.ndarray[Any, Any],
+    place: Place,
+    session: onnxruntime.InferenceSession,
+    lock: AbstractContextManager[object],
+) -> DeviceArray:
+    """A copy of an array in the device's memory; the caller holds the lock."""
     memory = _upload(array, place)
     pointer = memory.data_ptr() if place.kind == "cuda" else None
-    return DeviceArray(place, array.shape, array.dtype, memory.numpy, handle=memory, pointer=pointer, owner=session)
+    return DeviceArray(
+        place, array.shape, array.dtype, memory.numpy, handle=memory, pointer=pointer, owner=session, lock=lock
+    )
 
 
 def _upload(array: np.ndarray[Any, Any], place: Place) -> Any:

@@ -8,6 +8,7 @@ from ..errors import WinMLError
 from ..float16.widen import widened
 from ..kinds import Precision
 from . import capture
+from .device_binding import Capture
 from .engine import ONNXRUNTIME, Engine
 from .explanation import Explanation
 from .ort import OrtEngine, compile_model
@@ -68,7 +69,9 @@ def _recorded(task: Task, target: Target) -> OrtEngine:
     if broken:
         return _plain(task, target, f"its work is not recorded ({broken})")
     try:
-        engine = compile_model(task.model, task.options, target, capture=True)
+        engine = compile_model(
+            task.model, task.options, target, capture=Capture.DEMANDED if is_asked_for else Capture.POSSIBLE
+        )
     except WinMLError as error:
         named = capture.explained(error)
         if is_asked_for or named is error:

@@ -14,7 +14,8 @@ from ..kinds import Precision
 from ..numbers import relative_error
 from .engine import EngineBinding
 from .explanation import Candidate
-from .ort import UNLOCKED, OrtEngine, compile_model
+from .locks import UNLOCKED
+from .ort import OrtEngine, compile_model
 from .providers import Target
 from .task import Inputs, Task
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from ..kinds import Precision
 from ..source import Skeleton
 from ..stop import Stop
 from . import heap
-from .device_binding import DeviceBinding, upload
+from .device_binding import Capture, DeviceBinding, require_process, upload
 from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode, Value
 from .explanation import Explanation
+from .locks import UNLOCKED, device_lock
 from .ort_errors import translate, wrong_output_shape
 from .plugins import runtime_device
 from .providers import CPU, MEMORY, Target, native_options
@@ -28,12 +30,11 @@ if TYPE_CHECKING:
     import onnxruntime
 
 CPU_TARGET = Target()
-UNLOCKED = nullcontext()
 _FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
 
 
 def compile_model(
-    model: EngineInput, options: EngineOptions, target: Target = CPU_TARGET, capture: bool = False
+    model: EngineInput, options: EngineOptions, target: Target = CPU_TARGET, capture: Capture = Capture.NONE
 ) -> OrtEngine:
     """Compiles a model with one of ONNX Runtime's providers.
 
@@ -56,16 +57,17 @@ def compile_model(
     device = target.device
     if device is not None:
         native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if not options.allow_cpu_fallback or capture:
+        if not options.allow_cpu_fallback or capture is not Capture.NONE:
             native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        own = native_options(target, options, capture)
+        own = native_options(target, options, capture is not Capture.NONE)
         if device.library:
             native.add_provider_for_devices([runtime_device(device)], own)
             providers = None
         else:
             providers = [(device.provider, own), CPU]
     try:
-        session = onnxruntime.InferenceSession(model, native, providers, enable_fallback=0)
+        with device_lock(device):
+            session = onnxruntime.InferenceSession(model, native, providers, enable_fallback=0)
     except Exception as error:  # the runtime raises classes that have no common base
         raise translate(error) from None
     if device is not None and device.provider not in session.get_providers():
@@ -95,7 +97,7 @@ class OrtEngine:
     """A compiled model. Its bindings may run at the same time, each in its own thread."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, options: EngineOptions, target: Target, capture: bool = False
+        self, session: onnxruntime.InferenceSession, options: EngineOptions, target: Target, capture: Capture
     ) -> None:
         self.options = options
         self.name = ONNXRUNTIME if target.device is None else target.provider
@@ -109,6 +111,8 @@ class OrtEngine:
         memory = MEMORY.get(target.provider) if target.device and is_numeric else None
         self.place = Place(memory, target.device.number) if memory and target.device else None
         self._capture = capture
+        self._device_lock = device_lock(target.device)
+        self._process = os.getpid()
         self._binding_type = _IoBinding if is_numeric else _FeedBinding
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
@@ -118,6 +122,7 @@ class OrtEngine:
             raise closed()
         binding: _IoBinding | _FeedBinding | DeviceBinding
         if self.place is not None:
+            require_process(self._process)
             binding = DeviceBinding(session, self.place, lock, self._capture)
         else:
             binding = self._binding_type(session)
@@ -143,16 +148,18 @@ class OrtEngine:
         session = self._session
         if session is None or self.place is None:
             raise closed()
-        return upload(array, self.place, session)
+        require_process(self._process)
+        return upload(array, self.place, session, self._device_lock)
 
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
-        self._session = None
-        with self._lock:
-            bindings = list(self._bindings)
-        for binding in bindings:
-            binding.close()
-        del bindings
+        with self._device_lock:
+            self._session = None
+            with self._lock:
+                bindings = list(self._bindings)
+            for binding in bindings:
+                binding.close()
+            del bindings
         heap.trim()
 
 

@@ -1,0 +1,491 @@
+"""Sessions on a GPU, whichever there is: the same results as on the CPU, on the device as long as possible."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import FLOAT16, INT64, STRING, data, tensor, unary
+from conftest import MODELS
+from onnx import helper
+
+from winml_py import (
+    BitmapPixelFormat,
+    ClosedError,
+    DeviceLostError,
+    IllegalCallError,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    ImageKernel,
+    InvalidArgumentError,
+    InvalidBindingError,
+    InvalidDeviceError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelDeviceKind,
+    LearningModelPixelRange,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    NotSupportedError,
+    Precision,
+    SizeMismatchError,
+    TensorFloat,
+    TensorFloat16Bit,
+    TensorLayout,
+)
+from winml_py.numbers import relative_error
+from winml_py.runtime.capture import CONSTRAINTS
+from winml_py.runtime.ort_errors import translate
+from winml_py.seeds import made_up
+
+SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
+
+
+def options(**settings: Any) -> LearningModelSessionOptions:
+    made = LearningModelSessionOptions()
+    made.batch_size_override = 0
+    for name, value in settings.items():
+        setattr(made, name, value)
+    return made
+
+
+def on(device: LearningModelDevice | None, model: bytes, **settings: Any) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(model), device, options(**settings))
+
+
+def small_inputs(model: LearningModel) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    shapes = {
+        f.name: [n if n > 0 else (2 if axis == 0 else 24) for axis, n in enumerate(f.shape)]
+        for f in model.input_features
+    }
+    return {f.name: made_up(f, rng, shapes[f.name]) for f in model.input_features}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_small_model_gives_what_the_cpu_gives(gpu: LearningModelDevice, name: str) -> None:
+    model = LearningModel.load(MODELS / f"{name}.onnx")
+    is_half = model.precision != "float32"
+    session, host = LearningModelSession(model, gpu), LearningModelSession(model)
+    assert session.precision is (Precision.HALF if is_half else Precision.FLOAT32)
+    assert session.engine == gpu.provider
+    inputs = small_inputs(model)
+    for _ in range(3):  # as it comes, while it is recorded, and repeated
+        came = session.evaluate_features(inputs).outputs
+        for output, expected in host.evaluate_features(inputs).outputs.items():
+            error = relative_error(np.asarray(expected.to_numpy()), np.asarray(came[output].to_numpy()))
+            assert error <= (2e-2 if is_half else 1e-3), (output, error)
+
+
+def test_what_is_bound_again_and_written_in_place(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", [4]))
+    binding = LearningModelBinding(session)
+    source, target = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    binding.bind("x", source)
+    binding.bind("y", target)
+    for step in range(6):
+        source[:] = step
+        session.evaluate(binding)
+        assert target.tolist() == [-step] * 4
+    other = np.full(4, 9, np.float32)
+    binding.bind("x", other)
+    session.evaluate(binding)
+    assert target.tolist() == [-9] * 4
+    fresh = LearningModelBinding(session)
+    fresh.bind("x", source)
+    kept = [session.evaluate(fresh).outputs["y"].to_numpy() for _ in range(3)]
+    source[:] = 1
+    session.evaluate(fresh)
+    assert all(array.tolist() == [-5] * 4 for array in kept)
+
+
+def test_a_free_size_may_change(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", ["n"]))
+    binding = LearningModelBinding(session)
+    for count in (3, 5, 3):
+        binding.bind("x", np.arange(count, dtype=np.float32))
+        assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == (-np.arange(count)).tolist()
+    target = np.zeros(4, np.float32)
+    binding.bind("y", target)
+    with pytest.raises(SizeMismatchError):
+        session.evaluate(binding)
+    fixed = on(gpu, unary("Neg", [4]))
+    with pytest.raises(SizeMismatchError):
+        LearningModelBinding(fixed).bind("y", np.zeros(5, np.float32))
+
+
+def test_strings_stay_on_the_host_and_run(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Identity", [2], STRING))
+    assert session.evaluate_features({"x": np.array(["a", "b"], object)}).outputs["y"].to_numpy().tolist() == ["a", "b"]
+    assert {node.provider for node in session.placement} == {"CPUExecutionProvider"}
+    empty = on(gpu, unary("Neg", ["n"]))
+    with pytest.raises(SizeMismatchError, match="no elements"):
+        empty.evaluate_features({"x": np.zeros(0, np.float32)})
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.bool_, np.float16])
+def test_types_go_up_and_come_back(gpu: LearningModelDevice, dtype: Any) -> None:
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    session = on(gpu, unary("Identity", [3], element))
+    x = np.array([0, 1, 1], dtype)
+    np.testing.assert_array_equal(session.evaluate_features({"x": x}).outputs["y"].to_numpy(), x)
+
+
+PLAIN = [BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.NV12]
+CONTRACTS = [
+    ImageContract(),
+    ImageContract.imagenet(),
+    ImageContract.yolo(),
+    ImageContract(BitmapPixelFormat.GRAY8, LearningModelPixelRange.ZERO_TO_ONE),
+    ImageContract(BitmapPixelFormat.RGB8, layout=TensorLayout.NHWC, crop_mode=ImageCropMode.STRETCH),
+    ImageContract(BitmapPixelFormat.GRAY8, crop_mode=ImageCropMode.LETTERBOX, pad=(10, 200, 30)),
+    ImageContract(BitmapPixelFormat.BGR8, crop_mode=ImageCropMode.LETTERBOX, pad=(10, 200, 30)),
+    ImageContract(kernel=ImageKernel.AREA),
+]
+
+
+def picture_of(pixel_format: BitmapPixelFormat, width: int, height: int) -> ImageFeatureValue:
+    rng = np.random.default_rng(5)
+    y, x = np.mgrid[0:height, 0:width]
+    base = np.stack([np.sin(x / 7 + c) * np.cos(y / (5 + c)) for c in range(3)], -1) * 110 + 128
+    rgb = np.clip(base + rng.normal(0, 4, base.shape), 0, 255).astype(np.uint8)
+    value = ImageFeatureValue.from_array(rgb, BitmapPixelFormat.RGB8)
+    bitmap = value.video_frame.software_bitmap
+    return ImageFeatureValue.from_software_bitmap(type(bitmap).convert(bitmap, pixel_format))
+
+
+def tensor_of(
+    device: LearningModelDevice | None, contract: ImageContract, values: Any, size: tuple[int, int], **properties: Any
+) -> Any:
+    """What a model that does nothing gives for pictures."""
+    planes = contract.layout is TensorLayout.NCHW
+    shape: list[Any] = ["n", contract.channels, *size] if planes else ["n", *size, contract.channels]
+    binding = LearningModelBinding(on(device, unary("Identity", shape)))
+    binding.bind("x", values, {"ImageContract": contract} | properties)
+    if device is not None:
+        binding.bind("y", TensorFloat.create(), {"DisableTensorCpuSync": True})
+    return binding, binding._session.evaluate(binding).outputs["y"].to_numpy()
+
+
+@pytest.mark.parametrize(("contract", "pixel_format"), list(product(CONTRACTS, PLAIN)))
+def test_pictures_are_tensorized_on_the_device(
+    gpu: LearningModelDevice, contract: ImageContract, pixel_format: BitmapPixelFormat
+) -> None:
+    value = picture_of(pixel_format, 50, 38)
+    _, expected = tensor_of(None, contract, value, (16, 20))
+    binding, came = tensor_of(gpu, contract, value, (16, 20))
+    is_on_device = not isinstance(binding._pictures["x"], np.ndarray)
+    assert is_on_device is (pixel_format is not BitmapPixelFormat.NV12)
+    steps = np.float32([factor for factor, _ in contract.affine()])  # one level of a byte
+    levels = np.moveaxis(np.abs(came - expected), contract.axes()[0], -1) / steps
+    assert levels.max() <= 1.01
+    is_pillow = contract.kernel in (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR)
+    assert np.mean(levels > 0.01) < (0.01 if is_pillow else 0.15)  # OpenCV rounds its weights to a few bits
+
+
+def test_pictures_that_need_no_scaling_are_exact(gpu: LearningModelDevice) -> None:
+    for contract in (ImageContract(), ImageContract(BitmapPixelFormat.GRAY8), ImageContract.inception()):
+        value = picture_of(BitmapPixelFormat.BGRA8, 20, 16)
+        _, expected = tensor_of(None, contract, value, (16, 20))
+        np.testing.assert_allclose(tensor_of(gpu, contract, value, (16, 20))[1], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_bounds_batches_and_new_pictures(gpu: LearningModelDevice) -> None:
+    contract = ImageContract.imagenet()
+    batch = [
+        picture_of(BitmapPixelFormat.RGB8, 40, 30).video_frame,
+        picture_of(BitmapPixelFormat.RGB8, 40, 30).video_frame,
+    ]
+    bounds = {"BitmapBounds": [5, 3, 20, 20]}
+    _, expected = tensor_of(None, contract, batch, (16, 16), **bounds)
+    binding, came = tensor_of(gpu, contract, batch, (16, 16), **bounds)
+    np.testing.assert_allclose(came, expected, atol=0.02)
+    first = binding._pictures["x"]
+    binding.bind("x", batch[::-1], {"ImageContract": contract} | bounds)
+    assert binding._pictures["x"] is first  # the same memory, written again
+    mixed = [batch[0], picture_of(BitmapPixelFormat.RGB8, 33, 21).video_frame]
+    _, expected = tensor_of(None, contract, mixed, (16, 16))
+    binding, came = tensor_of(gpu, contract, mixed, (16, 16))
+    assert isinstance(binding._pictures["x"], np.ndarray)  # of two sizes: by the CPU
+    np.testing.assert_array_equal(came, expected)
+
+
+def test_a_picture_for_a_float16_model(gpu: LearningModelDevice) -> None:
+    shape = [1, 3, 16, 16]
+    model = unary(
+        "Identity", shape, FLOAT16, denotation="IMAGE", metadata={"Image.NominalPixelRange": "Normalized_0_1"}
+    )
+    value = picture_of(BitmapPixelFormat.RGB8, 30, 30)
+    expected = on(None, model).evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
+    assert gpu._device is not None
+    for has_half in (True, False):
+        device = LearningModelDevice._of(gpu._device._replace(float16=has_half))
+        session = on(device, model)
+        assert session.precision is (Precision.HALF if has_half else Precision.FLOAT32)
+        came = session.evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
+        assert came.dtype == np.float16
+        assert np.abs(came.astype(np.float32) - expected.astype(np.float32)).max() <= 1.1 / 255
+
+
+def test_float32_can_be_asked_for(gpu: LearningModelDevice) -> None:
+    model = LearningModel.load(MODELS / "digits_float16.onnx")
+    session = LearningModelSession(model, gpu, options(precision=Precision.FLOAT32))
+    assert session.precision is Precision.FLOAT32
+    assert "float32" in str(session.explain())
+    inputs = small_inputs(model)
+    expected = LearningModelSession(model).evaluate_features(inputs).outputs["probabilities"].to_numpy()
+    target = np.zeros(expected.shape, np.float16)
+    binding = LearningModelBinding(session)
+    for name, value in inputs.items():
+        binding.bind(name, value)
+    binding.bind("probabilities", target)
+    session.evaluate(binding)
+    np.testing.assert_allclose(target.astype(np.float32), expected.astype(np.float32), atol=2e-3)
+
+
+def test_tensors_live_on_the_device(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", [3]))
+    uploaded = session.upload(np.float32([1, 2, 3]))
+    assert uploaded.is_on_device
+    assert not uploaded.is_placeholder
+    assert f"{uploaded!r}" == "<TensorFloat (3,) on webgpu:0>"
+    result = TensorFloat.create()
+    binding = LearningModelBinding(session)
+    binding.bind("x", uploaded)
+    binding.bind("y", result, {"DisableTensorCpuSync": True})
+    assert session.evaluate(binding).outputs["y"] is result
+    assert result.is_on_device
+    read = result.to_numpy()
+    assert read.tolist() == [-1, -2, -3]
+    assert not read.flags.writeable
+    assert not hasattr(result, "__cuda_array_interface__")
+    assert np.from_dlpack(result).tolist() == [-1, -2, -3]
+    again = LearningModelBinding(session)
+    again.bind("x", result)
+    again.bind("y", uploaded)  # written on the device, where it is
+    session.evaluate(again)
+    assert uploaded.to_numpy().tolist() == [1, 2, 3]
+    result.close()
+    with pytest.raises(IllegalCallError):
+        result.to_numpy()
+    host = TensorFloat.from_numpy(np.float32([5, 5, 5]))
+    again.bind("y", host, {"DisableTensorCpuSync": True})
+    session.evaluate(again)
+    assert host.is_on_device
+
+
+def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", [3]))
+    result = TensorFloat.create()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2, 3]))
+    binding.bind("y", result, {"DisableTensorCpuSync": True})
+    session.evaluate(binding)
+    session.close()
+    del binding, session
+    assert result.to_numpy().tolist() == [-1, -2, -3]
+
+
+def test_a_tensor_on_a_device_goes_to_no_other(gpu: LearningModelDevice) -> None:
+    uploaded = on(gpu, unary("Neg", [3])).upload(np.float32([1, 2, 3]))
+    with pytest.raises(InvalidBindingError, match=r"webgpu:0.*on the CPU.*to_numpy"):
+        on(None, unary("Neg", [3])).evaluate_features({"x": uploaded})
+    with pytest.raises(InvalidDeviceError, match="no memory of its own"):
+        on(None, unary("Neg", [3])).upload(np.float32([1]))
+    with pytest.raises(InvalidBindingError, match="no tensor"):
+        on(gpu, unary("Neg", [3])).upload("text")
+    with pytest.raises(InvalidBindingError, match="True or False"):
+        LearningModelBinding(on(gpu, unary("Neg", [3]))).bind("y", TensorFloat.create(), {"DisableTensorCpuSync": 1})
+
+
+def round_model() -> bytes:
+    """Round has no kernel on WebGPU."""
+    nodes = [helper.make_node("Round", ["x"], ["r"], "rounding"), helper.make_node("Neg", ["r"], ["y"])]
+    return data(nodes, [tensor("x", [2])], [tensor("y", [2])])
+
+
+def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice) -> None:
+    session = on(gpu, round_model())
+    assert session.evaluate_features({"x": np.float32([1.4, -2.6])}).outputs["y"].to_numpy().tolist() == [-1, 3]
+    assert ("rounding", "Round", "CPUExecutionProvider") in session.placement
+    assert "all-nodes-on-provider" in str(session.explain())
+    with pytest.raises(NotSupportedError, match=r"does not take every node.*allow_cpu_fallback"):
+        on(gpu, round_model(), allow_cpu_fallback=False)
+
+
+def loop_model() -> bytes:
+    branch = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "then", [], [tensor("b", [2])])
+    other = helper.make_graph([helper.make_node("Abs", ["x"], ["c"])], "else", [], [tensor("c", [2])])
+    nodes = [helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=other)]
+    return data(nodes, [tensor("x", [2]), tensor("flag", [1], 9)], [tensor("y", [2])])
+
+
+@pytest.mark.parametrize(
+    ("model", "constraint"),
+    [
+        (loop_model(), "no-control-flow"),
+        (round_model(), "all-nodes-on-provider"),
+        (unary("Identity", [2], STRING), "tensors-only"),
+        (unary("Neg", ["n"]), "fixed-shapes"),
+    ],
+)
+def test_what_cannot_be_recorded_says_why(gpu: LearningModelDevice, model: bytes, constraint: str) -> None:
+    assert constraint in CONSTRAINTS
+    with pytest.raises(NotSupportedError, match=f"constraint {constraint}"):
+        on(gpu, model, graph_capture=True)
+    with pytest.raises(NotSupportedError, match=f"constraint {constraint}"):
+        on(gpu, model, provider_options={"enableGraphCapture": True})
+
+
+def test_recorded_work_keeps_its_addresses(gpu: LearningModelDevice) -> None:
+    demanded = on(gpu, unary("Neg", [3]), graph_capture=True)
+    assert "recorded" in str(demanded.explain())
+    for session, is_error in ((demanded, True), (on(gpu, unary("Neg", [3])), False)):
+        binding = LearningModelBinding(session)
+        first, second = session.upload(np.float32([1, 2, 3])), session.upload(np.float32([4, 5, 6]))
+        binding.bind("x", first)
+        for _ in range(3):
+            assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-1, -2, -3]
+        if is_error:
+            with pytest.raises(NotSupportedError, match="fixed-addresses"):
+                binding.bind("x", second)
+        else:
+            binding.bind("x", second)
+            for _ in range(3):
+                assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-4, -5, -6]
+            binding.bind("x", np.float32([7, 8, 9]))
+            for _ in range(3):
+                assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-7, -8, -9]
+
+
+def test_sessions_that_record_share_no_engine_and_others_do(gpu: LearningModelDevice) -> None:
+    model = LearningModel.load(unary("Neg", [3]))
+    recording = [LearningModelSession(model, gpu)._engine() for _ in range(2)]
+    assert recording[0] is not recording[1]
+    sharing = [LearningModelSession(model, gpu, options(graph_capture=False)) for _ in range(2)]
+    assert sharing[0]._engine() is sharing[1]._engine()
+
+
+def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
+    """Pictures and tensors, binding, running and reading back, on four threads."""
+    picture = picture_of(BitmapPixelFormat.RGB8, 40, 30)
+    model = unary("Neg", [1, 3, 16, 16], denotation="IMAGE")
+    expected = on(None, model).evaluate_features({"x": picture, "y": TensorFloat.create()}).outputs["y"].to_numpy()
+    sessions = [on(gpu, model), on(gpu, model)]
+
+    def work(index: int) -> float:
+        session = sessions[index % 2]
+        worst = 0.0
+        for round_ in range(5):
+            value = picture if round_ % 2 else -expected
+            came = session.evaluate_features({"x": value, "y": TensorFloat.create()}).outputs["y"].to_numpy()
+            worst = max(worst, float(np.abs(came - expected).max()))
+        return worst
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(work, range(4))) <= 1
+
+
+def test_closing_in_mid_flight(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", [3]))
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2, 3]))
+    operations = [session.evaluate_async(binding) for _ in range(10)]
+    session.close()
+    for operation in operations:
+        with suppress(ClosedError):
+            assert operation.get().outputs["y"].to_numpy().tolist() == [-1, -2, -3]
+
+
+def test_options_that_the_provider_does_not_have(gpu: LearningModelDevice) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no option 'enableGraphCaptur'.*Did you mean enableGraphCapture"):
+        on(gpu, unary(), provider_options={"enableGraphCaptur": 1})
+    with pytest.raises(InvalidArgumentError, match=r"no option 'quite_else'.*It knows"):
+        on(gpu, unary(), provider_options={"quite_else": 1})
+    assert on(gpu, unary("Neg", [1]), provider_options={"preferredLayout": "NCHW"}).engine == gpu.provider
+
+
+def test_an_engine_that_does_not_use_the_device(gpu: LearningModelDevice) -> None:
+    with pytest.raises(InvalidDeviceError, match=r"engine openvino.*find"):
+        on(gpu, unary(), engine="openvino")
+    assert on(gpu, unary(), engine="webgpu").engine == gpu.provider
+
+
+def test_devices_are_found_by_name(gpu: LearningModelDevice) -> None:
+    for name in ("gpu", "GPU", gpu.name.upper(), "webgpu"):
+        found = LearningModelDevice.find(name)
+        assert (found.name, found.hardware, found.kind) == (gpu.name, "gpu", LearningModelDeviceKind.DIRECTX)
+    assert gpu.adapter_id != (0, 0)
+    assert gpu.supports_float16
+    assert LearningModelDevice.find("cpu").provider == "CPUExecutionProvider"
+    with pytest.raises(InvalidDeviceError, match=f"no device named 'abacus'.*{gpu.name}"):
+        LearningModelDevice.find("abacus")
+    with pytest.raises(InvalidArgumentError):
+        LearningModelDevice.find("")
+
+
+def _evaluate_in_child(session: LearningModelSession, queue: Any) -> None:
+    try:
+        session.evaluate_features({"x": np.float32([1, 2, 3])})
+        queue.put("it ran")
+    except IllegalCallError as error:
+        queue.put(str(error))
+    finally:
+        queue.close()
+        queue.join_thread()
+        os._exit(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_is_told_at_once(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", [3]))
+    session.evaluate_features({"x": np.float32([1, 2, 3])})
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_evaluate_in_child, args=(session, queue), daemon=True)
+    child.start()
+    try:
+        assert "does not survive a fork" in queue.get(timeout=20)
+    finally:
+        child.kill()
+        child.join()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "WebGPU device lost (2): Device was destroyed.",
+        "CUDA failure 719: unspecified launch failure ; GPU=0",
+        "CUDA error: an illegal memory access was encountered",
+        "VK_ERROR_DEVICE_LOST",
+        "DXGI_ERROR_DEVICE_REMOVED",
+    ],
+)
+def test_what_drivers_say_of_a_lost_device(words: str) -> None:
+    error = translate(RuntimeError(words))
+    assert isinstance(error, DeviceLostError)
+    assert error.hresult == 0x887A0005
+    assert "new LearningModelDevice" in str(error)
+
+
+def test_other_words_are_no_lost_device() -> None:
+    assert not isinstance(translate(RuntimeError("the dimension 719 is lost")), DeviceLostError)
+
+
+def test_int64_indices(gpu: LearningModelDevice) -> None:
+    node = helper.make_node("Gather", ["w", "x"], ["y"])
+    model = data(
+        [node], [tensor("x", [2], INT64)], [tensor("y", [2, 3])], {"w": np.arange(12, dtype=np.float32).reshape(4, 3)}
+    )
+    came = on(gpu, model).evaluate_features({"x": np.array([2, 0])}).outputs["y"].to_numpy()
+    assert came.tolist() == [[6, 7, 8], [0, 1, 2]]

@@ -1,0 +1,78 @@
+"""`winml-py doctor`: what is installed, what works, and why the rest does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ..diagnosis import diagnose
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def doctor(as_json: bool) -> None:
+    """Report versions, providers, drivers and cores, and run a small model on every device.
+
+    Paste it into a bug report. The exit code is 1 where something is wrong.
+    """
+    facts = diagnose()
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        _print(facts)
+    if facts["problems"] or any("problem" in device for device in facts["devices"]):
+        raise click.exceptions.Exit(1)
+
+
+def _print(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for title, text in _rows(facts):
+        table.add_row(title, escape(text))
+    console.print(table)
+    for problem in facts["problems"]:
+        console.print(f"[bold red]problem[/]  {escape(problem)}", soft_wrap=True)
+
+
+def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "winml-py", f"{facts['winml_py']}, Python {facts['python']}, {facts['system']}"
+    yield "packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
+    cores = facts["cores"]
+    limit = "no limit" if cores["control_group"] is None else f"{cores['control_group']:g}"
+    yield (
+        "cores",
+        (f"{cores['usable']} usable (machine {cores['machine']}, affinity {cores['affinity']}, control group {limit})"),
+    )
+    for provider in facts["providers"]:
+        works = ", ".join(provider["devices"])
+        text = works or provider["problem"] or "the CPU provider"
+        yield provider["package"], f"{provider['version']}: {text}"
+    for name, use in facts["not_installed"].items():
+        yield name, f"not installed; {use}"
+    drivers = facts["drivers"]
+    yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none"
+    yield (
+        "Vulkan",
+        (f"loader {drivers['vulkan_loader'] or 'none'}; drivers {', '.join(drivers['vulkan_drivers']) or 'none'}"),
+    )
+    yield "cache", facts["cache"] or "switched off"
+    for device in facts["devices"]:
+        yield f"{device.get('hardware', 'device')} run", _run(device)
+
+
+def _run(device: dict[str, Any]) -> str:
+    if "problem" in device:
+        return f"{device['device']}: {device['problem']}"
+    return (
+        f"{device['device']}: first evaluation after {device['first_ms']:.0f} ms, then "
+        f"{device['evaluation_ms']:.3f} ms each; {device['error']:.0e} from the CPU"
+    )
