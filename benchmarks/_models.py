@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import numpy_helper
 
 LIGHT = (
@@ -64,3 +65,40 @@ def _fill(weight: onnx.TensorProto, operator: str, place: int, rng: np.random.Ge
     else:
         values = np.full(sizes, 1.0 if operator == "Mul" else 0.0)
     weight.CopyFrom(numpy_helper.from_array(values.astype(np.float32), weight.name))
+
+
+RAPIDOCR_SHAPES = {
+    "PP-OCRv6_det_small": (1, 3, 320, 320),
+    "PP-OCRv6_rec_small": (1, 3, 48, 320),
+    "ch_ppocr_mobile_v2.0_cls_mobile": (1, 3, 48, 192),
+}
+
+
+def public_models() -> dict[str, onnx.ModelProto]:
+    """The models of onnx's, rapidocr's and magika's wheels, and what their inputs need to be of a fixed size."""
+    models = {name: light(name) for name in LIGHT}
+    for path in sorted(folder("rapidocr", "models").glob("*.onnx")):
+        models[path.stem] = fixed(onnx.load(path), RAPIDOCR_SHAPES[path.stem])
+    (path,) = folder("magika", "models").glob("*/model.onnx")
+    models["magika"] = fixed(onnx.load(path), (1, 2048))
+    return models
+
+
+def fixed(model: onnx.ModelProto, shape: tuple[int, ...]) -> onnx.ModelProto:
+    """The model with its input of this shape, as an application that knows its pictures would have it."""
+    for dimension, size in zip(model.graph.input[0].type.tensor_type.shape.dim, shape, strict=True):
+        dimension.dim_value = size
+    return model
+
+
+def inputs(session: onnxruntime.InferenceSession, seed: int = 0) -> dict[str, np.ndarray]:
+    """Numbers for the inputs of a raw ONNX Runtime session."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    for value in session.get_inputs():
+        if value.type == "tensor(int32)":
+            made[value.name] = rng.integers(0, 256, value.shape, np.int32)
+        else:
+            dtype = np.float16 if value.type == "tensor(float16)" else np.float32
+            made[value.name] = rng.standard_normal(value.shape).astype(dtype)
+    return made

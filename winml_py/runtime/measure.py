@@ -24,10 +24,12 @@ HALF_TOLERANCE = 2e-2
 TIE = 0.02
 """Nothing is gained by what is less than this much faster; then it is ONNX Runtime's own."""
 
-SECONDS = 1.0
-SAMPLES = (7, 31)
-BLOCK_SECONDS = 0.004
-REST_SECONDS = 0.003
+ROUNDS = (5, 11)
+ROUND_SECONDS = 2.0
+"""What all rounds are to take together; the lower number of them is made in any case."""
+
+BLOCK_SECONDS = 0.03
+REST_SECONDS = 0.02
 """For the threads of one engine to fall asleep before the next is timed: they spin a while after their work."""
 
 Outputs = Mapping[str, Any]
@@ -98,23 +100,25 @@ def _difference(expected: Any, came: Any) -> float:
 
 def _time(rivals: list[Contender], bindings: Mapping[int, EngineBinding]) -> None:
     """In turns, so that what disturbs the machine disturbs them alike; medians."""
-    single = {id(rival): _block(bindings[id(rival)], 1) for rival in rivals}
-    repeats = {key: max(1, int(BLOCK_SECONDS / seconds)) for key, seconds in single.items()}
-    once = sum(single[key] * count for key, count in repeats.items()) + REST_SECONDS * len(rivals)
     samples: dict[int, list[float]] = {id(rival): [] for rival in rivals}
-    for _ in range(min(max(int(SECONDS * len(rivals) / once), SAMPLES[0]), SAMPLES[1])):
-        for rival in rivals:
+    started = time.perf_counter()
+    for number in range(ROUNDS[1]):
+        if number >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS:
+            break
+        for rival in rivals if number % 2 else reversed(rivals):
             time.sleep(REST_SECONDS)
-            bindings[id(rival)].run()  # wakes its threads
-            samples[id(rival)].append(_block(bindings[id(rival)], repeats[id(rival)]))
+            samples[id(rival)].append(_block(bindings[id(rival)]))
     for rival in rivals:
         rival.milliseconds = statistics.median(samples[id(rival)]) * 1e3
 
 
-def _block(binding: EngineBinding, count: int) -> float:
-    started = time.perf_counter()
-    for _ in range(count):
+def _block(binding: EngineBinding) -> float:
+    """Seconds an evaluation, after one that wakes the engine's threads."""
+    binding.run()
+    count, started = 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
         binding.run()
+        count += 1
     return (time.perf_counter() - started) / count
 
 

@@ -1,0 +1,126 @@
+"""Float16 models on the CPU: a session by default against raw ONNX Runtime, on the same file.
+
+    python benchmarks/float16_speed.py [--json FILE] [--models NAME ...]
+
+The models are convolutional architectures of public wheels, converted by `winml_py.float16`; each way runs in a process
+of its own, by turns, after the results were compared (2e-2). Bars: on a processor with AMX or AVX512-FP16 2.2 times as
+fast in the geometric mean and nowhere below 0.97; on others no slower. A model whose sums leave float16 is computed in
+float32, whatever that costs.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from _measure import arguments, geometric_mean, medians, paired_processes, report, serve
+from _models import inputs, public_models
+from engines import raw_session
+from onnx import helper, numpy_helper
+
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession
+from winml_py.float16 import convert
+from winml_py.runtime.choice import processor
+
+CONVOLUTIONAL = (
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "PP-OCRv6_det_small",
+    "ch_ppocr_mobile_v2.0_cls_mobile",
+)
+FLAGS = ("amx_fp16", "amx_bf16", "amx_tile", "avx512_fp16", "avx512_bf16")
+
+
+def overflowing() -> onnx.ModelProto:
+    """A float16 model whose sums reach 80,000 on the way to a mean of 1,250: right in float32, infinite in float16."""
+    shape = [1, 64, 56, 56]
+    weight = np.full((64, 64, 1, 1), 20, np.float16)
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Add", ["a", "one"], ["b"]),
+        helper.make_node("Conv", ["b", "w"], ["c"]),
+        helper.make_node("ReduceMean", ["c"], ["m"], axes=[1, 2, 3]),
+        helper.make_node("Div", ["m", "k"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info("x", 10, shape), helper.make_tensor_value_info("y", 10, [1, 1, 1, 1])]
+    weights = {"w": weight, "one": np.float16(62), "k": np.float16(2)}
+    tensors = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "overflow", ends[:1], ends[1:], tensors)
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def bound(path: str, feed: dict[str, np.ndarray]) -> tuple[LearningModelSession, LearningModelBinding]:
+    session = LearningModelSession(LearningModel.load(path))
+    binding = LearningModelBinding(session)
+    for name, array in feed.items():
+        binding.bind(name, array)
+    return session, binding
+
+
+def check(path: str) -> str:
+    raw = raw_session(path)
+    feed = inputs(raw)
+    expected = raw.run(None, feed)
+    del raw
+    session, binding = bound(path, feed)
+    for value, output in zip(expected, session.evaluate(binding).outputs.values(), strict=True):
+        wide = value.astype(np.float32)
+        assert np.abs(output.to_numpy() - wide).max() <= 2e-2 * np.abs(wide).max(), session.explain()
+    print(session.explain(), file=sys.stderr)
+    return f"{session.engine.removesuffix('ExecutionProvider')} {session.precision.name.lower()}"
+
+
+def work(path: str, way: str) -> None:
+    raw = raw_session(path)
+    feed = inputs(raw)
+    if way == "raw":
+        serve(lambda: raw.run(None, feed))
+    else:
+        del raw
+        session, binding = bound(path, feed)
+        serve(lambda: session.evaluate(binding))
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--models", nargs="*", default=CONVOLUTIONAL)
+    parser.add_argument("--serve", nargs=2, metavar=("FILE", "WAY"), help="be one of the processes")
+    options = parser.parse_args()
+    if options.serve:
+        work(*options.serve)
+        return
+    flags = [flag for flag in FLAGS if flag in processor().split()]
+    print(f"the processor has {', '.join(flags) or 'no half arithmetic'}")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["WINML_PY_CACHE"] = folder
+        paths = {}
+        for name, model in public_models().items():
+            if name in options.models:
+                paths[name] = str(Path(folder, f"{name}.onnx"))
+                wide = str(Path(folder, "wide.onnx"))
+                onnx.save(model, wide)
+                convert(wide, paths[name])
+        paths["overflowing"] = str(Path(folder, "overflowing.onnx"))
+        onnx.save(overflowing(), paths["overflowing"])
+        for name, path in paths.items():
+            took = check(path)
+            commands = {way: [sys.executable, __file__, "--serve", path, way] for way in ("raw", "winml-py")}
+            middle = medians(paired_processes(commands, options.rounds, 0.06))
+            row = {"model": name, "raw ms": middle["raw"] * 1e3, "winml-py ms": middle["winml-py"] * 1e3, "took": took}
+            rows.append(row | {"times as fast": middle["raw"] / middle["winml-py"]})
+            print(rows[-1], file=sys.stderr)
+    report("float16_speed", rows, options.json)
+    ratios = [row["times as fast"] for row in rows if row["model"] in CONVOLUTIONAL]
+    print(f"geometric mean of the convolutional: {geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+
+
+if __name__ == "__main__":
+    main()
