@@ -1,0 +1,164 @@
+"""What is ready for CUDA, tested without a card: arrays that claim to lie on one, and an engine that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from helpers_cuda import H200, OnCard
+from helpers_cuda import FakeCudaDevice as Card
+from onnx import helper
+
+from winml_py import (
+    BitmapPixelFormat,
+    IllegalCallError,
+    ImageContract,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelSession,
+    SizeMismatchError,
+    TensorFloat,
+)
+from winml_py.runtime import nvidia, probe
+from winml_py.runtime.engine import EngineOptions
+from winml_py.runtime.plugins import ProviderDevice
+from winml_py.runtime.providers import CUDA, TENSORRT, Target, native_options
+
+
+def on(device: LearningModelDevice | None, model: bytes) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(model), device)
+
+
+def test_an_array_on_the_card_is_bound_where_it_is() -> None:
+    device = Card()
+    session = on(device, unary("Neg", ["n"]))
+    source, target = OnCard(np.float32([1, 2, 3])), OnCard(np.zeros(3, np.float32))
+    binding = LearningModelBinding(session)
+    binding.bind("x", source)
+    binding.bind("y", target)
+    result = session.evaluate(binding).outputs["y"]
+    assert result is target
+    assert target.memory.tolist() == [-1, -2, -3]
+    (given,) = device.inputs
+    assert (given.pointer, given.shape, given.owner) == (source.memory.ctypes.data, (3,), source)
+    source.memory[:] = 5  # by reference, as everywhere
+    session.evaluate(binding)
+    assert target.memory.tolist() == [-5] * 3
+
+
+def test_what_stays_on_the_card_offers_itself_to_others() -> None:
+    session = on(Card(), unary("Neg", [3]))
+    result = TensorFloat.create()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2, 3]))
+    binding.bind("y", result, {"DisableTensorCpuSync": True})
+    session.evaluate(binding)
+    interface = result.__cuda_array_interface__
+    assert (interface["shape"], interface["typestr"], interface["version"]) == ((3,), "<f4", 3)
+    assert interface["data"][0] > 0
+    assert result.__dlpack_device__() == (2, 0)
+    second = LearningModelBinding(session)
+    second.bind("x", result)
+    assert session.evaluate(second).outputs["y"].to_numpy().tolist() == [1, 2, 3]
+
+
+def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    with pytest.raises(IllegalCallError, match=r"winml-py\[cuda\]"):
+        TensorFloat.from_numpy(np.float32([1])).to_cupy()
+
+    class OnlyDlpack:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    with pytest.raises(InvalidBindingError, match=r"CuPy.*winml-py\[cuda\]"):
+        LearningModelBinding(on(Card(), unary("Neg", [3]))).bind("x", OnlyDlpack())
+
+
+@pytest.mark.parametrize("gray", [False, True])
+def test_a_picture_on_the_card_is_tensorized_there(gray: bool) -> None:
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (30, 40) if gray else (30, 40, 3), np.uint8)
+    contract = ImageContract(BitmapPixelFormat.GRAY8) if gray else ImageContract.imagenet()
+    model = unary("Identity", [1, contract.channels, 16, 16])
+    pixel_format = BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8
+    value = ImageFeatureValue.from_array(pixels, pixel_format)
+    host = LearningModelBinding(on(None, model))
+    host.bind("x", value, {"ImageContract": contract})
+    expected = host._session.evaluate(host).outputs["y"].to_numpy()
+    device = Card()
+    session = on(device, model)
+    binding = LearningModelBinding(session)
+    properties = {"ImageContract": contract} | ({} if gray else {"BitmapPixelFormat": pixel_format})
+    binding.bind("x", OnCard(pixels), properties)
+    came = session.evaluate(binding).outputs["y"].to_numpy()
+    assert np.abs(came - expected).max() <= 1.01 * max(abs(factor) for factor, _ in contract.affine())
+    assert pixels.ctypes.data in {given.pointer for given in device.inputs}  # it never left
+    if not gray:
+        with pytest.raises(InvalidBindingError, match="does not say whether its channels"):
+            LearningModelBinding(session).bind("x", OnCard(pixels))
+
+
+def test_what_cannot_be_bound_from_a_card() -> None:
+    binding = LearningModelBinding(on(Card(), unary("Neg", [3])))
+    with pytest.raises(InvalidBindingError, match=r"does not lie in a row.*ascontiguousarray"):
+        binding.bind("x", OnCard(np.zeros((3, 2), np.float32)[:, 0]))
+    with pytest.raises(InvalidBindingError, match="There is no tensor of complex256"):
+        binding.bind("x", OnCard(np.zeros(3, np.complex256)))
+    with pytest.raises(InvalidBindingError, match="There is no tensor of complex256"):
+        binding.bind("y", OnCard(np.zeros(3, np.complex256)))
+    with pytest.raises(SizeMismatchError):
+        binding.bind("x", OnCard(np.zeros(4, np.float32)))
+    with pytest.raises(InvalidBindingError, match=r"memory of cuda:0.*on the CPU"):
+        LearningModelBinding(on(None, unary("Neg", [3]))).bind("x", OnCard(np.zeros(3, np.float32)))
+
+
+def test_cuda_options() -> None:
+    options = EngineOptions(1, provider_options=(("cudnn_conv_use_max_workspace", "1"),))
+    target = Target(H200)
+    assert native_options(target, options, False) == {"cudnn_conv_use_max_workspace": "1", "device_id": "1"}
+    assert native_options(target, options, True)["enable_cuda_graph"] == "1"
+    tensorrt = Target(H200._replace(provider=TENSORRT))
+    assert native_options(tensorrt, EngineOptions(1), True)["trt_cuda_graph_enable"] == "1"
+    for given in ("cudnn_conv1d_pad_to_nc1d", "enable_cuda_graph", "gpu_mem_limit", "prefer_nhwc"):
+        native_options(target, EngineOptions(1, provider_options=((given, "1"),)), False)
+    with pytest.raises(InvalidArgumentError, match=r"no option 'cudnn_conv_max_workspace'.*cudnn_conv_use_max"):
+        native_options(target, EngineOptions(1, provider_options=(("cudnn_conv_max_workspace", "1"),)), False)
+
+
+def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [TENSORRT, CUDA, "CPUExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
+    monkeypatch.setattr(nvidia, "cards", lambda: ())
+    assert "install the NVIDIA driver" in probe._built_in()["problem"]
+    card = nvidia.Card(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "9.0")
+    monkeypatch.setattr(nvidia, "cards", lambda: (card,))
+    monkeypatch.setattr(probe, "_smoke", lambda *_: "")
+    found = [ProviderDevice(**facts) for facts in probe._built_in()["devices"]]
+    assert [(device.provider, device.name, device.memory) for device in found] == [
+        (CUDA, "NVIDIA H200", 141 << 30),
+        (TENSORRT, "NVIDIA H200", 141 << 30),
+    ]
+    monkeypatch.setattr(probe, "_smoke", lambda *_: "Fail: no kernel image")
+    assert probe._built_in()["problem"] == "NVIDIA H200: Fail: no kernel image"
+
+
+def test_several_outputs_are_told_apart() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["z"])]
+    session = on(Card(), data(nodes, [tensor("x", [2])], [tensor("y", [2]), tensor("z", [2])]))
+    binding = LearningModelBinding(session)
+    target = OnCard(np.zeros(2, np.float32))
+    binding.bind("x", np.float32([-1, 2]))
+    binding.bind("z", target)
+    outputs: Mapping[str, Any] = session.evaluate(binding).outputs
+    assert outputs["y"].to_numpy().tolist() == [1, -2]
+    assert target.memory.tolist() == [1, 2]

@@ -1,0 +1,321 @@
+"""Finding devices: plugins that work, plugins that do not, and what takes down no more than a child process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import MODELS
+
+from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind, cache, cores, diagnosis, smoke
+from winml_py.cli.main import main
+from winml_py.runtime import nvidia, plugins, providers
+from winml_py.runtime.plugins import Plugin, ProviderDevice
+
+
+def package(folder: Path, name: str, code: str) -> None:
+    """Installs a plugin package with this module."""
+    module = name.replace("-", "_")
+    (folder / module).mkdir(parents=True)
+    (folder / module / "__init__.py").write_text(code)
+    information = folder / f"{module}-1.2.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+    (information / "RECORD").write_text(f"{module}/__init__.py,,\n{information.name}/METADATA,,\n")
+
+
+NAMES = "\ndef get_ep_names(): return ['BrokenExecutionProvider']\n"
+BROKEN = {
+    "raises": ("raise RuntimeError('no luck today')", "it cannot be loaded: RuntimeError: no luck today"),
+    "aborts": ("import os; os.abort()", "trying it ended with SIGABRT"),
+    "exits": ("import os; os._exit(3)", "trying it ended with status 3"),
+    "library": (
+        f"def get_library_path(): return __file__{NAMES}",
+        "it cannot be loaded: Fail",
+    ),
+    "missing": (f"def get_library_path(): return '/nowhere/lib.so'{NAMES}", "it cannot be loaded: Fail"),
+    "half": ("x = 1", "it cannot be loaded: AttributeError"),
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages of its own."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(plugins, "_probed", {})
+    return folder
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Plugin]:
+    monkeypatch.setattr(plugins, "installed", lambda: names)
+    return plugins.probe()[1:]
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_plugin_says_what_it_lacks(site: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    code, problem = BROKEN[kind]
+    name = f"onnxruntime-ep-{kind}"
+    package(site, name, code)
+    (plugin,) = found(monkeypatch, name)
+    assert plugin.problem.startswith(problem)
+    assert (plugin.package, plugin.version, plugin.devices) == (name, "1.2", ())
+    with pytest.raises(InvalidDeviceError, match=rf"no device for DIRECTX: {name}: .*pip install"):
+        LearningModelDevice(LearningModelDeviceKind.DIRECTX)
+
+
+def test_one_broken_plugin_does_not_hide_the_others(
+    site: Path, monkeypatch: pytest.MonkeyPatch, openvino: ProviderDevice
+) -> None:
+    monkeypatch.setattr(plugins, "_probed", {})
+    package(site, "onnxruntime-ep-aborts", "import os; os.abort()")
+    broken, working = found(monkeypatch, "onnxruntime-ep-aborts", "onnxruntime-ep-openvino")
+    assert broken.problem
+    assert working.devices == (openvino,)
+
+
+def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package(site, "onnxruntime-ep-hangs", "import time; time.sleep(60)")
+    monkeypatch.setattr(plugins, "PROBE_SECONDS", 1.0)
+    monkeypatch.setattr(plugins, "_probed", {plugins.BUILT_IN: Plugin(plugins.BUILT_IN, "")})
+    (plugin,) = found(monkeypatch, "onnxruntime-ep-hangs")
+    assert plugin.problem == "its driver did not answer within 1 s"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler to make a driver with")
+def test_a_driver_that_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu: LearningModelDevice) -> None:
+    """The Vulkan loader finds it, and loading it ends the process: the child's, not ours."""
+    source, library, manifest = tmp_path / "d.c", tmp_path / "libd.so", tmp_path / "d.json"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    driver = {"file_format_version": "1.0.0", "ICD": {"api_version": "1.3.0", "library_path": str(library)}}
+    manifest.write_text(json.dumps(driver))
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(manifest))
+    monkeypatch.setattr(plugins, "_probed", {})
+    with pytest.raises(InvalidDeviceError, match="SIGABRT"):
+        LearningModelDevice(LearningModelDeviceKind.GPU)
+
+
+def test_packages_are_found_by_their_names(site: Path, real_plugins: None) -> None:
+    package(site, "onnxruntime-ep-new-vendor", "x = 1")
+    package(site, "onnxruntime-extra", "x = 1")
+    plugins.installed.cache_clear()
+    try:
+        names = plugins.installed()
+    finally:
+        plugins.installed.cache_clear()
+    assert "onnxruntime-ep-new-vendor" in names
+    assert "onnxruntime-extra" not in names
+
+
+def device(name: str, provider: str = providers.WEBGPU, **facts: Any) -> ProviderDevice:
+    return ProviderDevice(provider, "package", "library", 0, facts.pop("hardware", "gpu"), name, "", **facts)
+
+
+GPUS = (
+    device("played", is_software=True),
+    device("shared", memory=1),
+    device("card", is_discrete=True, memory=8 << 30),
+    device("card", providers.CUDA, is_discrete=True, memory=8 << 30),
+    device("card", providers.TENSORRT, is_discrete=True, memory=8 << 30),
+    device("neural", providers.OPENVINO, hardware="npu"),
+)
+
+
+def test_devices_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_probed", {plugins.BUILT_IN: Plugin(plugins.BUILT_IN, "", GPUS)})
+    listed = [(found.name, found.provider) for found in LearningModelDevice.find_all()[1:]]
+    assert listed == [
+        ("card", providers.CUDA),
+        ("card", providers.WEBGPU),
+        ("card", providers.TENSORRT),
+        ("shared", providers.WEBGPU),
+        ("played", providers.WEBGPU),
+        ("neural", providers.OPENVINO),
+    ]
+    taken = {kind: LearningModelDevice(kind).name for kind in list(LearningModelDeviceKind)[2:]}
+    assert taken == {
+        LearningModelDeviceKind.DIRECTX: "card",
+        LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE: "card",
+        LearningModelDeviceKind.DIRECTX_MIN_POWER: "shared",
+    }
+    assert LearningModelDevice.find("npu").name == "neural"
+    assert LearningModelDevice.find("tensorrt").provider == providers.TENSORRT
+    assert LearningModelDevice.find("card").memory == 8 << 30
+
+
+def test_the_cpu_is_always_there() -> None:
+    (cpu,) = LearningModelDevice.find_all()
+    assert (cpu.hardware, cpu.provider, cpu.adapter_id) == ("cpu", "CPUExecutionProvider", (0, 0))
+    assert cpu.name
+    assert cpu.memory is None or cpu.memory > 1 << 28
+    assert not cpu.supports_float16  # nothing that could is installed for this test
+
+
+def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidDeviceError, match="cannot be loaded"):
+        plugins.runtime_device(device("gone")._replace(package="gone", library="/nowhere/lib.so"))
+    monkeypatch.setattr(plugins, "_registered", {"library"})
+    with pytest.raises(InvalidDeviceError, match="no longer there"):
+        plugins.runtime_device(device("gone"))
+
+
+CARD = "0, NVIDIA H200, 143771, 00000000:3B:00.0, 570.1, 9.0\n"
+
+
+def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\nprintf '{CARD}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    nvidia.cards.cache_clear()
+    try:
+        (card,) = nvidia.cards()
+        program.write_text("#!/bin/sh\necho 'the driver is broken' >&2; exit 9\n")
+        nvidia.cards.cache_clear()
+        assert nvidia.cards() == ()
+    finally:
+        nvidia.cards.cache_clear()
+    assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1", "9.0")
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, list(arguments), env={"COLUMNS": "140"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout
+
+
+def test_the_command_lists_devices() -> None:
+    code, out = call("devices", "--json")
+    facts = json.loads(out)
+    assert (code, facts["schema_version"]) == (0, 1)
+    assert facts["devices"][0]["hardware"] == "cpu"
+    code, out = call("devices")
+    assert out.splitlines()[0].split() == ["device", "hardware", "provider", "memory", "float16"]
+    assert "CPUExecutionProvider" in out
+
+
+def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = call("doctor", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["packages"]["onnxruntime"]
+    assert facts["cores"]["usable"] == cores.usable_cores()
+    assert facts["not_installed"].keys() == {"onnxruntime-ep-webgpu", "onnxruntime-ep-openvino"}
+    (cpu,) = [run for run in facts["devices"] if run["hardware"] == "cpu"]
+    assert cpu["error"] == 0
+    assert cpu["evaluation_ms"] > 0
+    monkeypatch.setattr(diagnosis, "diagnose", lambda: facts)
+    monkeypatch.setattr("winml_py.cli.doctor.diagnose", lambda: facts)
+    code, out = call("doctor")
+    assert code == 0
+    for words in ("winml-py[gpu]", "usable", "Vulkan", "first evaluation after"):
+        assert words in out
+    facts["problems"] = ["two of them"]
+    facts["devices"] = [{"device": "card", "problem": "it is gone"}]
+    code, out = call("doctor")
+    assert code == 1
+    assert "two of them" in out
+    assert "card: it is gone" in out
+
+
+def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package(site, "onnxruntime-gpu", "x = 1")
+    package(site, "opencv-python", "x = 1")
+    monkeypatch.setattr(diagnosis, "smoke", lambda number: {"device": str(number)})
+    problems = diagnosis.diagnose()["problems"]
+    assert len(problems) == 2
+    assert problems[0].startswith("onnxruntime and onnxruntime-gpu are installed side by side")
+    assert "opencv-python and opencv-python-headless" in problems[1]
+
+
+def test_the_doctor_survives_a_device_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    python = sys.executable
+    monkeypatch.setattr(diagnosis.sys, "executable", "false")
+    assert diagnosis.smoke(0)["problem"].startswith("it ended with status 1")
+    monkeypatch.setattr(diagnosis, "SMOKE_SECONDS", 0.01)
+    monkeypatch.setattr(diagnosis.sys, "executable", python)
+    assert "did not answer" in diagnosis.smoke(0)["problem"]
+
+
+def test_the_smoke_run_on_a_gpu(gpu: LearningModelDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke, "SECONDS", 0.05)
+    assert smoke._run(gpu)["error"] <= 1e-3
+
+
+def test_the_command_runs_on_a_gpu(gpu: LearningModelDevice, seven: Path) -> None:
+    arguments = ["run", str(MODELS / "digits.onnx"), str(seven), "--device", "gpu", "--log-cpu-fallback", "--json"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.stderr
+    assert "0 of 11 nodes run on the CPU" in result.stderr
+    assert json.loads(result.stdout)["results"][0]["outputs"]["probabilities"]["top"][0]["index"] == 7
+
+
+def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
+    for arguments, code, words in (
+        (["--device", "gpu"], 6, "no device named 'gpu'"),
+        (["--engine", "openvino"], 6, "no engine"),
+        (["--log-cpu-fallback"], 2, "Nothing falls back from the CPU"),
+    ):
+        result = CliRunner().invoke(main, ["run", str(MODELS / "digits.onnx"), str(seven), *arguments])
+        assert result.exit_code == code
+        assert words in " ".join(result.stderr.split())
+
+
+def test_the_command_shows_and_clears_the_cache() -> None:
+    code, out = call("cache")
+    assert (code, out.split()[0]) == (0, "0")
+    cache.write("one", {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"})
+    place = cache.folder()
+    assert place is not None
+    (place / "two.json").write_text("{")
+    code, out = call("cache")
+    assert "b.onnx" in out
+    assert "damaged" in out
+    assert len(json.loads(call("cache", "--json")[1])["entries"]) == 2
+    assert call("cache", "--clear") == (0, "2 verdicts forgotten\n")
+    assert json.loads(call("cache", "--clear", "--json")[1])["cleared"] == 0
+
+
+TIMES = {"quota": "300000", "period": "100000"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota"),
+    [
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "150000 100000"}, 1.5),
+        ("0::/", {"cpu.max": "50000 100000"}, 0.5),
+        ("0::/", {}, None),
+        (
+            "4:cpu,cpuacct:/x",
+            {"cpu,cpuacct/x/cpu.cfs_quota_us": "300000", "cpu,cpuacct/x/cpu.cfs_period_us": "100000"},
+            3.0,
+        ),
+        ("4:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("3:memory:/x", {"memory/x/cpu.cfs_quota_us": "1"}, None),
+        ("nonsense", {}, None),
+    ],
+)
+def test_what_a_control_group_grants(tmp_path: Path, groups: str, files: dict[str, str], quota: float | None) -> None:
+    root, own = tmp_path / "cgroup", tmp_path / "own"
+    own.write_text(groups + "\n")
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    assert cores.cgroup_quota(root, own) == quota
+    assert cores.cgroup_quota(root, tmp_path / "none") is None
+
+
+def test_usable_cores_heed_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    for quota, expected in ((0.2, 1), (1.5, 2), (100.0, 8), (None, 8)):
+        monkeypatch.setattr(cores, "affinity", lambda: 8)
+        monkeypatch.setattr(cores, "cgroup_quota", lambda quota=quota: quota)
+        assert cores.usable_cores() == expected

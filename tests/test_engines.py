@@ -1,0 +1,374 @@
+"""Which engine runs a model on the CPU: chosen by measurement, remembered, explained."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import FLOAT16, STRING, data, tensor, unary
+from conftest import MODELS
+from onnx import helper
+
+from winml_py import (
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidDeviceError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    Precision,
+    cache,
+)
+from winml_py.runtime import choice, measure
+from winml_py.runtime.engine import EngineOptions
+from winml_py.runtime.explanation import Candidate
+from winml_py.runtime.plugins import ProviderDevice
+from winml_py.runtime.providers import Target, native_options, require_known
+from winml_py.runtime.task import Task
+
+OPENVINO = "OpenVINOExecutionProvider"
+
+
+def options(**settings: Any) -> LearningModelSessionOptions:
+    made = LearningModelSessionOptions()
+    made.batch_size_override = 0
+    for name, value in settings.items():
+        setattr(made, name, value)
+    return made
+
+
+def session(model: bytes | Path, **settings: Any) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(model), None, options(**settings))
+
+
+def conv(element: int = 1, gain: float = 1.0, bias: float = 0.0, batch: Any = 1) -> bytes:
+    """A small network whose inner values are `gain` times as large as those that come out."""
+    dtype = np.float16 if element == FLOAT16 else np.float32
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": (rng.normal(0, 0.2, (8, 3, 3, 3)) * gain).astype(dtype),
+        "b": np.full(8, bias * gain, dtype),
+        "k": np.array(1 / gain, dtype),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Mul", ["p", "k"], ["y"]),
+    ]
+    return data(nodes, [tensor("x", [batch, 3, 16, 16], element)], [tensor("y", [batch, 8, 1, 1], element)], weights)
+
+
+def picture(dtype: Any = np.float32, batch: int = 1) -> np.ndarray:
+    return np.random.default_rng(1).random((batch, 3, 16, 16)).astype(dtype)
+
+
+def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
+    """Makes the timing say that one of the contenders is ten times as fast as the others; everything else is real."""
+
+    def timed(rivals: Any, bindings: Any) -> None:
+        for place, rival in enumerate(rivals):
+            rival.milliseconds = 0.1 if place == index else 1.0
+
+    monkeypatch.setattr(measure, "_time", timed)
+
+
+def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(choice, "decide", None)
+    opened = session(MODELS / "digits.onnx")
+    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
+    assert str(opened.explain()) == "onnxruntime in float32: as asked for"
+    half = session(MODELS / "digits_float16.onnx")
+    assert half.precision is Precision.FLOAT32
+    assert "no installed engine computes in half precision" in str(half.explain())
+    assert not (tmp_path / "verdicts").exists()
+
+
+def test_an_engine_that_is_not_there() -> None:
+    with pytest.raises(InvalidDeviceError, match=r"no engine OpenVINOExecutionProvider.*winml-py\[intel\]"):
+        session(conv(), engine="openvino")
+    with pytest.raises(InvalidArgumentError, match="engine is ''"):
+        options(engine="")
+    with pytest.raises(InvalidArgumentError, match="precision is 7"):
+        options(precision=7)
+    with pytest.raises(InvalidArgumentError, match=r"Write .key: value."):
+        options(provider_options=3)
+    with pytest.raises(InvalidArgumentError, match="CPUExecutionProvider has no option 'x'"):
+        session(conv(), provider_options={"x": 1})
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_auto_takes_the_fastest_and_remembers(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, winner: int
+) -> None:
+    favour(monkeypatch, winner)
+    first = session(conv(), engine="auto")
+    assert first.engine == ("onnxruntime", OPENVINO)[winner]
+    explained = first.explain()
+    assert [candidate.engine for candidate in explained.candidates] == ["onnxruntime", OPENVINO]
+    assert explained.candidates[1].error is not None
+    assert explained.candidates[1].error <= 1e-3
+    assert explained.candidates[1 - winner].problem == "it is slower"
+    assert not explained.is_remembered
+    monkeypatch.setattr(choice, "compare", None)  # nothing is measured again
+    second = session(conv(), engine="auto")
+    assert second.explain() == explained._replace(is_remembered=True)
+    x = picture()
+    expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
+    np.testing.assert_allclose(second.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
+    (entry,) = cache.entries()
+    assert entry.facts["engine"] == first.engine
+    assert entry.facts["shapes"] == {"x": [1, 3, 16, 16]}
+
+
+def test_other_options_models_and_shapes_are_other_questions(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    favour(monkeypatch, 1)
+    session(conv(), engine="auto")
+    session(conv(bias=1), engine="auto")
+    session(conv(), engine="auto", intra_op_num_threads=1)
+    free = session(conv(batch="n"), engine="auto")
+    free.evaluate_features({"x": picture(batch=2)})
+    again = session(conv(batch="n"), engine="auto")
+    again.evaluate_features({"x": picture(batch=3)})
+    assert len(cache.entries()) == 5
+
+
+def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(rivals: Any, bindings: Any) -> None:
+        rivals[0].milliseconds, rivals[1].milliseconds = 1.0, 0.985
+
+    monkeypatch.setattr(measure, "_time", timed)
+    assert session(conv(), engine="auto").engine == "onnxruntime"
+
+
+def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
+    explained = session(conv(), engine="auto").explain()
+    assert all(candidate.milliseconds and candidate.milliseconds > 0 for candidate in explained.candidates)
+    faster = min(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
+    other = max(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
+    assert faster.engine == explained.engine or faster.milliseconds >= 0.98 * other.milliseconds  # type: ignore[operator]
+
+
+def test_disagreement_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    favour(monkeypatch, 1)
+    monkeypatch.setattr(measure, "FLOAT_TOLERANCE", -1.0)  # nothing agrees well enough
+    opened = session(conv(), engine="auto")
+    assert opened.engine == "onnxruntime"
+    assert "differ" in opened.explain().candidates[1].problem
+
+
+def test_the_first_evaluation_decides_where_sizes_are_free(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    favour(monkeypatch, 1)
+    opened = session(conv(batch="n"), engine="auto")
+    assert (opened.engine, opened.precision) == ("undecided", Precision.AUTO)
+    assert "first evaluation decides" in str(opened.explain())
+    with pytest.raises(IllegalCallError, match="Evaluate once"):
+        _ = opened.placement
+    early, target = LearningModelBinding(opened), np.zeros((2, 8, 1, 1), np.float32)
+    early.bind("x", picture(batch=2))
+    early.bind("y", target)
+    opened.evaluate(early)
+    assert (opened.engine, opened.precision) == (OPENVINO, Precision.FLOAT32)
+    expected = session(conv(batch="n")).evaluate_features({"x": picture(batch=2)}).outputs["y"].to_numpy()
+    np.testing.assert_allclose(target, expected, atol=1e-5)
+    early.bind("x", picture(batch=2) * 2)
+    early.bind("y", target)
+    opened.evaluate(early)
+    assert np.abs(target - expected).max() > 0.01
+    late = opened.evaluate_features({"x": picture(batch=5)}).outputs["y"]
+    assert late.shape == (5, 8, 1, 1)
+    assert any(node.provider == OPENVINO for node in opened.placement)
+    opened.close()
+    undecided = session(conv(batch="n"), engine="auto", intra_op_num_threads=1)
+    binding = LearningModelBinding(undecided)
+    binding.bind("x", picture())
+    native = binding._native
+    undecided.close()
+    with pytest.raises(OSError, match="closed"):
+        native.run()
+
+
+def test_a_provider_by_name(openvino: ProviderDevice) -> None:
+    for name in ("openvino", "OpenVINO", OPENVINO):
+        opened = session(conv(), engine=name)
+        assert opened.engine == OPENVINO
+    assert cache.entries() == []
+    assert {node.provider for node in opened.placement} == {OPENVINO}
+    x = picture()
+    expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
+    np.testing.assert_allclose(opened.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
+    with pytest.raises(InvalidArgumentError, match=r"no option 'num_stream'.*num_streams"):
+        session(conv(), engine="openvino", provider_options={"num_stream": 1})
+
+
+def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
+    """Left alone it would compute in bfloat16 where the processor has that."""
+    assert not native_options(Target(openvino), EngineOptions(2), False)["load_config"].count("f16")
+    x = picture() * 10
+    expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
+    came = session(conv(), engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
+    assert np.abs(came - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_half_precision_where_it_is_right_and_faster(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not openvino.float16:
+        pytest.skip("OpenVINO has no half arithmetic on this processor")
+    favour(monkeypatch, 1)
+    opened = session(conv(FLOAT16))
+    assert (opened.engine, opened.precision) == (OPENVINO, Precision.HALF)
+    x = picture(np.float16)
+    expected = session(conv(FLOAT16), precision=Precision.FLOAT32)
+    assert (expected.engine, expected.precision) == ("onnxruntime", Precision.FLOAT32)
+    wanted = expected.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
+    came = opened.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
+    assert np.abs(came - wanted).max() <= 2e-2 * np.abs(wanted).max()
+    assert session(conv()).precision is Precision.FLOAT32  # a float32 model is left alone
+    assert session(conv(), precision=Precision.HALF).precision is Precision.HALF  # unless asked
+
+
+def test_half_precision_that_is_slower_is_not_used(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    favour(monkeypatch, 0)
+    opened = session(conv(FLOAT16))
+    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
+    assert opened.explain().candidates[1].problem == "it is slower"
+
+
+def test_half_precision_that_is_wrong_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inner values of 200,000 on the way to 1: right in float32, infinite in float16."""
+    if not openvino.float16:
+        pytest.skip("OpenVINO has no half arithmetic on this processor")
+    favour(monkeypatch, 1)
+    opened = session(conv(gain=2e5, bias=1), precision=Precision.HALF)
+    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
+    (candidate,) = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
+    assert "differ by more than 0.02" in candidate.problem
+    assert np.isfinite(opened.evaluate_features({"x": picture()}).outputs["y"].to_numpy()).all()
+
+
+def test_models_whose_inputs_cannot_be_made_up_stay_as_they_are(openvino: ProviderDevice) -> None:
+    node = helper.make_node("Gather", ["w", "x"], ["y"])
+    model = data([node], [tensor("x", [2], 7)], [tensor("y", [2, 3], FLOAT16)], {"w": np.ones((4, 3), np.float16)})
+    opened = session(model)
+    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
+    assert "cannot be made up" in str(opened.explain())
+    words = session(unary("Identity", [2], STRING), engine="auto")
+    assert words.engine == "onnxruntime"
+    assert "no other engine" in str(words.explain())
+
+
+def test_a_plugin_that_cannot_compile_the_model_loses(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = measure.compile_model
+
+    def compile_model(model: Any, options: Any, target: Target) -> Any:
+        if target.device is not None:
+            raise InvalidDeviceError("The plugin does not feel like it.")
+        return real(model, options, target)
+
+    monkeypatch.setattr(measure, "compile_model", compile_model)
+    opened = session(conv(), engine="auto")
+    assert opened.engine == "onnxruntime"
+    assert "does not feel like it" in str(opened.explain())
+
+
+def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None:
+    with pytest.raises(OSError, match="Frobnicate"):
+        session(unary("Frobnicate", [2]), engine="auto")
+
+
+def test_damaged_verdicts_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    favour(monkeypatch, 1)
+    session(conv(), engine="auto")
+    (entry,) = cache.entries()
+    whole = entry.path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": 0}', b"\xff"):
+        entry.path.write_bytes(damaged)
+        assert session(conv(), engine="auto").engine == OPENVINO
+        assert json.loads(entry.path.read_bytes())["engine"] == OPENVINO  # written anew
+    facts = json.loads(whole)
+    entry.path.write_text(json.dumps(facts | {"engine": "GoneExecutionProvider"}))
+    assert session(conv(), engine="auto").engine == OPENVINO
+
+
+def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.ENVIRONMENT, "")
+    favour(monkeypatch, 1)
+    assert session(conv(), engine="auto").engine == OPENVINO
+    assert cache.folder() is None
+    assert cache.entries() == []
+    assert cache.clear() == 0
+    monkeypatch.delenv(cache.ENVIRONMENT)
+    place = cache.folder()
+    assert place is not None
+    assert place.name == "winml-py"
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
+    with cache.asking("question"):
+        cache.write("question", {"answer": 42})
+    assert cache.read("question") is None
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "folder"))
+    with cache.asking("question"):
+        cache.write("question", {"answer": 42})
+    assert cache.read("question") == {"schema_version": 1, "answer": 42}
+    assert cache.clear() == 1
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+MANY = """
+import sys
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+options = LearningModelSessionOptions()
+options.engine = "auto"
+session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
+print(session.engine, session.explain().is_remembered)
+"""
+
+
+def test_fifty_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> None:
+    """One measures, the others wait for its verdict; and one that is killed holds up nobody."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(conv())
+    command = [sys.executable, "-c", MANY, str(path)]
+    victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(50)]
+    victim.kill()
+    victim.wait()
+    came = [process.communicate(timeout=240)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 50
+    assert len({engine for engine, _ in came}) == 1
+    assert sum(remembered == "False" for _, remembered in came) <= 2  # the victim may have left before it answered
+    assert len(cache.entries()) == 1
+
+
+def test_the_digest_tells_models_apart(tmp_path: Path) -> None:
+    tasks = [
+        Task(b"one", EngineOptions(1)),
+        Task(b"two", EngineOptions(1)),
+        Task("path", EngineOptions(1), stamp=("path", 1)),
+        Task("path", EngineOptions(1), stamp=("path", 2)),
+    ]
+    assert len({task.digest() for task in tasks}) == 4
+
+
+def test_candidates_spell_what_is_known() -> None:
+    assert str(Candidate("onnxruntime", Precision.FLOAT32)) == "onnxruntime in float32"
+    full = Candidate("x", Precision.HALF, 1.5, 0.001, "it is slower")
+    assert str(full) == "x in half, 1.500 ms, error 1.0e-03, it is slower"
+
+
+def test_options_of_providers_nobody_knows_are_let_through() -> None:
+    require_known("SomebodysExecutionProvider", {"anything": "1"})
