@@ -31,9 +31,13 @@ def cat() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _apart(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
-    monkeypatch.setenv("WINML_PY_CACHE", str(tmp_path / "verdicts"))
+    monkeypatch.setenv(
+        "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"verdicts-{request.node.name[:40]}-{id(request)}")
+    )
     if not {"gpu", "openvino", "real_plugins"} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
 

@@ -79,7 +79,7 @@ def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     monkeypatch.setattr(measure, "_time", timed)
 
 
-def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "decide", None)
     opened = session(MODELS / "digits.onnx")
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
@@ -87,7 +87,7 @@ def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch
     half = session(MODELS / "digits_float16.onnx")
     assert half.precision is Precision.FLOAT32
     assert "no installed engine computes in half precision" in str(half.explain())
-    assert not (tmp_path / "verdicts").exists()
+    assert cache.entries() == []
 
 
 def test_an_engine_that_is_not_there() -> None:

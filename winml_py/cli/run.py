@@ -29,13 +29,15 @@ _PRECISIONS = [precision.name.lower() for precision in Precision]
 @click.command()
 @click.argument("model", type=click.Path())
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
+@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="How many classes.")
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="A text file with one class a line.")
 @click.option("--output", type=click.Path(), help="Where to write pictures or tensors; see above.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, gpu, or a name of `winml-py devices`.")
-@click.option("--engine", default="onnxruntime", show_default=True, help="auto, or a provider such as openvino.")
-@click.option("--precision", type=click.Choice(_PRECISIONS), default="auto", show_default=True, help="The arithmetic.")
-@click.option("--log-cpu-fallback", is_flag=True, help="List the nodes that a GPU leaves to the CPU, on stderr.")
+@click.option("--device", default="cpu", show_default=True, help="Or gpu, or a name.")
+@click.option("--engine", default="onnxruntime", show_default=True, help="Or auto, openvino.")
+@click.option(
+    "--precision", type=click.Choice(_PRECISIONS), default="auto", metavar="KIND", help="auto, float32, half."
+)
+@click.option("--log-cpu-fallback", is_flag=True, help="List what a GPU leaves to the CPU.")
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def run(
