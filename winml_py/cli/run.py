@@ -53,7 +53,7 @@ def run(
     fast_decode: bool,
     as_json: bool,
 ) -> None:
-    r"""Evaluate MODEL on every INPUT: a picture file, or an array in a .npy file.
+    """Evaluate MODEL on every INPUT: a picture file, or an array in a .npy file.
 
     A model with several inputs is evaluated once, on inputs written as NAME=FILE.
 
@@ -61,7 +61,7 @@ def run(
     --output FILE.png    the picture that an effect model gives (.jpg, .webp, ...)
     --output FILE.npz    all outputs as arrays
     --output FOLDER/     one file for each input, named like it
-    """
+    """  # noqa: D301 - click wants the backspace itself
     with failures():
         session = _session(model, device, engine, precision)
     if log_cpu_fallback:
