@@ -283,6 +283,17 @@ def test_tensors_live_on_the_device(gpu: LearningModelDevice) -> None:
     assert host.is_on_device
 
 
+def test_another_tensor_gets_memory_of_its_own(gpu: LearningModelDevice) -> None:
+    session = on(gpu, unary("Neg", [3]))
+    binding, tensors = LearningModelBinding(session), [TensorFloat.create() for _ in range(3)]
+    for number, result in enumerate(tensors):
+        binding.bind("x", np.full(3, number, np.float32))
+        binding.bind("y", result, {"DisableTensorCpuSync": True})
+        for _ in range(3):
+            session.evaluate(binding)
+    assert [result.to_numpy()[0] for result in tensors] == [0, -1, -2]
+
+
 def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
     session = on(gpu, unary("Neg", [3]))
     result = TensorFloat.create()

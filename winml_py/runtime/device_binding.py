@@ -77,9 +77,11 @@ class DeviceBinding:
         self._kept_arrays: dict[str, DeviceArray] = {}
         self._graph_id = _NO_RECORDING
         self._runs = 0
+        self._fixed: dict[str, Any] = {}
+        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = None
         with lock:
             native = session.io_binding()
-            self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
+            self._native = (session, native)
             self._fixed = {output.name: _fixed_memory(output, place) for output in session.get_outputs()}
             for name in self._order:
                 self._bind_output(native, name)
@@ -156,9 +158,16 @@ class DeviceBinding:
         self._targets[name] = array
 
     def keep_output(self, name: str) -> None:
-        """Leaves an output in the device's memory."""
-        self.set_output(name, None)
-        self._kept.add(name)
+        """Leaves an output in the device's memory: in new memory, where what it had was given away before."""
+        with self._lock:
+            if name in self._kept_arrays:
+                self._forget()
+                del self._kept_arrays[name]
+                session, native = self._open()
+                self._fixed[name] = _fixed_memory(session.get_outputs()[self._order.index(name)], self._place)
+                self._bind_output(native, name)
+            self._set_output(name, None)
+            self._kept.add(name)
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
         """Runs the model, under the session's lock but where the provider lets others submit while it is waited for."""
@@ -305,7 +314,8 @@ def _fixed_memory(output: Any, place: Place) -> Any:
     """Memory for an output whose shape the model fixes, or None."""
     import onnxruntime
 
-    if not output.shape or not all(isinstance(size, int) and size > 0 for size in output.shape):
+    is_fixed = output.shape and all(isinstance(size, int) and size > 0 for size in output.shape)
+    if not is_fixed or output.type not in DTYPES:
         return None
     return onnxruntime.OrtValue.ortvalue_from_shape_and_type(
         list(output.shape), DTYPES[output.type], place.kind, place.number
