@@ -3,8 +3,8 @@
     python benchmarks/gpu.py [--device NAME] [--json FILE] [--models NAME ...]
 
 The device is a name of `winml-py devices`, "cuda" by default. All ways run by turns in this process, after their
-results were compared (1e-3 in float32). Bars: at least 1.0 of raw with I/O binding. From a picture to the result, the usual way
-(Pillow, numpy, raw `run`) stands beside ours, which scales and tensorizes on the device.
+results were compared (1e-3 in float32). Bars: at least 1.0 of raw with I/O binding. From a picture to the result, the
+usual way (Pillow, numpy, raw `run`) stands beside ours, which scales and tensorizes on the device.
 """
 
 import sys

@@ -154,7 +154,7 @@ def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
     assert all(candidate.milliseconds and candidate.milliseconds > 0 for candidate in explained.candidates)
     faster = min(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
     other = max(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
-    assert faster.engine == explained.engine or faster.milliseconds >= 0.98 * other.milliseconds  # type: ignore[operator]
+    assert faster.engine == explained.engine or faster.milliseconds >= 0.97 * other.milliseconds  # type: ignore[operator]
 
 
 def test_disagreement_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:

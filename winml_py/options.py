@@ -114,7 +114,7 @@ class LearningModelSessionOptions:
 
         "auto" measures the installed engines on the model once for each machine, model, options and shapes, and takes
         the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The verdict is kept on disk
-        (`winml-py cache`). It takes a second or two the first time: use it for models that run often. Where the model
+        (`winml-py cache`). It takes some seconds the first time: use it for models that run often. Where the model
         leaves sizes free, the first evaluation decides, on its inputs.
         """
         return self._engine

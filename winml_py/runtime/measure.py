@@ -21,11 +21,11 @@ from .task import Inputs, Task
 
 FLOAT_TOLERANCE = 1e-3
 HALF_TOLERANCE = 2e-2
-TIE = 0.02
+TIE = 0.03
 """Nothing is gained by what is less than this much faster; then it is ONNX Runtime's own."""
 
-ROUNDS = (5, 11)
-ROUND_SECONDS = 2.0
+ROUNDS = (5, 15)
+ROUND_SECONDS = 3.0
 """What all rounds are to take together; the lower number of them is made in any case."""
 
 BLOCK_SECONDS = 0.03
