@@ -21,13 +21,16 @@ from winml_py import (
     CanceledError,
     ClosedError,
     CorruptModelError,
+    EvaluationTimeoutError,
     IllegalCallError,
+    InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
     MissingInputError,
     ModelNotFoundError,
+    TensorFloat,
 )
 from winml_py.testing import FakeDevice
 
@@ -201,3 +204,50 @@ def test_evaluation_properties(caplog: pytest.LogCaptureFixture) -> None:
     session.evaluate_features({"x": np.ones(1, np.float32)}, "my id")
     assert "'my id'" in caplog.text
     assert "<TensorFloat (1,)>" in caplog.text
+
+
+def test_a_time_limit_stops_the_run() -> None:
+    """Hours of cheap nodes: the run ends between two of them, and what is bound has no data until the next."""
+    session = LearningModelSession(LearningModel.load(counting_loop()))
+    binding, output = LearningModelBinding(session), TensorFloat.create_from_array([], [5])
+    binding.bind("count", np.array(2**60))
+    binding.bind("x", np.array(1, np.float32))
+    binding.bind("y", output)
+    with pytest.raises(EvaluationTimeoutError, match=r"within 0.05 s.*Allow more time") as info:
+        session.evaluate(binding, timeout=0.05)
+    assert isinstance(info.value, TimeoutError)
+    assert isinstance(info.value, CanceledError)
+    with pytest.raises(IllegalCallError, match="was stopped; its data are invalid"):
+        output.to_numpy()
+    binding.bind("count", np.array(3))
+    binding.bind("y", output)  # it can be bound again
+    assert session.evaluate(binding, "id", timeout=60).correlation_id == "id"
+    assert output.to_numpy() == 8
+
+
+def test_a_time_limit_that_is_none() -> None:
+    session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+    binding = LearningModelBinding(session)
+    binding.bind("image", IMAGE)
+    for wrong in (0, -1, True, "1", float("inf"), float("nan")):
+        with pytest.raises(InvalidArgumentError, match="seconds above 0"):
+            session.evaluate(binding, timeout=wrong)  # type: ignore[arg-type]
+    before = threading.active_count()
+    for _ in range(20):
+        assert session.evaluate(binding, timeout=30).succeeded
+    assert threading.active_count() <= before + 1  # the last timer may be on its way out
+
+
+def test_cancelling_invalidates_what_is_bound() -> None:
+    session = LearningModelSession(LearningModel.load(counting_loop()))
+    binding, output = LearningModelBinding(session), TensorFloat.create()
+    binding.bind("count", np.array(2**60))
+    binding.bind("x", np.array(1, np.float32))
+    binding.bind("y", output)
+    operation = session.evaluate_async(binding)
+    time.sleep(0.05)
+    operation.cancel()
+    with pytest.raises(CanceledError):
+        operation.get(60)
+    with pytest.raises(IllegalCallError, match="invalid"):
+        output.to_numpy()

@@ -33,6 +33,7 @@ EXPECTED = {
     errors.ConversionError: (0x80004005, RuntimeError),
     errors.EvaluationError: (0x80004005, RuntimeError),
     errors.CanceledError: (0x80004004, RuntimeError),
+    errors.EvaluationTimeoutError: (0x80070102, TimeoutError),
     errors.DeviceLostError: (0x887A0005, RuntimeError),
 }
 

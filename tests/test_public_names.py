@@ -23,6 +23,7 @@ NAMES = [
     "DeviceLostError",
     "DisplayAdapterId",
     "EvaluationError",
+    "EvaluationTimeoutError",
     "FeatureDescriptor",
     "IllegalCallError",
     "ImageContract",

@@ -25,6 +25,7 @@ _MODULES = {
     "DeviceLostError": "errors",
     "DisplayAdapterId": "device",
     "EvaluationError": "errors",
+    "EvaluationTimeoutError": "errors",
     "FeatureDescriptor": "descriptors",
     "IllegalCallError": "errors",
     "ImageContract": "imaging.contract",

@@ -19,6 +19,7 @@ from .errors import ConversionError as ConversionError
 from .errors import CorruptModelError as CorruptModelError
 from .errors import DeviceLostError as DeviceLostError
 from .errors import EvaluationError as EvaluationError
+from .errors import EvaluationTimeoutError as EvaluationTimeoutError
 from .errors import IllegalCallError as IllegalCallError
 from .errors import InvalidArgumentError as InvalidArgumentError
 from .errors import InvalidBindingError as InvalidBindingError

@@ -13,7 +13,7 @@ from .collections import MapView
 from .descriptors import FeatureDescriptor
 from .device_array import DeviceArray, as_device_array, is_on_card
 from .device_pictures import DeviceTensorizer
-from .errors import InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
+from .errors import CanceledError, InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
 from .imaging.batch import BatchTensorizer
 from .imaging.contract import ImageContract
 from .imaging.geometry import BitmapBounds, place
@@ -324,7 +324,12 @@ class LearningModelBinding(Object, MapView[Any]):
         with self._lock:
             if self._missing:
                 raise self._missing_inputs()
-            fresh = self._native.run(stop)
+            try:
+                fresh = self._native.run(stop)
+            except CanceledError:
+                for slot in self._slots.values():
+                    slot.invalidate()
+                raise
             return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
 
     def _missing_inputs(self) -> MissingInputError:

@@ -22,6 +22,7 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── ConversionError(RuntimeError)                       E_FAIL: float16 is not good enough for the model
 └── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
     ├── CanceledError                                   E_ABORT: somebody stopped the operation
+    │   └── EvaluationTimeoutError(TimeoutError)        WAIT_TIMEOUT: its time was up
     └── DeviceLostError                                 DXGI_ERROR_DEVICE_REMOVED: the device has gone
 
 Each class also inherits the builtin a Python person would catch.
@@ -30,6 +31,7 @@ Each class also inherits the builtin a Python person would catch.
 from __future__ import annotations
 
 E_ABORT = 0x80004004
+WAIT_TIMEOUT = 0x80070102
 E_FAIL = 0x80004005
 E_NOTIMPL = 0x80004001
 E_INVALIDARG = 0x80070057
@@ -210,6 +212,12 @@ class CanceledError(EvaluationError):
     """The operation was cancelled before it was done."""
 
     hresult = E_ABORT
+
+
+class EvaluationTimeoutError(CanceledError, TimeoutError):
+    """The evaluation was stopped because its time was up; what it had written to bound outputs is invalid."""
+
+    hresult = WAIT_TIMEOUT
 
 
 class DeviceLostError(EvaluationError):

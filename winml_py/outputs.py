@@ -37,8 +37,18 @@ class OutputSlot(Protocol):
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
 
+    def invalidate(self) -> None:
+        """Marks what a stopped run may have half written."""
 
-class UnboundOutput:
+
+class _Whole:
+    """An output that is written from the engine's value when a run has ended well, and never by a stopped one."""
+
+    def invalidate(self) -> None:
+        """Nothing has been written."""
+
+
+class UnboundOutput(_Whole):
     """An output nobody bound: a new object after every run."""
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
@@ -66,7 +76,7 @@ class UnboundOutput:
         return ImageFeatureValue(frames) if len(frames) == 1 else frames
 
 
-class ContainerOutput:
+class ContainerOutput(_Whole):
     """An output bound to a dict or a list, which is cleared and refilled."""
 
     def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
@@ -83,7 +93,7 @@ class ContainerOutput:
         return self._bound
 
 
-class BuffersOutput:
+class BuffersOutput(_Whole):
     """An output bound to several buffers, which are filled one after the other."""
 
     def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
@@ -132,10 +142,15 @@ class TensorOutput:
         else:
             assert isinstance(value, np.ndarray)
             tensor._adopt(value)
+        tensor._is_half_written = False
         return self._bound
 
+    def invalidate(self) -> None:
+        """The engine writes into a tensor's memory while it runs."""
+        self._tensor._is_half_written = True
 
-class WidenedOutput:
+
+class WidenedOutput(_Whole):
     """A float16 picture bound to a float32 tensor, which gets the numbers widened."""
 
     def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None) -> None:
@@ -157,7 +172,7 @@ class WidenedOutput:
         return self._bound
 
 
-class ImageOutput:
+class ImageOutput(_Whole):
     """An output bound to pictures, which are stretched over and written in place."""
 
     def __init__(
@@ -246,7 +261,7 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
-    array = tensor.to_numpy()
+    array = tensor._memory()
     if not isinstance(bound, (Tensor, np.ndarray)) and not _shows(bound, array):
         raise InvalidBindingError(
             f"An output cannot be written into {type(bound).__name__}.", hint="Bind an array, a tensor or a list."

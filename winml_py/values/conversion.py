@@ -42,7 +42,7 @@ def to_feature_value(
     if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
         pixel_format = pixel_format_of(value.shape, descriptor, properties)
         return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
-    found = _picture(value) or as_tensor(value) or _container(value, descriptor)
+    found = as_picture(value) or as_tensor(value) or _container(value, descriptor)
     if found is None and isinstance(descriptor, TensorFeatureDescriptor):
         found = _vector(value, descriptor)
     if found is None:
@@ -60,7 +60,8 @@ def _holds_pixels(array: np.ndarray[Any, Any], descriptor: FeatureDescriptor, pr
     return is_image and array.dtype == np.uint8 and array.ndim != 4
 
 
-def _picture(value: Any) -> ImageFeatureValue | None:
+def as_picture(value: Any) -> ImageFeatureValue | None:
+    """The value as pictures, or None where it is none."""
     if isinstance(value, (list, tuple)) and value:
         frames = [_frame(element) for element in value]
         whole = [frame for frame in frames if frame is not None]

@@ -37,7 +37,7 @@ class Tensor(Object):
         view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
     """
 
-    __slots__ = ("__weakref__", "_array", "_closed", "_device_array", "_references", "_shape")
+    __slots__ = ("__weakref__", "_array", "_closed", "_device_array", "_is_half_written", "_references", "_shape")
 
     tensor_kind: ClassVar[TensorKind]
     dtype: ClassVar[np.dtype[Any]]
@@ -50,6 +50,7 @@ class Tensor(Object):
     _device_array: DeviceArray | None
     _shape: tuple[int, ...] | None
     _closed: bool
+    _is_half_written: bool
     _references: weakref.WeakSet[MemoryBufferReference] | None
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class Tensor(Object):
     def _make(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
         tensor = cls.__new__(cls)
         tensor._array, tensor._shape, tensor._closed, tensor._references = array, shape, False, None
-        tensor._device_array = None
+        tensor._device_array, tensor._is_half_written = None, False
         return tensor
 
     @classmethod
@@ -240,6 +241,15 @@ class Tensor(Object):
         Raises:
             IllegalCallError: the tensor is closed, or a placeholder without a shape.
         """
+        if self._is_half_written:
+            raise IllegalCallError(
+                f"This {type(self).__name__} is an output of an evaluation that was stopped; its data are invalid.",
+                hint="Evaluate again.",
+            )
+        return self._memory()
+
+    def _memory(self) -> Array:
+        """What `to_numpy` gives, also where it is half written."""
         array, on_device = self._array, self._device_array
         self._require_open()  # after the look at the array, for another thread may close it in between
         if on_device is not None:

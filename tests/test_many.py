@@ -1,0 +1,208 @@
+"""evaluate_many: order, errors where they belong, batches, and an end at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import tensor, unary
+from conftest import MODELS, PICTURES
+
+from winml_py import (
+    ClosedError,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
+    PictureNotFoundError,
+    SizeMismatchError,
+)
+from winml_py.testing import FakeDevice
+
+
+def session(model: bytes | Path, device: Any = None) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(model), device)
+
+
+def negated(results: Any) -> list[list[float]]:
+    return [result.outputs["y"].to_numpy().tolist() for result in results]
+
+
+@pytest.mark.parametrize("concurrency", [None, 1, 3])
+@pytest.mark.parametrize("batch", [None, 1, 4])
+def test_results_come_in_order(concurrency: int | None, batch: int | None) -> None:
+    opened = session(unary("Neg", ["n", 2]))
+    items = [np.full((1, 2), number, np.float32) for number in range(23)]
+    results = list(opened.evaluate_many(items, concurrency=concurrency, batch=batch))
+    assert negated(results) == [[[-number, -number]] for number in range(23)]
+    assert all(result.succeeded and result.error is None and result.error_status == 0 for result in results)
+
+
+def test_items_are_mappings_values_or_paths() -> None:
+    opened = session(MODELS / "digits.onnx")
+    path = PICTURES / "seven.png"
+    items = [path, str(path), ImageFeatureValue.load(path), {"image": path}, {"IMAGE": ImageFeatureValue.load(path)}]
+    scores = [result.outputs["probabilities"].to_numpy() for result in opened.evaluate_many(items)]
+    for score in scores:
+        np.testing.assert_array_equal(score, scores[0])
+    assert scores[0].argmax() == 7
+
+
+def test_an_error_stays_with_its_item() -> None:
+    opened = session(unary("Neg", ["n", 2]))
+    good, bad = np.ones((1, 2), np.float32), np.ones((1, 3), np.float32)
+    for batch in (None, 3):
+        results = list(opened.evaluate_many([good, bad, good, "text", good], batch=batch))
+        assert [result.succeeded for result in results] == [True, False, True, False, True]
+        assert isinstance(results[1].error, SizeMismatchError)
+        assert results[1].error_status == results[1].error.winerror < 0
+        assert "failed" in repr(results[1])
+        with pytest.raises(SizeMismatchError):
+            _ = results[1].outputs
+    pictures = session(MODELS / "digits.onnx").evaluate_many([PICTURES / "seven.png", PICTURES / "none.png"])
+    first, second = pictures
+    assert first.succeeded
+    assert isinstance(second.error, PictureNotFoundError)
+
+
+def test_pictures_are_batched_and_told_apart() -> None:
+    """The pixels of each picture are those it has alone, and the model is called once for both."""
+    opened = session(MODELS / "digits_batch.onnx")
+    paths = sorted(PICTURES.glob("*.png"))[:1] * 3 + [PICTURES / "cat.jpg"]
+    name = opened.model.output_features[0].name
+    alone = [
+        opened.evaluate_features({"image": ImageFeatureValue.load(path)}).outputs[name].to_numpy() for path in paths
+    ]
+    for result, expected in zip(opened.evaluate_many(paths, batch=4, concurrency=1), alone, strict=True):
+        np.testing.assert_allclose(result.outputs[name].to_numpy(), expected, atol=1e-6)
+
+
+def test_a_batch_is_one_evaluation() -> None:
+    sizes: list[int] = []
+
+    def double(inputs: Any) -> Any:
+        sizes.append(len(inputs["x"]))
+        return {"y": inputs["x"] * 2}
+
+    opened = session(unary("Neg", ["n", 1]), FakeDevice(double))
+    items = [np.full((count, 1), count, np.float32) for count in (1, 2, 1, 3, 1)]
+    results = list(opened.evaluate_many(items, batch=2, concurrency=1))
+    assert [result.outputs["y"].shape for result in results] == [(1, 1), (2, 1), (1, 1), (3, 1), (1, 1)]
+    assert [float(result.outputs["y"].to_numpy()[0, 0]) for result in results] == [2, 4, 2, 6, 2]
+    assert sizes == [3, 4, 1]
+
+
+def test_models_without_a_batch_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"first size of x .* is not free"):
+        session(unary("Neg", [1, 2])).evaluate_many([], batch=2)
+    for settings in ({"batch": 0}, {"concurrency": 0}, {"concurrency": True}, {"batch": 1.5}):
+        with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
+            session(unary()).evaluate_many([], **settings)  # type: ignore[arg-type]
+
+
+def test_inputs_are_taken_as_late_as_can_be() -> None:
+    taken: list[int] = []
+
+    def source() -> Iterator[Any]:
+        for number in range(1000):
+            taken.append(number)
+            yield np.float32([number])
+
+    stream = session(unary("Neg", ["n"])).evaluate_many(source(), concurrency=2)
+    for _ in range(3):
+        next(stream)
+    assert 3 <= len(taken) <= 3 + 2 * 2 + 1
+    stream.close()
+    stream.close()
+    with pytest.raises(StopIteration):
+        next(stream)
+
+
+def test_what_the_source_raises_comes_in_its_turn() -> None:
+    def source() -> Iterator[Any]:
+        yield np.float32([1])
+        yield np.float32([2])
+        raise KeyError("the camera is gone")
+
+    stream = session(unary("Neg", ["n"])).evaluate_many(source())
+    assert negated([next(stream), next(stream)]) == [[-1], [-2]]
+    with pytest.raises(KeyError, match="camera"):
+        next(stream)
+    with pytest.raises(StopIteration):
+        next(stream)
+
+
+def test_an_error_of_the_callers_own_is_not_swallowed() -> None:
+    def broken(inputs: Any) -> Any:
+        raise ZeroDivisionError("in the model")
+
+    with pytest.raises(ZeroDivisionError):
+        next(session(unary("Neg", ["n"]), FakeDevice(broken)).evaluate_many([np.float32([1])]))
+
+
+def test_a_session_that_is_closed_ends_it() -> None:
+    opened = session(unary("Neg", ["n"]))
+    stream = opened.evaluate_many(np.ones((100, 1), np.float32), concurrency=1)
+    next(stream)
+    opened.close()
+    with pytest.raises(ClosedError):
+        list(stream)
+    stream.close()
+    with pytest.raises(ClosedError):
+        opened.evaluate_many([])
+
+
+def test_it_overlaps() -> None:
+    """Two items are in work at once: each waits for the other."""
+    meeting = threading.Barrier(2, timeout=20)
+
+    def meet(inputs: Any) -> Any:
+        meeting.wait()
+        return {"y": inputs["x"]}
+
+    opened = session(unary("Neg", ["n"]), FakeDevice(meet))
+    assert len(list(opened.evaluate_many(np.ones((6, 1), np.float32), concurrency=2))) == 6
+
+
+def test_async_for() -> None:
+    opened = session(unary("Neg", ["n"]))
+
+    async def collect() -> tuple[list[Any], int]:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticking = asyncio.create_task(tick())
+        results = [result async for result in opened.evaluate_many(np.arange(5, dtype=np.float32)[:, None])]
+        ticking.cancel()
+        return negated(results), ticks
+
+    results, ticks = asyncio.run(collect())
+    assert results == [[0], [-1], [-2], [-3], [-4]]
+    assert ticks > 1  # the loop went on
+
+
+def test_with_closes_it() -> None:
+    with session(unary("Neg", ["n"])).evaluate_many(np.ones((50, 1), np.float32)) as stream:
+        next(stream)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("winml-py many")]
+
+
+def test_several_inputs_need_names() -> None:
+    from build import data
+    from onnx import helper
+
+    model = data([helper.make_node("Add", ["a", "b"], ["y"])], [tensor(n, ["n"]) for n in "ab"], [tensor("y", ["n"])])
+    one, two = np.float32([1]), np.float32([2])
+    results = list(session(model).evaluate_many([{"a": one, "b": two}, one], batch=2))
+    assert results[0].outputs["y"].to_numpy().tolist() == [3]
+    assert "2 inputs" in str(results[1].error)
