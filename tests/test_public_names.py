@@ -80,6 +80,7 @@ NAMES = [
     "TensorUInt32Bit",
     "TensorUInt64Bit",
     "TensorUInt8Bit",
+    "Tuning",
     "Vector",
     "VectorView",
     "VideoFrame",

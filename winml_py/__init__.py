@@ -82,6 +82,7 @@ _MODULES = {
     "TensorUInt32Bit": "values.tensors",
     "TensorUInt64Bit": "values.tensors",
     "TensorUInt8Bit": "values.tensors",
+    "Tuning": "tuning",
     "Vector": "collections",
     "VectorView": "collections",
     "VideoFrame": "imaging.frame",

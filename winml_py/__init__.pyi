@@ -62,6 +62,7 @@ from .operation import AsyncOperation as AsyncOperation
 from .options import LearningModelSessionOptions as LearningModelSessionOptions
 from .result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from .session import LearningModelSession as LearningModelSession
+from .tuning import Tuning as Tuning
 from .values.image import ImageFeatureValue as ImageFeatureValue
 from .values.tensor import Tensor as Tensor
 from .values.tensors import TensorBoolean as TensorBoolean

@@ -9,9 +9,7 @@ from .cores import usable_cores
 from .errors import InvalidArgumentError
 from .kinds import Precision
 from .runtime.engine import ONNXRUNTIME, EngineOptions
-
-MAX_THREADS = 1024
-"""More than any machine this runs on has cores; a mistyped number must not start a million threads."""
+from .tuning import MAX_THREADS, Tuning
 
 
 class LearningModelSessionOptions:
@@ -44,6 +42,7 @@ class LearningModelSessionOptions:
         self._precision = Precision.AUTO
         self._provider_options: dict[str, str] = {}
         self._graph_capture: bool | None = None
+        self._tuning = Tuning()
         self.allow_cpu_fallback = True
 
     @property
@@ -178,6 +177,17 @@ class LearningModelSessionOptions:
     def graph_capture(self, capture: bool | None) -> None:
         self._graph_capture = None if capture is None else bool(capture)
 
+    @property
+    def tuning(self) -> Tuning:
+        """Settings that seldom need changing: see `Tuning`."""
+        return self._tuning
+
+    @tuning.setter
+    def tuning(self, tuning: Tuning) -> None:
+        if not isinstance(tuning, Tuning):
+            raise InvalidArgumentError(f"The tuning is {tuning!r}.", hint="Write Tuning(memory_arena=False), say.")
+        self._tuning = tuning
+
     def __repr__(self) -> str:
         return (
             f"LearningModelSessionOptions(batch_size_override={self._batch_size}, "
@@ -200,6 +210,7 @@ def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions
         provider_options=tuple(sorted(options.provider_options.items())),
         allow_cpu_fallback=bool(options.allow_cpu_fallback),
         graph_capture=options.graph_capture,
+        tuning=options.tuning,
     )
 
 

@@ -14,6 +14,7 @@ from ..device_array import DeviceArray, Place
 from ..kinds import Precision
 from ..source import Skeleton
 from ..stop import Stop
+from ..tuning import Tuning
 from .explanation import Explanation
 
 ONNXRUNTIME = "onnxruntime"
@@ -36,6 +37,7 @@ class EngineOptions(NamedTuple):
         provider_options: options of the provider: pairs of key and text.
         allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
         graph_capture: whether a GPU records its work once and repeats it; None where it can.
+        tuning: the rest of what can be set.
     """
 
     intra_op_num_threads: int
@@ -47,6 +49,7 @@ class EngineOptions(NamedTuple):
     provider_options: tuple[tuple[str, str], ...] = ()
     allow_cpu_fallback: bool = True
     graph_capture: bool | None = None
+    tuning: Tuning = Tuning()
 
 
 class PlacedNode(NamedTuple):

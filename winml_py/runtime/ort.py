@@ -16,6 +16,7 @@ from ..errors import InvalidDeviceError
 from ..kinds import Precision
 from ..source import Skeleton
 from ..stop import Stop
+from ..tuning import Tuning
 from . import heap
 from .device_binding import Capture, DeviceBinding, require_process, upload
 from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode, Value
@@ -82,7 +83,7 @@ def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
 
     native = onnxruntime.SessionOptions()
     native.log_severity_level = _FATAL
-    native.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    _tune(native, options.tuning)
     native.intra_op_num_threads = options.intra_op_num_threads
     if not options.intra_op_thread_spinning:
         native.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -91,6 +92,25 @@ def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
     for name, size in options.dimensions:
         native.add_free_dimension_override_by_name(name, size)
     return native
+
+
+def _tune(native: onnxruntime.SessionOptions, tuning: Tuning) -> None:
+    import onnxruntime
+
+    level = (
+        "ORT_DISABLE_ALL" if tuning.graph_optimization == "none" else f"ORT_ENABLE_{tuning.graph_optimization.upper()}"
+    )
+    native.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    native.execution_mode = getattr(onnxruntime.ExecutionMode, f"ORT_{tuning.execution_mode.upper()}")
+    native.inter_op_num_threads = tuning.inter_op_num_threads
+    native.enable_cpu_mem_arena = tuning.memory_arena
+    native.enable_mem_pattern = tuning.memory_pattern
+    if not tuning.prepacking:
+        native.add_session_config_entry("session.disable_prepacking", "1")
+    if tuning.dynamic_block_base:
+        native.add_session_config_entry("session.dynamic_block_base", str(tuning.dynamic_block_base))
+    if tuning.denormals_as_zero:
+        native.add_session_config_entry("session.set_denormal_as_zero", "1")
 
 
 class OrtEngine:
@@ -121,11 +141,12 @@ class OrtEngine:
         if session is None:
             raise closed()
         binding: _IoBinding | _FeedBinding | DeviceBinding
+        shrinks = self.options.tuning.arena_shrinkage
         if self.place is not None:
             require_process(self._process)
             binding = DeviceBinding(session, self.place, lock, self._capture)
         else:
-            binding = self._binding_type(session)
+            binding = self._binding_type(session, shrinks)
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
@@ -166,7 +187,8 @@ class OrtEngine:
 class _IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool) -> None:
+        self._shrinks = shrinks
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
@@ -203,10 +225,10 @@ class _IoBinding:
         session, native = self._open()
         arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
         try:
-            if stop is None:
+            if stop is None and not self._shrinks:
                 session.run_with_iobinding(native)
             else:
-                with stoppable(stop) as run_options:
+                with stoppable(stop or Stop(), self._shrinks) as run_options:
                     session.run_with_iobinding(native, run_options)
             if not self._allocated:
                 return {}
@@ -239,7 +261,8 @@ class _IoBinding:
 class _FeedBinding:
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool) -> None:
+        self._shrinks = shrinks
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         self._inputs: dict[str, Value] = {}
@@ -264,7 +287,7 @@ class _FeedBinding:
         if session is None:
             raise closed()
         try:
-            with stoppable(stop or Stop()) as run_options:
+            with stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self._inputs, run_options)
             fresh = dict(zip(self._names, values, strict=True))
         except Exception as error:  # see compile_model

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def stoppable(stop: Stop) -> Iterator[onnxruntime.RunOptions]:
+def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOptions]:
     """Options for a run that `stop` can end; its error is ours, because each provider has another one for that."""
     import onnxruntime
 
     options = onnxruntime.RunOptions()
+    if shrinks:
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def terminate() -> None:
         options.terminate = True
