@@ -145,11 +145,14 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(probe, "_smoke", lambda *_: "")
     found = [ProviderDevice(**facts) for facts in probe._built_in()["devices"]]
     assert [(device.provider, device.name, device.memory) for device in found] == [
-        (CUDA, "NVIDIA H200", 141 << 30),
         (TENSORRT, "NVIDIA H200", 141 << 30),
+        (CUDA, "NVIDIA H200", 141 << 30),
     ]
-    monkeypatch.setattr(probe, "_smoke", lambda *_: "Fail: no kernel image")
-    assert probe._built_in()["problem"] == "NVIDIA H200: Fail: no kernel image"
+    monkeypatch.setattr(probe, "_smoke", lambda *_: "Fail: no kernel")
+    assert (
+        probe._built_in()["problem"]
+        == f"NVIDIA H200, {TENSORRT}: Fail: no kernel; NVIDIA H200, {CUDA}: Fail: no kernel"
+    )
 
 
 def test_several_outputs_are_told_apart() -> None:

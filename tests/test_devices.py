@@ -165,7 +165,7 @@ def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.runtime_device(device("gone")._replace(package="gone", library="/nowhere/lib.so"))
     monkeypatch.setattr(plugins, "_registered", {"library"})
     with pytest.raises(InvalidDeviceError, match="no longer there"):
-        plugins.runtime_device(device("gone"))
+        plugins.runtime_device(device("gone", "GoneExecutionProvider"))
 
 
 CARD = "0, NVIDIA H200, 143771, 00000000:3B:00.0, 570.1, 9.0\n"
@@ -273,10 +273,10 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 def test_the_command_shows_and_clears_the_cache() -> None:
     code, out = call("cache")
     assert (code, out.split()[0]) == (0, "0")
-    cache.write("one", {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"})
+    cache.write("a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"})
     place = cache.folder()
     assert place is not None
-    (place / "two.json").write_text("{")
+    (place / f"{'b' * 40}.json").write_text("{")
     code, out = call("cache")
     assert "b.onnx" in out
     assert "damaged" in out

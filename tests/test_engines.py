@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from conftest import MODELS
 from onnx import helper
 
 from winml_py import (
+    CorruptModelError,
     IllegalCallError,
     InvalidArgumentError,
     InvalidDeviceError,
@@ -22,6 +24,7 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
     LearningModelSessionOptions,
+    NotSupportedError,
     Precision,
     cache,
 )
@@ -31,6 +34,7 @@ from winml_py.runtime.explanation import Candidate
 from winml_py.runtime.plugins import ProviderDevice
 from winml_py.runtime.providers import Target, native_options, require_known
 from winml_py.runtime.task import Task
+from winml_py.source import FileSource
 
 OPENVINO = "OpenVINOExecutionProvider"
 
@@ -317,15 +321,21 @@ def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkey
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
-    with cache.asking("question"):
-        cache.write("question", {"answer": 42})
-    assert cache.read("question") is None
+    question = cache.key_of("what is the answer?")
+    with cache.asking(question):
+        cache.write(question, {"answer": 42})
+    assert cache.read(question) is None
     monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "folder"))
-    with cache.asking("question"):
-        cache.write("question", {"answer": 42})
-    assert cache.read("question") == {"schema_version": 1, "answer": 42}
+    with cache.asking(question):
+        cache.write(question, {"answer": 42})
+    assert cache.read(question) == {"schema_version": 1, "answer": 42}
+    kept = {"package-lock.json", "uv.lock", ".x.json.1f"}  # somebody else's
+    for name in kept:
+        (tmp_path / "folder" / name).write_text("{}")
+    (tmp_path / "folder" / f".{question}.json.0123abcd").write_text("half")
+    assert len(cache.entries()) == 1
     assert cache.clear() == 1
-    assert list((tmp_path / "folder").iterdir()) == []
+    assert {path.name for path in (tmp_path / "folder").iterdir()} == kept
 
 
 MANY = """
@@ -372,3 +382,70 @@ def test_candidates_spell_what_is_known() -> None:
 
 def test_options_of_providers_nobody_knows_are_let_through() -> None:
     require_known("SomebodysExecutionProvider", {"anything": "1"})
+
+
+def test_a_model_file_that_changed_before_the_first_evaluation(openvino: ProviderDevice, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(conv(batch="n"))
+    opened = session(path, engine="auto")
+    path.write_bytes(conv(batch="n", bias=1))
+    with pytest.raises(CorruptModelError, match="has changed"):
+        opened.evaluate_features({"x": picture()})
+
+
+def test_half_precision_needs_something_to_compare_with(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = measure.compile_model
+
+    def compile_model(model: Any, options: Any, target: Target) -> Any:
+        if not target.half:
+            raise InvalidDeviceError("No float32 today.")
+        return real(model, options, target)
+
+    monkeypatch.setattr(measure, "compile_model", compile_model)
+    (_, half) = measure.compare(
+        Task(conv(), EngineOptions(1)), [Target(), Target(openvino, half=True)], {"x": picture()}
+    )
+    assert half.engine is None
+    assert "no results in float32" in half.problem
+
+
+def test_a_first_evaluation_on_zeros_decides_nothing_on_zeros(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything agrees on zeros: the choice is made on made-up numbers of their shape."""
+    seen: list[np.ndarray] = []
+    real = choice.decide
+
+    def decide(task: Any, targets: Any, inputs: Any) -> Any:
+        seen.append(inputs["x"])
+        return real(task, targets, inputs)
+
+    monkeypatch.setattr(choice, "decide", decide)
+    opened = session(conv(batch="n"), engine="auto")
+    opened.evaluate_features({"x": np.zeros((3, 3, 16, 16), np.float32)})
+    assert seen[0].shape == (3, 3, 16, 16)
+    assert seen[0].any()
+
+
+def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
+    import onnx
+
+    path, stamps = tmp_path / "m.onnx", []
+    onnx.save(
+        onnx.load_model_from_string(conv()), path, save_as_external_data=True, location="m.data", size_threshold=0
+    )
+    for seconds in (1, 2):
+        os.utime(tmp_path / "m.data", (seconds, seconds))
+        loaded = LearningModel.load(path)
+        source = loaded._open()
+        assert isinstance(source, FileSource)
+        stamps.append(source.data_stamps(loaded._header))
+    assert [name for name, _, _ in stamps[0]] == ["m.data"]
+    assert stamps[0] != stamps[1]
+
+
+def test_the_cpu_records_nothing() -> None:
+    with pytest.raises(NotSupportedError, match="recorded by GPUs alone"):
+        session(conv(), graph_capture=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import product
@@ -42,6 +44,8 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
+from winml_py.imaging.geometry import place, resize
+from winml_py.imaging.graph import matrices
 from winml_py.numbers import relative_error
 from winml_py.runtime.capture import CONSTRAINTS
 from winml_py.runtime.ort_errors import translate
@@ -500,3 +504,170 @@ def test_int64_indices(gpu: LearningModelDevice) -> None:
     )
     came = on(gpu, model).evaluate_features({"x": np.array([2, 0])}).outputs["y"].to_numpy()
     assert came.tolist() == [[6, 7, 8], [0, 1, 2]]
+
+
+def slice_model() -> bytes:
+    """The sizes of a Slice are read by the host, whatever the device."""
+    node = helper.make_node("Slice", ["x", "starts", "ends"], ["y"])
+    return data(
+        [node], [tensor("x", [4]), tensor("starts", [1], INT64), tensor("ends", [1], INT64)], [tensor("y", ["n"])]
+    )
+
+
+def test_what_is_read_on_the_host_follows_what_is_bound(gpu: LearningModelDevice) -> None:
+    session = on(gpu, slice_model())
+    assert "fixed-shapes" in str(session.explain())
+    binding, starts = LearningModelBinding(session), np.array([0])
+    binding.bind("x", np.arange(4, dtype=np.float32))
+    binding.bind("starts", starts)
+    binding.bind("ends", np.array([4]))
+    for start in range(3):
+        starts[0] = start
+        assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [0, 1, 2, 3][start:]
+    binding.bind("starts", np.array([3]))
+    assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [3]
+    with pytest.raises(NotSupportedError, match="fixed-shapes"):
+        on(gpu, slice_model(), graph_capture=True)
+
+
+def test_inputs_of_nodes_on_the_cpu_follow_too(gpu: LearningModelDevice) -> None:
+    nodes = [
+        helper.make_node("Det", ["m"], ["d"]),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Add", ["r", "d"], ["y"]),
+    ]
+    session = on(gpu, data(nodes, [tensor("m", [2, 2]), tensor("x", [1])], [tensor("y", [1])]))
+    binding, matrix = LearningModelBinding(session), np.eye(2, dtype=np.float32)
+    uploaded = session.upload(np.eye(2, dtype=np.float32) * 3)
+    binding.bind("m", matrix)
+    binding.bind("x", np.float32([1]))
+    for scale in (1, 2, 3):
+        matrix[:] = np.eye(2) * scale
+        assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [1 + scale**2]
+    binding.bind("m", uploaded)
+    assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [10]
+
+
+def test_sequences_on_several_threads(gpu: LearningModelDevice) -> None:
+    """What is fed value by value takes the device's lock as well."""
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [4]))
+    nodes = [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("SequenceConstruct", ["n", "x"], ["y"])]
+    model = data(nodes, [tensor("x", [4])], [helper.make_value_info("y", kind)])
+
+    def work(seed: int) -> bool:
+        session, x = on(gpu, model), np.full(4, seed, np.float32)
+        results = [session.evaluate_features({"x": x}).outputs["y"] for _ in range(10)]
+        return all([t.to_numpy()[0] for t in result] == [-seed, seed] for result in results)
+
+    with ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(work, range(1, 4)))
+
+
+def half_on(gpu: LearningModelDevice, shape: list[Any]) -> LearningModelSession:
+    return on(gpu, unary("Neg", shape, FLOAT16), precision=Precision.FLOAT32)
+
+
+def test_float16_on_the_device_follows_into_float32(gpu: LearningModelDevice) -> None:
+    first, second = on(gpu, unary("Neg", [2], FLOAT16)), half_on(gpu, [2])
+    between, numbers = TensorFloat16Bit.create(), np.zeros(2, np.float16)
+    one, two = LearningModelBinding(first), LearningModelBinding(second)
+    one.bind("x", numbers)
+    one.bind("y", between, {"DisableTensorCpuSync": True})
+    first.evaluate(one)
+    two.bind("x", between)
+    for value in (1, 2, 3):
+        numbers[:] = value
+        first.evaluate(one)
+        assert second.evaluate(two).outputs["y"].to_numpy().tolist() == [value, value]
+    with pytest.raises(NotSupportedError, match="computed in float32"):
+        two.bind("y", between)
+
+
+def test_float32_arithmetic_refuses_memory_of_another_shape(gpu: LearningModelDevice) -> None:
+    binding = LearningModelBinding(half_on(gpu, ["n", 2]))
+    binding.bind("y", np.zeros((4, 2), np.float16))
+    for rows in (1, 3):
+        binding.bind("x", np.ones((rows, 2), np.float16))
+        with pytest.raises(SizeMismatchError):
+            binding._session.evaluate(binding)
+
+
+def test_an_array_cannot_hold_what_stays_on_the_device(gpu: LearningModelDevice) -> None:
+    session, target = on(gpu, unary("Neg", [2])), np.zeros(2, np.float32)
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2]))
+    binding.bind("y", target, {"DisableTensorCpuSync": True})
+    assert session.evaluate(binding).outputs["y"] is target
+    assert target.tolist() == [-1, -2]
+
+
+def test_scalars_and_declared_shapes_that_are_wrong(gpu: LearningModelDevice) -> None:
+    node = helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0)
+    session = on(gpu, data([node], [tensor("x", [4])], [tensor("y", [])]))
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2, 3, 6]))
+    for _ in range(4):
+        assert session.evaluate(binding).outputs["y"].to_numpy() == 3
+    wrong = data([helper.make_node("Neg", ["x"], ["y"])], [tensor("x", ["n", 2])], [tensor("y", [1, 2])])
+    came = on(gpu, wrong).evaluate_features({"x": np.ones((3, 2), np.float32)}).outputs["y"]
+    assert came.to_numpy().tolist() == [[-1, -1]] * 3
+
+
+@pytest.mark.parametrize("size", [(1600, 1200), (450, 300), (500, 90), (100, 60)])
+@pytest.mark.parametrize("kernel", [ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR, ImageKernel.AREA])
+def test_the_matrices_scale_as_the_cpu_does(size: tuple[int, int], kernel: ImageKernel) -> None:
+    width, height = size
+    if kernel is ImageKernel.AREA and height < 100:
+        pytest.skip("one side grows, which is left to the CPU")
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[0:height, 0:width]
+    pixels = np.clip(np.sin(x / 9) * np.cos(y / 7) * 90 + 128 + rng.normal(0, 20, (height, width)), 0, 255).astype(
+        np.uint8
+    )
+    placement = place(width, height, 96, 96, ImageCropMode.STRETCH, None)
+    across, down = matrices(placement, (height, width), (96, 96), kernel)
+    scaled = np.clip(np.floor(down @ np.clip(pixels.astype(np.float32) @ across, 0, 255) + 0.5), 0, 255)
+    difference = np.abs(scaled - resize(pixels, 96, 96, kernel))
+    assert difference.max() <= 1
+    assert difference.mean() < 0.3
+
+
+def test_words_cannot_be_uploaded(gpu: LearningModelDevice) -> None:
+    with pytest.raises(InvalidBindingError, match="no tensor of numbers"):
+        on(gpu, unary("Neg", [2])).upload(np.array(["a", "b"], object))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_what_a_fork_inherits_is_left_alone(gpu: LearningModelDevice) -> None:
+    """Reading is refused, a new session too, and letting go of all of it ends."""
+    session = on(gpu, unary("Neg", [3]))
+    binding = LearningModelBinding(session)
+    held = [session, binding, session.upload(np.float32([1, 2, 3]))]
+    del session
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = b"."
+        for work in (
+            held[2].to_numpy,
+            lambda: binding.bind("x", np.zeros(3, np.float32)),
+            lambda: on(gpu, unary("Neg", [3])),
+        ):
+            try:
+                work()
+            except IllegalCallError:
+                said += b"i"
+        del binding, work
+        held.clear()
+        os.write(writing, said + b"!")
+        os._exit(0)
+    try:
+        ready, _, _ = select.select([reading], [], [], 20)
+        assert ready, "the child hangs"
+        assert os.read(reading, 10) == b".iii!"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)

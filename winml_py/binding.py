@@ -13,7 +13,14 @@ from .collections import MapView
 from .descriptors import FeatureDescriptor
 from .device_array import DeviceArray, as_device_array, is_on_card
 from .device_pictures import DeviceTensorizer
-from .errors import CanceledError, InvalidArgumentError, InvalidBindingError, MissingInputError, NotBoundError
+from .errors import (
+    CanceledError,
+    DeviceLostError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    MissingInputError,
+    NotBoundError,
+)
 from .imaging.batch import BatchTensorizer
 from .imaging.contract import ImageContract
 from .imaging.geometry import BitmapBounds, place
@@ -116,7 +123,11 @@ class LearningModelBinding(Object, MapView[Any]):
                 self._missing.discard(descriptor.name)
             elif is_input:
                 feature, read = to_feature_value(value, descriptor, read)
-                self._bind_input(descriptor, feature, read)
+                try:
+                    self._bind_input(descriptor, feature, read)
+                except DeviceLostError:  # a picture is tensorized there
+                    self._session._is_lost = True
+                    raise
                 self._missing.discard(descriptor.name)
             else:
                 self._bind_output(descriptor, value, read)
@@ -258,7 +269,7 @@ class LearningModelBinding(Object, MapView[Any]):
             self._bind_card_output(descriptor, bound)
             return
         value, properties = to_feature_value(bound, descriptor, properties)
-        if isinstance(value, Tensor) and self._place is not None and self._stays(value, properties):
+        if isinstance(value, Tensor) and self._place is not None and self._stays(bound, properties):
             self._bind_device_output(descriptor, bound, value)
             return
         if isinstance(value, Tensor) and is_cast(value, descriptor):
@@ -293,8 +304,9 @@ class LearningModelBinding(Object, MapView[Any]):
         self._native.set_output(name, None)
         self._slots[name] = ImageOutput(bound, bitmaps, contract, descriptor)
 
-    def _stays(self, value: Tensor, properties: BindProperties) -> bool:
-        return properties.stays_on_device or value.is_on_device
+    def _stays(self, bound: Any, properties: BindProperties) -> bool:
+        """Whether the numbers of an output stay on the device: only a tensor can hold them there."""
+        return isinstance(bound, Tensor) and (properties.stays_on_device or bound.is_on_device)
 
     def _bind_device_output(self, descriptor: FeatureDescriptor, bound: Any, value: Tensor) -> None:
         """A tensor whose numbers stay on the device: in the memory it has there, or in what the engine gives it."""

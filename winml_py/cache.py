@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from .files import written_whole
 
 SCHEMA = 1
+KEY_LENGTH = 40
 ENVIRONMENT = "WINML_PY_CACHE"
 """The environment variable that names another folder; empty, nothing is remembered."""
 
@@ -44,7 +46,7 @@ def folder() -> Path | None:
 def key_of(*parts: object) -> str:
     """A name for the question that the parts make up."""
     text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+    return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
 
 
 def read(key: str) -> dict[str, Any] | None:
@@ -103,11 +105,19 @@ def entries() -> list[Entry]:
     if place is None or not place.is_dir():
         return []
     found = []
-    for path in place.glob("*.json"):
+    for path in _own(place, ".json"):
         facts = _read(path)
         with suppress(OSError):
             found.append((path.stat().st_mtime, Entry(path, path.stat().st_size, facts or {})))
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+
+
+def _own(place: Path, ending: str) -> list[Path]:
+    """Our files among whatever else is in the folder: a key and an ending, or what `written_whole` left of one."""
+    pattern = re.compile(
+        rf"[0-9a-f]{{{KEY_LENGTH}}}{re.escape(ending)}" if ending else rf"\.[0-9a-f]{{{KEY_LENGTH}}}\.json\.[0-9a-f]+"
+    )
+    return [path for path in place.iterdir() if pattern.fullmatch(path.name)]
 
 
 def clear() -> int:
@@ -116,7 +126,7 @@ def clear() -> int:
     if place is None or not place.is_dir():
         return 0
     count = 0
-    for path in [*place.glob("*.json"), *place.glob(".*.json.*"), *place.glob("*.lock")]:
+    for path in [*_own(place, ".json"), *_own(place, ".lock"), *_own(place, "")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"

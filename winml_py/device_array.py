@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,6 +12,7 @@ import numpy as np
 
 from .errors import IllegalCallError, InvalidBindingError
 
+_leaked: list[Any] = []
 _DLPACK_CUDA = 2  # kDLCUDA
 
 
@@ -38,7 +40,7 @@ class DeviceArray:
         lock: held while it is read.
     """
 
-    __slots__ = ("_lock", "_read", "dtype", "handle", "owner", "place", "pointer", "shape")
+    __slots__ = ("_lock", "_process", "_read", "dtype", "handle", "owner", "place", "pointer", "shape")
 
     def __init__(
         self,
@@ -56,9 +58,15 @@ class DeviceArray:
         self.handle, self.pointer, self.owner = handle, pointer, owner
         self._read: Callable[[], np.ndarray[Any, Any]] | None = read
         self._lock = lock or nullcontext()
+        self._process = os.getpid()
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
+        if self.handle is not None and os.getpid() != self._process:
+            raise IllegalCallError(
+                "What is in a GPU's memory cannot be read in a forked process.",
+                hint='Start processes with multiprocessing.get_context("spawn"), and give them to_numpy().',
+            )
         with self._lock:
             copy = np.array(self._bytes())
         copy.flags.writeable = False
@@ -75,7 +83,11 @@ class DeviceArray:
         )
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self.handle is not None and not is_finalizing():
+        if self.handle is None or is_finalizing():
+            return
+        if os.getpid() != self._process:
+            _leaked.append((self.handle, self._read, self.owner))  # to let go would wait for threads of the parent
+        else:
             with self._lock:  # memory comes and goes under it, on devices that ask for that
                 self.handle = self._read = self.owner = None
 

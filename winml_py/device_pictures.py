@@ -15,7 +15,7 @@ from .imaging.contract import ImageContract
 from .imaging.formats import PLAIN_FORMATS
 from .imaging.geometry import BitmapBounds, place
 from .imaging.graph import GraphKey, ground, matrices, tensorize_graph
-from .kinds import BitmapPixelFormat, ImageCropMode
+from .kinds import BitmapPixelFormat, ImageCropMode, ImageKernel
 from .runtime.engine import Engine, EngineBinding, EngineOptions
 from .runtime.task import Task
 
@@ -84,6 +84,13 @@ class DeviceTensorizer:
         sizes = {(bitmap.pixel_height, bitmap.pixel_width) for bitmap in bitmaps}
         if len(formats) > 1 or len(sizes) > 1 or not formats <= set(PLAIN_FORMATS) or dtype.kind != "f":
             return None
+        _, height_axis, width_axis = contract.axes()
+        model_size = (shape[width_axis], shape[height_axis])
+        size = (bitmaps[0].pixel_width, bitmaps[0].pixel_height)
+        part, target = place(*size, *model_size, contract.crop_mode, bounds)
+        grows = (part.width < target.width, part.height < target.height)
+        if contract.kernel is ImageKernel.AREA and grows[0] != grows[1]:
+            return None  # OpenCV's kernel for one side depends on the other
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:

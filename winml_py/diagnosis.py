@@ -114,7 +114,7 @@ def _vulkan_drivers() -> list[str]:
 
 def smoke(number: int) -> dict[str, Any]:
     """Runs a small model for a second on a device of `find_all`, and tells how often, or what went wrong."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "winml_py.smoke", str(number)]
     try:
         done = subprocess.run(

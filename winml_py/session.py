@@ -22,6 +22,7 @@ from .stop import Stop
 from .tasks import float16_features, task_of
 from .values.containers import as_tensor
 from .values.tensor import Tensor
+from .values.tensors import TensorString
 
 if TYPE_CHECKING:
     from .many import EvaluationStream
@@ -152,8 +153,8 @@ class LearningModelSession(Object):
                 hint="Bind the array itself.",
             )
         tensor = as_tensor(value)
-        if tensor is None:
-            raise InvalidBindingError(f"{type(value).__name__} is no tensor.", hint="Pass an array or a tensor.")
+        if tensor is None or isinstance(tensor, TensorString):
+            raise InvalidBindingError(f"{type(value).__name__} is no tensor of numbers.", hint="Pass an array.")
         with self._lock:
             return type(tensor)._on_device(engine.upload(tensor.to_numpy()))
 

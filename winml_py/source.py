@@ -78,6 +78,13 @@ class FileSource(NamedTuple):
             folder, name = os.path.split(real)
             return Skeleton(cut_weights(buffer, header, name), folder)
 
+    def data_stamps(self, header: Header) -> tuple[tuple[str, int, int], ...]:
+        """Name, size and time of each file beside the model that holds weights."""
+        with _mapped(self.path) as (buffer, _):
+            names = sorted({location for _, location in _external(buffer, header)})
+        found = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
+        return tuple((name, status.st_size, status.st_mtime_ns) for name, status in found)
+
     def _require_data_files(self, external: list[tuple[str, str]]) -> None:
         # Model caches keep links in one folder to files in another: both are the model's own.
         roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))

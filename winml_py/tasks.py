@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -29,7 +30,9 @@ def task_of(model: LearningModel, source: ModelSource, options: EngineOptions) -
         can_be_seeded=all(map(_is_numeric, features)) and all(map(can_be_made_up, model.input_features)),
         seeds=partial(_seeds, model, sizes),
         size=model.size,
+        reopen=partial(source.engine_input, model._header),
         stamp=(source.path, *source.stamp) if isinstance(source, FileSource) else (),
+        data_stamps=partial(source.data_stamps, model._header) if isinstance(source, FileSource) else tuple,
     )
 
 
@@ -69,6 +72,9 @@ def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | Non
     return overrides.get(dimension.name, -1)
 
 
-def _seeds(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> Inputs:
+def _seeds(model: LearningModel, sizes: dict[str, tuple[int, ...]], shapes: Mapping[str, Sequence[int]]) -> Inputs:
     rng = np.random.default_rng(0)
-    return {feature.name: made_up(feature, rng, sizes[feature.name]) for feature in model.input_features}
+    return {
+        feature.name: made_up(feature, rng, shapes.get(feature.name, sizes[feature.name]))
+        for feature in model.input_features
+    }

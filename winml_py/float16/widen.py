@@ -28,6 +28,7 @@ def widened(model: str | bytes | Skeleton) -> bytes:
         NotSupportedError: it would be larger than 2 GB.
     """
     import onnx
+    from google.protobuf.message import EncodeError
 
     from ..errors import NotSupportedError
 
@@ -41,7 +42,7 @@ def widened(model: str | bytes | Skeleton) -> bytes:
         _widen_nodes(function.node)
     try:
         data: bytes = proto.SerializeToString()
-    except ValueError as error:  # protobuf's own limit
+    except (ValueError, EncodeError) as error:  # protobuf's own limit
         raise NotSupportedError(
             "In float32 the model would be larger than 2 GB, and the device has no half precision.",
             hint="Use the CPU, or a GPU with float16.",

@@ -144,7 +144,7 @@ def _resize_with_pillow(pixels: Pixels, width: int, height: int, kernel: ImageKe
     from PIL import Image
 
     source_height, source_width = pixels.shape[:2]
-    across, down = _exact_factor(source_width / width), _exact_factor(source_height / height)
+    across, down = exact_factor(source_width / width), exact_factor(source_height / height)
     if across > 1 or down > 1:
         pixels = _reduced(pixels, across, down)
     # RGBX: as RGBA, Pillow would weigh colours by their alpha, which Windows ML ignores.
@@ -159,7 +159,7 @@ def _resize_with_pillow(pixels: Pixels, width: int, height: int, kernel: ImageKe
     return np.asarray(image.resize((width, height), filters[kernel], box))
 
 
-def _exact_factor(scale: float) -> int:
+def exact_factor(scale: float) -> int:
     """By how many pixels a side is averaged first: so that the kernel still shrinks it by 2, or by 2.5 from 6 on."""
     if scale < 4:
         return 1

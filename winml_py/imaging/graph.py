@@ -14,7 +14,7 @@ import numpy as np
 from ..kinds import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorLayout
 from .contract import ImageContract
 from .formats import layout_of
-from .geometry import Placement
+from .geometry import Placement, exact_factor
 from .tensorize import gray_table
 
 if TYPE_CHECKING:
@@ -109,8 +109,13 @@ def _resized(rows: Array, width: int, kernel: ImageKernel) -> Array:
     if kernel in antialiased:
         from PIL import Image
 
-        image = Image.fromarray(rows)
-        return np.asarray(image.resize((width, len(rows)), Image.Resampling(antialiased[kernel])))
+        part = rows.shape[1]
+        factor = exact_factor(part / width)
+        if factor > 1:  # means of whole blocks first, as on the CPU
+            rows = np.pad(rows, ((0, 0), (0, -part % factor)), mode="edge").reshape(len(rows), -1, factor).mean(axis=2)
+        box = (0, 0, part / factor, len(rows))
+        image = Image.fromarray(np.ascontiguousarray(rows, np.float32))
+        return np.asarray(image.resize((width, len(rows)), Image.Resampling(antialiased[kernel]), box))
     import cv2
 
     interpolation = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .. import cache as memory
-from ..errors import EvaluationError, InvalidDeviceError, WinMLError
+from ..errors import EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
 from ..kinds import Precision
 from . import plugins
 from .deferred import DeferredEngine
@@ -30,6 +31,10 @@ def compile_on_cpu(task: Task) -> Engine:
         InvalidDeviceError: the engine that is asked for is not there.
         WinMLError: no engine takes the model.
     """
+    if task.options.graph_capture:
+        raise NotSupportedError(
+            "Work is recorded by GPUs alone, and the session is for the CPU.", hint="Set options.graph_capture = None."
+        )
     targets = _targets(task)
     require_known(targets[0].provider, dict(task.options.provider_options))
     if len(targets) == 1:
@@ -40,8 +45,17 @@ def compile_on_cpu(task: Task) -> Engine:
         engine.explanation = Explanation(engine.name, engine.precision, reason)
         return engine
     if task.has_fixed_shapes and task.can_be_seeded:
-        return decide(task, targets, task.seeds())
-    return DeferredEngine(task.options, lambda inputs: decide(task, targets, inputs))
+        return decide(task, targets, task.seeds({}))
+    return DeferredEngine(task.options, lambda inputs: _decide_late(task, targets, inputs))
+
+
+def _decide_late(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
+    """On numbers of the shapes that came, and not on those that came, which may all be 0, unless only those will do."""
+    if task.reopen is not None:
+        task = replace(task, model=task.reopen())
+    if task.can_be_seeded:
+        inputs = task.seeds({name: array.shape for name, array in inputs.items()})
+    return decide(task, targets, inputs)
 
 
 def _targets(task: Task) -> list[Target]:

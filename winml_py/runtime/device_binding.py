@@ -18,7 +18,7 @@ from ..stop import Stop
 from . import heap
 from .engine import Value
 from .ort_errors import translate, wrong_output_shape
-from .runs import closed, stoppable
+from .runs import closed, stoppable, translated
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -43,6 +43,10 @@ _graph_ids = itertools.count(1)
 
 _NO_RECORDING = -1
 """The runtime's number for a run that is neither recorded nor repeated."""
+
+
+leaked: list[Any] = []
+"""What a forked process got from its parent: to let go of it would wait for the driver's threads, which are there."""
 
 
 class Capture(Enum):
@@ -77,19 +81,29 @@ class DeviceBinding:
         self._kept_arrays: dict[str, DeviceArray] = {}
         self._graph_id = _NO_RECORDING
         self._runs = 0
+        self._on_host = host_inputs(session)
+        self._host_arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._host_copies: dict[str, DeviceArray] = {}
         self._fixed: dict[str, Any] = {}
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = None
         with lock:
             native = session.io_binding()
             self._native = (session, native)
-            self._fixed = {output.name: _fixed_memory(output, place) for output in session.get_outputs()}
+            self._fixed = _fixed_outputs(session, place)
             for name in self._order:
                 self._bind_output(native, name)
 
     def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        """Binds an input: an array of the host, which goes up at each run, or one on the device."""
+        """Binds an input: an array of the host, which goes up at each run, or one on the device.
+
+        What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
+        """
+        require_process(self._process)
         _, native = self._open()
-        with self._lock:
+        with self._lock, translated():
+            if name in self._on_host:
+                self._set_host_input(native, name, value)
+                return
             if isinstance(value, DeviceArray):
                 self._moved(name, value)
                 self._uploads.pop(name, None)
@@ -111,10 +125,21 @@ class DeviceBinding:
             self._uploads[name] = (value, memory)
             native.bind_ortvalue_input(name, memory)
 
+    def _set_host_input(self, native: onnxruntime.IOBinding, name: str, value: Value | DeviceArray) -> None:
+        self._host_copies.pop(name, None)
+        if isinstance(value, DeviceArray):
+            self._host_copies[name] = value
+            value = value.to_numpy()
+        assert isinstance(value, np.ndarray)
+        native.bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
+        self._host_arrays[name] = value  # the native binding does not keep it alive
+
     def _moved(self, name: str, value: DeviceArray) -> None:
         """What was recorded reads from the old address: it is recorded anew, or where it was asked for, an error."""
         before = self._given.get(name)
         if self._graph_id == _NO_RECORDING or before is value:
+            return
+        if before is not None and before.pointer is not None and before.pointer == value.pointer:
             return
         if self._capture is Capture.DEMANDED and before is not None:
             raise NotSupportedError(
@@ -134,7 +159,8 @@ class DeviceBinding:
 
     def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
         """Binds an output to the host's memory, to the device's, or to none."""
-        with self._lock:
+        require_process(self._process)
+        with self._lock, translated():
             self._set_output(name, array)
 
     def _set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
@@ -159,12 +185,13 @@ class DeviceBinding:
 
     def keep_output(self, name: str) -> None:
         """Leaves an output in the device's memory: in new memory, where what it had was given away before."""
-        with self._lock:
+        require_process(self._process)
+        with self._lock, translated():
             if name in self._kept_arrays:
                 self._forget()
                 del self._kept_arrays[name]
                 session, native = self._open()
-                self._fixed[name] = _fixed_memory(session.get_outputs()[self._order.index(name)], self._place)
+                self._fixed[name] = _memory(session.get_outputs()[self._order.index(name)], self._place)
                 self._bind_output(native, name)
             self._set_output(name, None)
             self._kept.add(name)
@@ -181,6 +208,8 @@ class DeviceBinding:
                 if self._place.kind == "cuda":  # it is waited for below, where other threads may use the session
                     run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
                 with self._lock:
+                    for name, kept in self._host_copies.copy().items():
+                        self._set_host_input(native, name, kept)
                     for array, memory in self._uploads.values():
                         memory.update_inplace(array)
                     session.run_with_iobinding(native, run_options)
@@ -220,7 +249,8 @@ class DeviceBinding:
                 raise wrong_output_shape(name, target.shape, tuple(value.shape()))
             else:
                 np.copyto(target, value.numpy())
-            if self._fixed[name] is None:  # or the next run would write over what the caller now owns
+            # Or the next run would write over what the caller now owns; of a closed binding there is none.
+            if self._fixed[name] is None and self._native is not None:
                 self._bind_output(native, name)
         return fresh
 
@@ -253,7 +283,8 @@ class DeviceBinding:
     def close(self) -> None:
         """Lets go of the native session, the bound memory and the native binding."""
         if os.getpid() != self._process:
-            return  # to let go of anything here would wait for the driver's threads, which are in the parent
+            leaked.append((self._native, self._uploads, self._given, self._fixed, self._kept_arrays, self._host_copies))
+            return
         with self._lock:
             self._forget()
             self._native = None
@@ -292,7 +323,8 @@ def upload(
     lock: AbstractContextManager[object],
 ) -> DeviceArray:
     """A copy of an array in the device's memory; the caller holds the lock."""
-    memory = _upload(array, place)
+    with translated():
+        memory = _upload(array, place)
     pointer = memory.data_ptr() if place.kind == "cuda" else None
     return DeviceArray(
         place, array.shape, array.dtype, memory.numpy, handle=memory, pointer=pointer, owner=session, lock=lock
@@ -310,13 +342,35 @@ def _upload(array: np.ndarray[Any, Any], place: Place) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_numpy(array, place.kind, place.number)
 
 
-def _fixed_memory(output: Any, place: Place) -> Any:
-    """Memory for an output whose shape the model fixes, or None."""
+def host_inputs(session: onnxruntime.InferenceSession) -> frozenset[str]:
+    """The inputs that a session on a device reads in the host's memory."""
+    places = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+    return frozenset(given.name for given, place in places if place.name == "Cpu")
+
+
+def is_recordable(session: onnxruntime.InferenceSession) -> bool:
+    """Whether every input and output of a session can keep an address on the device."""
+    ends = (*session.get_inputs(), *session.get_outputs())
+    return not host_inputs(session) and all(_is_fixed(end) for end in ends)
+
+
+def _fixed_outputs(session: onnxruntime.InferenceSession, place: Place) -> dict[str, Any]:
+    """Memory for each output whose shape nothing can change, and None for the others."""
+    are_fixed = all(map(_is_fixed, session.get_inputs()))
+    return {
+        output.name: _memory(output, place) if are_fixed and _is_fixed(output) else None
+        for output in session.get_outputs()
+    }
+
+
+def _is_fixed(end: Any) -> bool:
+    is_known = end.shape is not None and all(isinstance(size, int) and size > 0 for size in end.shape)
+    return is_known and end.type in DTYPES
+
+
+def _memory(output: Any, place: Place) -> Any:
     import onnxruntime
 
-    is_fixed = output.shape and all(isinstance(size, int) and size > 0 for size in output.shape)
-    if not is_fixed or output.type not in DTYPES:
-        return None
     return onnxruntime.OrtValue.ortvalue_from_shape_and_type(
         list(output.shape), DTYPES[output.type], place.kind, place.number
     )

@@ -77,6 +77,11 @@ def _recorded(task: Task, target: Target) -> OrtEngine:
         if is_asked_for or named is error:
             raise named from None
         return _plain(task, target, "its work is not recorded (all-nodes-on-provider)")
+    if not engine.is_recordable:
+        engine.close()
+        if is_asked_for:
+            raise capture.unmet("fixed-shapes")
+        return _plain(task, target, "its work is not recorded (fixed-shapes)")
     engine.explanation = engine.explanation._replace(reason="its work is recorded once and repeated")
     return engine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -26,7 +27,7 @@ class Card(NamedTuple):
 
 @cache
 def cards() -> tuple[Card, ...]:
-    """The cards, in the driver's order; none where there is no driver."""
+    """The cards that CUDA may use, by its numbers; none where there is no driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
@@ -35,7 +36,27 @@ def cards() -> tuple[Card, ...]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(_card(line) for line in done.stdout.splitlines() if line.count(",") == 5)
+    return _visible([_card(line) for line in done.stdout.splitlines() if line.count(",") == 5])
+
+
+@cache
+def preload() -> None:
+    """Loads CUDA's libraries from the packages that the runtime's extras install, before its provider asks for them."""
+    import onnxruntime
+
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as nvidia-smi numbers the cards
+    if hasattr(onnxruntime, "preload_dlls"):
+        onnxruntime.preload_dlls()
+
+
+def _visible(cards: list[Card]) -> tuple[Card, ...]:
+    """Numbered as CUDA numbers those that CUDA_VISIBLE_DEVICES leaves."""
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return tuple(cards)
+    numbers = [int(word) for word in wanted.split(",") if word.strip().isdigit()]
+    known = {card.number: card for card in cards}
+    return tuple(known[old]._replace(number=new) for new, old in enumerate(numbers) if old in known)
 
 
 def _card(line: str) -> Card:

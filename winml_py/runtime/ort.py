@@ -18,10 +18,11 @@ from ..source import Skeleton
 from ..stop import Stop
 from ..tuning import Tuning
 from . import heap
-from .device_binding import Capture, DeviceBinding, require_process, upload
+from .device_binding import Capture, DeviceBinding, is_recordable, leaked, require_process, upload
 from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode, Value
 from .explanation import Explanation
 from .locks import UNLOCKED, device_lock
+from .nvidia import preload
 from .ort_errors import translate, wrong_output_shape
 from .plugins import runtime_device
 from .providers import CPU, MEMORY, Target, native_options
@@ -65,6 +66,7 @@ def compile_model(
             native.add_provider_for_devices([runtime_device(device)], own)
             providers = None
         else:
+            preload()
             providers = [(device.provider, own), CPU]
     try:
         with device_lock(device):
@@ -146,12 +148,17 @@ class OrtEngine:
             require_process(self._process)
             binding = DeviceBinding(session, self.place, lock, self._capture)
         else:
-            binding = self._binding_type(session, shrinks)
+            binding = self._binding_type(session, shrinks, lock)
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
         return binding
+
+    @property
+    def is_recordable(self) -> bool:
+        """Whether every input and output can keep an address on the device."""
+        return self._session is not None and self.place is not None and is_recordable(self._session)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph."""
@@ -174,6 +181,10 @@ class OrtEngine:
 
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
+        if self.place is not None and os.getpid() != self._process:
+            leaked.append((self._session, self._bindings))
+            self._session = None
+            return
         with self._device_lock:
             self._session = None
             with self._lock:
@@ -187,7 +198,9 @@ class OrtEngine:
 class _IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool) -> None:
+    def __init__(
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+    ) -> None:
         self._shrinks = shrinks
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
@@ -261,8 +274,10 @@ class _IoBinding:
 class _FeedBinding:
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool) -> None:
-        self._shrinks = shrinks
+    def __init__(
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+    ) -> None:
+        self._shrinks, self._lock, self._process = shrinks, lock, os.getpid()
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         self._inputs: dict[str, Value] = {}
@@ -286,8 +301,10 @@ class _FeedBinding:
         session = self._session
         if session is None:
             raise closed()
+        if self._lock is not UNLOCKED:
+            require_process(self._process)
         try:
-            with stoppable(stop or Stop(), self._shrinks) as run_options:
+            with self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self._inputs, run_options)
             fresh = dict(zip(self._names, values, strict=True))
         except Exception as error:  # see compile_model

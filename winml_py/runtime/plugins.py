@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InvalidDeviceError
+from ..errors import IllegalCallError, InvalidDeviceError
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -81,6 +81,7 @@ class Plugin(NamedTuple):
 _lock = threading.RLock()
 _probed: dict[str, Plugin] = {}
 _registered: set[str] = set()
+_registrar: set[int] = set()
 
 
 @cache
@@ -104,6 +105,11 @@ def probe(*, again: bool = False) -> list[Plugin]:
             installed.cache_clear()
         wanted = [BUILT_IN, *installed()]
         missing = [name for name in wanted if name not in _probed]
+        if missing and (getattr(sys, "frozen", False) or not sys.executable):
+            raise InvalidDeviceError(
+                "Devices are tried in a Python of their own, and a frozen application has none.",
+                hint="Run on the CPU, or from an installed Python.",
+            )
         started = [(name, _start(name)) for name in missing]  # all at once, then each in turn
         for name, process in started:
             _probed[name] = _finish(name, process)
@@ -116,7 +122,7 @@ def devices(hardware: str) -> list[ProviderDevice]:
 
 
 def _start(name: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "winml_py.runtime.probe", name],
         stdin=subprocess.DEVNULL,
@@ -171,7 +177,13 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     """
     import onnxruntime
 
+    if _registrar and os.getpid() not in _registrar:
+        raise IllegalCallError(
+            "Plugins do not survive a fork: their drivers' threads are in the process that registered them.",
+            hint='Start processes with multiprocessing.get_context("spawn").',
+        )
     with _lock:
+        _registrar.add(os.getpid())
         if device.library not in _registered:
             try:
                 onnxruntime.register_execution_provider_library(device.package, device.library)

@@ -14,7 +14,7 @@ import numpy as np
 from . import nvidia
 from .plugins import BUILT_IN, ProviderDevice, plugin_devices
 
-_BUILT_IN_DEVICES = ("CUDAExecutionProvider",)
+_BUILT_IN_DEVICES = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 """Providers of the runtime's own package that we know how to ask for their devices."""
 
 
@@ -63,8 +63,8 @@ def _plugin(package: str) -> dict[str, Any]:
 def _built_in() -> dict[str, Any]:
     import onnxruntime
 
-    if hasattr(onnxruntime, "preload_dlls") and "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-        onnxruntime.preload_dlls()
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        nvidia.preload()
     devices, refused = [], []
     for provider in onnxruntime.get_available_providers():
         if provider not in _BUILT_IN_DEVICES:
@@ -72,28 +72,29 @@ def _built_in() -> dict[str, Any]:
         for card in nvidia.cards():
             problem = _smoke(onnxruntime.SessionOptions(), [(provider, {"device_id": str(card.number)})], True)
             if problem:
-                refused.append(f"{card.name}: {problem}")
-                continue
-            devices += [
-                ProviderDevice(
-                    name_of,
-                    BUILT_IN,
-                    "",
-                    card.number,
-                    "gpu",
-                    card.name,
-                    "NVIDIA",
-                    card.identity,
-                    card.memory,
-                    float16=True,
-                    is_discrete=True,
-                )
-                for name_of in ("CUDAExecutionProvider", "TensorrtExecutionProvider")
-                if name_of in onnxruntime.get_available_providers()
-            ]
-        if not devices:
-            refused = refused or ["nvidia-smi lists no card; install the NVIDIA driver"]
-    return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": "; ".join(refused)}
+                refused.append(f"{card.name}, {provider}: {problem}")
+            else:
+                devices.append(_built_in_device(provider, card))
+        if not nvidia.cards():
+            refused.append("nvidia-smi lists no card; install the NVIDIA driver")
+    problem = "" if devices else "; ".join(dict.fromkeys(refused))
+    return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
+
+
+def _built_in_device(provider: str, card: nvidia.Card) -> ProviderDevice:
+    return ProviderDevice(
+        provider,
+        BUILT_IN,
+        "",
+        card.number,
+        "gpu",
+        card.name,
+        "NVIDIA",
+        card.identity,
+        card.memory,
+        float16=True,
+        is_discrete=True,
+    )
 
 
 def _module(package: str) -> Any:

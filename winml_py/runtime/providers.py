@@ -7,6 +7,7 @@ import json
 from typing import NamedTuple
 
 from ..errors import InvalidArgumentError
+from ..kinds import Precision
 from .engine import EngineOptions
 from .plugins import ProviderDevice
 
@@ -99,6 +100,11 @@ def native_options(target: Target, options: EngineOptions, capture: bool) -> dic
         given.setdefault("device_id", str(target.device.number))
     if provider == OPENVINO and target.device is not None and target.device.hardware == "cpu":
         given.setdefault("load_config", json.dumps({"CPU": _openvino_on_cpu(target, options)}))
+    elif provider == OPENVINO and target.device is not None and target.device.hardware == "gpu":
+        hint = {"INFERENCE_PRECISION_HINT": "f16" if target.half else "f32"}  # left alone it takes f16
+        given.setdefault("load_config", json.dumps({"GPU": hint}))
+    if provider == CUDA and options.precision is Precision.FLOAT32:
+        given.setdefault("use_tf32", "0")
     return given
 
 

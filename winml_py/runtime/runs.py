@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ClosedError
 from ..stop import Stop
+from .ort_errors import translate
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -31,6 +32,18 @@ def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOpti
         except Exception:
             stop.require_not_requested()
             raise
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Within the block, what the runtime raises becomes one of our errors."""
+    try:
+        yield
+    except Exception as error:  # the runtime raises classes that have no common base
+        failure = translate(error)
+    else:
+        return
+    raise failure
 
 
 def closed() -> ClosedError:

@@ -26,9 +26,11 @@ class Task:
         has_fixed_shapes: whether the options leave no free size in any input.
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
         can_be_seeded: whether any numbers will do for its inputs.
-        seeds: makes such numbers.
+        seeds: makes such numbers, of these shapes where the model leaves sizes free.
+        reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
         stamp: what tells the file from another of the same name; () for a model in memory.
+        data_stamps: the same of the files beside it that hold weights.
     """
 
     model: EngineInput
@@ -37,13 +39,16 @@ class Task:
     has_fixed_shapes: bool = False
     has_only_numbers: bool = False
     can_be_seeded: bool = False
-    seeds: Callable[[], Inputs] = dict
+    seeds: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
+    reopen: Callable[[], EngineInput] | None = None
     size: int = 0
     stamp: Sequence[object] = field(default=())
+    data_stamps: Callable[[], object] = tuple
 
     def digest(self) -> str:
         """A fingerprint of the model: of its bytes, or of its file's skeleton, size, place and time."""
-        digest = hashlib.blake2b(repr(tuple(self.stamp)).encode(), digest_size=20)
+        stamps = (tuple(self.stamp), self.data_stamps())
+        digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
         if isinstance(self.model, Skeleton):
             digest.update(self.model.model)
         elif isinstance(self.model, bytes):

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..device_array import DeviceArray
+from ..errors import NotSupportedError
 from ..stop import Stop
 from .engine import Engine, EngineBinding, PlacedNode, Value
+from .ort_errors import wrong_output_shape
 
 
 class WidenedEngine:
@@ -41,15 +43,14 @@ class WidenedEngine:
 class _WidenedBinding:
     def __init__(self, native: EngineBinding, halves: frozenset[str]) -> None:
         self._native, self._halves = native, halves
-        self._inputs: dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
+        self._inputs: dict[str, tuple[np.ndarray[Any, Any] | DeviceArray, np.ndarray[Any, Any]]] = {}
         self._outputs: dict[str, np.ndarray[Any, Any]] = {}
 
     def set_input(self, name: str, value: Value | DeviceArray) -> None:
         self._inputs.pop(name, None)
-        if isinstance(value, DeviceArray) and value.dtype == np.float16:
-            value = value.to_numpy()
-        if name in self._halves and isinstance(value, np.ndarray):
-            wide = value.astype(np.float32)
+        is_half = not isinstance(value, DeviceArray) or value.dtype == np.float16
+        if name in self._halves and is_half and isinstance(value, (np.ndarray, DeviceArray)):
+            wide = np.array(_host(value), np.float32)
             self._inputs[name] = value, wide
             self._native.set_input(name, wide)
         else:
@@ -57,6 +58,11 @@ class _WidenedBinding:
 
     def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
         self._outputs.pop(name, None)
+        if isinstance(array, DeviceArray) and array.dtype == np.float16:
+            raise NotSupportedError(
+                f"The output {name} is computed in float32, and cannot be written to float16 memory on the device.",
+                hint="Bind a tensor without memory, or make the session with another precision.",
+            )
         if isinstance(array, np.ndarray) and name in self._halves:
             self._outputs[name] = array
             array = None
@@ -70,7 +76,7 @@ class _WidenedBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
         for value, wide in self._inputs.values():  # bound by reference: it may have changed since
-            np.copyto(wide, value)
+            np.copyto(wide, _host(value))
         fresh = dict(self._native.run(stop))
         with np.errstate(over="ignore"):  # what leaves float16 is infinite there, as on a device that has it
             for name in self._halves & fresh.keys():
@@ -78,5 +84,13 @@ class _WidenedBinding:
                 if isinstance(wide_value, np.ndarray):
                     fresh[name] = wide_value.astype(np.float16)
             for name, array in self._outputs.items():
-                array[...] = fresh.pop(name)
+                came = fresh.pop(name)
+                assert isinstance(came, np.ndarray)
+                if came.shape != array.shape:
+                    raise wrong_output_shape(name, array.shape, came.shape)
+                np.copyto(array, came)
         return fresh
+
+
+def _host(value: np.ndarray[Any, Any] | DeviceArray) -> np.ndarray[Any, Any]:
+    return value.to_numpy() if isinstance(value, DeviceArray) else value
