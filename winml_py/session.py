@@ -66,6 +66,35 @@ class LearningModelSession(Object):
         options: LearningModelSessionOptions | None = None,
         /,
     ) -> None:
+        self._create(model, device, options, None)
+
+    @classmethod
+    def create_async(
+        cls,
+        model: LearningModel,
+        device: LearningModelDevice | None = None,
+        options: LearningModelSessionOptions | None = None,
+        /,
+    ) -> AsyncOperation[LearningModelSession]:
+        """Starts to make a session in a thread: await it, or call `get()` on the operation.
+
+        Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
+        """
+
+        def work(stop: Stop) -> LearningModelSession:
+            session = cls.__new__(cls)
+            session._create(model, device, options, stop)
+            return session
+
+        return AsyncOperation(work)
+
+    def _create(
+        self,
+        model: LearningModel,
+        device: LearningModelDevice | None,
+        options: LearningModelSessionOptions | None,
+        stop: Stop | None,
+    ) -> None:
         self._lease: Lease | None = None
         _require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
         _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
@@ -78,7 +107,7 @@ class LearningModelSession(Object):
         self._is_lost = False
         self._lease = model._engines.lease(
             (self._device._key(compiled_with.graph_capture), compiled_with),
-            lambda: self._device._compile(task_of(model, source, compiled_with), float16_features(model)),
+            lambda: self._device._compile(task_of(model, source, compiled_with, stop), float16_features(model)),
         )
         self._options = self._lease.engine.options
         self._pictures = DevicePictures(self._device, self._lock) if self._lease.engine.place else None

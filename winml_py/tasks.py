@@ -15,9 +15,10 @@ from .runtime.engine import EngineOptions
 from .runtime.task import Inputs, Task
 from .seeds import can_be_made_up, made_up
 from .source import FileSource, ModelSource
+from .stop import Stop
 
 
-def task_of(model: LearningModel, source: ModelSource, options: EngineOptions) -> Task:
+def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None) -> Task:
     """What is to be compiled, with what a choice of engine needs to know; raises as `engine_input` does."""
     features = (*model.input_features, *model.output_features)
     sizes = _sizes(model, options)
@@ -30,6 +31,7 @@ def task_of(model: LearningModel, source: ModelSource, options: EngineOptions) -
         can_be_seeded=all(map(_is_numeric, features)) and all(map(can_be_made_up, model.input_features)),
         seeds=partial(_seeds, model, sizes),
         size=model.size,
+        stop=stop,
         reopen=partial(source.engine_input, model._header),
         stamp=(source.path, *source.stamp) if isinstance(source, FileSource) else (),
         data_stamps=partial(source.data_stamps, model._header) if isinstance(source, FileSource) else tuple,

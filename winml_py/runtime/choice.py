@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import cache as memory
-from ..errors import EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
+from ..errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
 from ..kinds import Precision
 from . import plugins
 from .deferred import DeferredEngine
@@ -38,7 +38,7 @@ def compile_on_cpu(task: Task) -> Engine:
     targets = _targets(task)
     require_known(targets[0].provider, dict(task.options.provider_options))
     if len(targets) == 1:
-        engine = compile_model(task.model, task.options, targets[0])
+        engine = compile_model(task.model, task.options, targets[0], stop=task.stop)
         reason = "as asked for" if task.options.engine != AUTO else "there is no other engine for such a model here"
         if _wants_half(task):
             reason += "; " + _why_not_half(task)
@@ -129,7 +129,9 @@ def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
     try:
         explanation = _from_facts(facts)
         target = next(target for target in targets if _spelling(target) == (explanation.engine, explanation.precision))
-        engine = compile_model(task.model, task.options, target)
+        engine = compile_model(task.model, task.options, target, stop=task.stop)
+    except CanceledError:
+        raise
     except (KeyError, TypeError, ValueError, StopIteration, WinMLError):
         return None  # damaged, or no longer true
     engine.explanation = explanation
@@ -142,7 +144,7 @@ def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, quest
     best = next((contender for contender in contenders if contender.engine is not None), None)
     if best is None or best.engine is None:
         # The error of the first says more than a list of all.
-        compile_model(task.model, task.options, targets[0])
+        compile_model(task.model, task.options, targets[0], stop=task.stop)
         raise EvaluationError("No engine runs the model.", hint="; ".join(map(str, looked_at)))
     if best.target == targets[0]:
         reason = "no other is right and faster"

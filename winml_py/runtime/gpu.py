@@ -87,7 +87,7 @@ def _recorded(task: Task, target: Target) -> OrtEngine:
 
 
 def _plain(task: Task, target: Target, reason: str) -> OrtEngine:
-    engine = compile_model(task.model, task.options, target)
+    engine = compile_model(task.model, task.options, target, stop=task.stop)
     engine.explanation = engine.explanation._replace(reason=reason)
     return engine
 

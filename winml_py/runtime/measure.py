@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import WinMLError
+from ..errors import CanceledError, WinMLError
 from ..kinds import Precision
 from ..numbers import relative_error
 from .engine import EngineBinding
@@ -62,11 +62,15 @@ def compare(task: Task, targets: Sequence[Target], inputs: Inputs) -> list[Conte
     expected: Outputs | None = None
     for contender in sorted(contenders, key=lambda contender: contender.target.half):
         try:
-            contender.engine = compile_model(task.model, task.options, contender.target)
+            contender.engine = compile_model(task.model, task.options, contender.target, stop=task.stop)
             binding = contender.engine.bind(UNLOCKED)
             for name, array in inputs.items():
                 binding.set_input(name, array)
             outputs = binding.run()
+        except CanceledError:
+            for other in contenders:
+                _drop(other, "cancelled")
+            raise
         except WinMLError as error:
             _drop(contender, str(error))
             continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,11 @@ _FATAL = 4  # below it the runtime writes to stderr what its exceptions say as w
 
 
 def compile_model(
-    model: EngineInput, options: EngineOptions, target: Target = CPU_TARGET, capture: Capture = Capture.NONE
+    model: EngineInput,
+    options: EngineOptions,
+    target: Target = CPU_TARGET,
+    capture: Capture = Capture.NONE,
+    stop: Stop | None = None,
 ) -> OrtEngine:
     """Compiles a model with one of ONNX Runtime's providers.
 
@@ -45,6 +49,7 @@ def compile_model(
         options: how.
         target: for which provider and device.
         capture: whether the provider is to record its work and repeat it.
+        stop: lets another thread end the compilation.
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
@@ -69,7 +74,7 @@ def compile_model(
             preload()
             providers = [(device.provider, own), CPU]
     try:
-        with device_lock(device):
+        with device_lock(device), _cancelling(native, stop):
             session = onnxruntime.InferenceSession(model, native, providers, enable_fallback=0)
     except Exception as error:  # the runtime raises classes that have no common base
         raise translate(error) from None
@@ -78,6 +83,19 @@ def compile_model(
             f"ONNX Runtime left {device.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
         )
     return OrtEngine(session, options, target, capture)
+
+
+@contextmanager
+def _cancelling(native: onnxruntime.SessionOptions, stop: Stop | None) -> Iterator[None]:
+    if stop is None:
+        yield
+        return
+    with stop.reaching(lambda: native.set_load_cancellation_flag(True)):
+        try:
+            yield
+        except Exception:
+            stop.require_not_requested()
+            raise
 
 
 def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:

@@ -6,19 +6,17 @@ before a child process has tried it: a driver that crashes takes that process do
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
 import threading
 from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import IllegalCallError, InvalidDeviceError
 
 if TYPE_CHECKING:
+    import subprocess
+
     import onnxruntime
 
 BUILT_IN = "onnxruntime"
@@ -87,6 +85,8 @@ _registrar: set[int] = set()
 @cache
 def installed() -> tuple[str, ...]:
     """The names of the plugin packages that are installed; looked up once."""
+    from importlib import metadata
+
     names = {str(found.metadata["Name"] or "") for found in metadata.distributions()}
     return tuple(sorted(name for name in names if name.lower().replace("_", "-").startswith(PREFIX)))
 
@@ -122,6 +122,8 @@ def devices(hardware: str) -> list[ProviderDevice]:
 
 
 def _start(name: str) -> subprocess.Popen[str]:
+    import subprocess
+
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "winml_py.runtime.probe", name],
@@ -135,6 +137,9 @@ def _start(name: str) -> subprocess.Popen[str]:
 
 
 def _finish(name: str, process: subprocess.Popen[str]) -> Plugin:
+    import json
+    import subprocess
+
     came = version(name)
     try:
         out, errors = process.communicate(timeout=PROBE_SECONDS)
@@ -154,6 +159,8 @@ def _finish(name: str, process: subprocess.Popen[str]) -> Plugin:
 
 
 def _ending(status: int) -> str:
+    import signal
+
     if status < 0:
         return signal.Signals(-status).name
     return f"status {status}"
@@ -161,6 +168,8 @@ def _ending(status: int) -> str:
 
 def version(name: str) -> str:
     """The version of an installed package, or ""."""
+    from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

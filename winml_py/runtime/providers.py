@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 from typing import NamedTuple
 
 from ..errors import InvalidArgumentError
@@ -91,6 +89,8 @@ def native_options(target: Target, options: EngineOptions, capture: bool) -> dic
     Raises:
         InvalidArgumentError: a key that the provider does not know; it would accept it without a word.
     """
+    import json
+
     given = dict(options.provider_options)
     provider = target.provider
     require_known(provider, given)
@@ -129,6 +129,8 @@ def require_known(provider: str, given: dict[str, str]) -> None:
     known = _OPTIONS[provider].split()
     for key in given:
         if key not in known:
+            import difflib
+
             close = difflib.get_close_matches(key, known, 1)
             hint = f"Did you mean {close[0]}?" if close else f"It knows {', '.join(known) or 'none'}."
             raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)

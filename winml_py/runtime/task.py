@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..source import Skeleton
+from ..stop import Stop
 from .engine import EngineInput, EngineOptions
 
 Inputs = Mapping[str, np.ndarray[Any, Any]]
@@ -30,6 +31,7 @@ class Task:
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
         stamp: what tells the file from another of the same name; () for a model in memory.
+        stop: lets another thread end the compilation.
         data_stamps: the same of the files beside it that hold weights.
     """
 
@@ -43,6 +45,7 @@ class Task:
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0
     stamp: Sequence[object] = field(default=())
+    stop: Stop | None = None
     data_stamps: Callable[[], object] = tuple
 
     def digest(self) -> str:
