@@ -275,8 +275,16 @@ CASES: dict[str, Case] = {
     "SequenceFeatureDescriptor": Case(lambda: descriptor("sequence"), DESCRIPTOR),
 }
 INVERT = w.LearningModel.load(MODELS / "invert.onnx")
-PLAIN = {"BitmapBounds", "BitmapPlaneDescription", "DisplayAdapterId", "FeatureDescriptor", "KeyValuePair", "Tensor"}
-"""Tuples, and the bases of other classes."""
+PLAIN = {
+    "BitmapBounds",
+    "BitmapPlaneDescription",
+    "DisplayAdapterId",
+    "FeatureDescriptor",
+    "KeyValuePair",
+    "Tensor",
+    "Tuning",
+}
+"""Tuples, frozen values, and the bases of other classes."""
 
 
 @pytest.fixture
