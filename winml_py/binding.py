@@ -12,7 +12,6 @@ import numpy as np
 from .collections import MapView
 from .descriptors import FeatureDescriptor
 from .device_array import DeviceArray, as_device_array, is_on_card
-from .device_pictures import DeviceTensorizer
 from .errors import (
     CanceledError,
     DeviceLostError,
@@ -92,7 +91,7 @@ class LearningModelBinding(Object, MapView[Any]):
         self._pictures: dict[str, np.ndarray[Any, Any] | DeviceArray] = {}
         self._tensorizer = BatchTensorizer()
         pictures = self._session._pictures
-        self._device_tensorizer = DeviceTensorizer(pictures) if pictures is not None else None
+        self._device_tensorizer = pictures.tensorizer() if pictures is not None else None
         self._slots: dict[str, OutputSlot] = {name: UnboundOutput(feature) for name, feature in self._outputs.items()}
 
     def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:

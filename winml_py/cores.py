@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def usable_cores() -> int:
@@ -21,46 +24,45 @@ def affinity() -> int:
     return os.cpu_count() or 1
 
 
-def cgroup_quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float | None:
+def cgroup_quota(root: str | Path = "/sys/fs/cgroup", own: str | Path = "/proc/self/cgroup") -> float | None:
     """The cores' worth of time that a container's limit leaves this process; None where there is none.
 
     Args:
         root: where control groups are mounted, version 2 or 1.
         own: the file that says in which groups this process is.
     """
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return None
+    root, lines = os.fspath(root), _read(os.fspath(own)).splitlines()
     limits = []
     for line in lines:
         number, controllers, path = ([*line.split(":", 2), "", ""])[:3]
         if number == "0" and not controllers:
             limits += [_version2(folder) for folder in _upwards(root, path)]
         elif "cpu" in controllers.split(","):
-            for mount in (root / controllers, root / "cpu"):
+            for mount in (os.path.join(root, controllers), os.path.join(root, "cpu")):
                 limits += [_version1(folder) for folder in _upwards(mount, path)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _upwards(root: Path, path: str) -> list[Path]:
+def _upwards(root: str, path: str) -> list[str]:
     """The group's folder and those above it: each may have a limit."""
-    folder = root / path.lstrip("/")
-    return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]
+    parts = [part for part in path.split("/") if part]
+    return [os.path.join(root, *parts[:count]) for count in range(len(parts), -1, -1)]
 
 
-def _version2(folder: Path) -> float | None:
-    quota, _, period = _read(folder / "cpu.max").partition(" ")
+def _version2(folder: str) -> float | None:
+    quota, _, period = _read(os.path.join(folder, "cpu.max")).partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
-def _version1(folder: Path) -> float | None:
-    quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+def _version1(folder: str) -> float | None:
+    quota = _read(os.path.join(folder, "cpu.cfs_quota_us"))
+    period = _read(os.path.join(folder, "cpu.cfs_period_us"))
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
     try:
-        return path.read_text().strip()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
     except OSError:
         return ""

@@ -42,6 +42,10 @@ class DevicePictures:
         binding.keep_output("tensor")
         return binding
 
+    def tensorizer(self) -> DeviceTensorizer:
+        """What a binding puts pictures into the device's memory with."""
+        return DeviceTensorizer(self)
+
     def close(self) -> None:
         """Frees the models."""
         with self._compiling:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from .binding import LearningModelBinding
 from .collections import PropertySet
 from .device import LearningModelDevice
-from .device_pictures import DevicePictures
 from .errors import ClosedError, DeviceLostError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
 from .kinds import Precision
 from .model import LearningModel
@@ -25,6 +24,7 @@ from .values.tensor import Tensor
 from .values.tensors import TensorString
 
 if TYPE_CHECKING:
+    from .device_pictures import DevicePictures
     from .many import EvaluationStream
 
 
@@ -110,10 +110,15 @@ class LearningModelSession(Object):
             lambda: self._device._compile(task_of(model, source, compiled_with, stop), float16_features(model)),
         )
         self._options = self._lease.engine.options
-        self._pictures = DevicePictures(self._device, self._lock) if self._lease.engine.place else None
+        self._pictures = self._device_pictures() if self._lease.engine.place else None
         self._properties = PropertySet()
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
+
+    def _device_pictures(self) -> DevicePictures:
+        from .device_pictures import DevicePictures
+
+        return DevicePictures(self._device, self._lock)
 
     @property
     def model(self) -> LearningModel:

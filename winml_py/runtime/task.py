@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +49,8 @@ class Task:
 
     def digest(self) -> str:
         """A fingerprint of the model: of its bytes, or of its file's skeleton, size, place and time."""
+        import hashlib
+
         stamps = (tuple(self.stamp), self.data_stamps())
         digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
         if isinstance(self.model, Skeleton):
