@@ -275,10 +275,10 @@ def test_a_plugin_that_cannot_compile_the_model_loses(
 ) -> None:
     real = measure.compile_model
 
-    def compile_model(model: Any, options: Any, target: Target) -> Any:
+    def compile_model(model: Any, options: Any, target: Target, **others: Any) -> Any:
         if target.device is not None:
             raise InvalidDeviceError("The plugin does not feel like it.")
-        return real(model, options, target)
+        return real(model, options, target, **others)
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
     opened = session(conv(), engine="auto")
@@ -398,10 +398,10 @@ def test_half_precision_needs_something_to_compare_with(
 ) -> None:
     real = measure.compile_model
 
-    def compile_model(model: Any, options: Any, target: Target) -> Any:
+    def compile_model(model: Any, options: Any, target: Target, **others: Any) -> Any:
         if not target.half:
             raise InvalidDeviceError("No float32 today.")
-        return real(model, options, target)
+        return real(model, options, target, **others)
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
     (_, half) = measure.compare(

@@ -26,7 +26,7 @@ def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, s
         source.engine_input(model._header),
         options,
         has_float16=model.precision in ("float16", "mixed"),
-        has_fixed_shapes=all(-1 not in shape for shape in sizes.values()) and _is_known(model),
+        has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
         can_be_seeded=all(map(_is_numeric, features)) and all(map(can_be_made_up, model.input_features)),
         seeds=partial(_seeds, model, sizes),
@@ -50,9 +50,10 @@ def _is_numeric(feature: FeatureDescriptor) -> bool:
     return feature.tensor_kind not in (TensorKind.STRING, TensorKind.UNDEFINED)
 
 
-def _is_known(model: LearningModel) -> bool:
-    features = (*model.input_features, *model.output_features)
-    return all(not isinstance(f, TensorFeatureDescriptor) or f.has_rank for f in features)
+def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
+    """Whether every input has a rank, and every output too."""
+    outputs = (not isinstance(f, TensorFeatureDescriptor) or f.has_rank for f in model.output_features)
+    return all(feature.name in sizes for feature in model.input_features) and all(outputs)
 
 
 def _sizes(model: LearningModel, options: EngineOptions) -> dict[str, tuple[int, ...]]:
@@ -77,6 +78,6 @@ def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | Non
 def _seeds(model: LearningModel, sizes: dict[str, tuple[int, ...]], shapes: Mapping[str, Sequence[int]]) -> Inputs:
     rng = np.random.default_rng(0)
     return {
-        feature.name: made_up(feature, rng, shapes.get(feature.name, sizes[feature.name]))
+        feature.name: made_up(feature, rng, shapes.get(feature.name, sizes.get(feature.name)))
         for feature in model.input_features
     }
