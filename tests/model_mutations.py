@@ -81,7 +81,18 @@ def run(count: int, seed: int, first: int = 0) -> tuple[Counter[str], list[int]]
     counts, deaths, number = Counter[str](), list[int](), first
     while number < first + count:
         size = min(CHUNK, first + count - number)
-        command = [sys.executable, __file__, "--chunk", str(number), "--count", str(size), "--seed", str(seed)]
+        command = [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            __file__,
+            "--chunk",
+            str(number),
+            "--count",
+            str(size),
+            "--seed",
+            str(seed),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600)
         words = done.stdout.split()
         counts.update(words)
@@ -89,6 +100,7 @@ def run(count: int, seed: int, first: int = 0) -> tuple[Counter[str], list[int]]
         if done.returncode:
             if done.returncode > 0:
                 raise AssertionError(f"model {number} of seed {seed}: {done.stderr[-2000:]}")
+            print(f"model {number} of seed {seed}: signal {-done.returncode}\n{done.stderr[-3000:]}", file=sys.stderr)
             deaths.append(number)
             number += 1
     return counts, deaths

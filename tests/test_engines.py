@@ -120,7 +120,7 @@ def test_auto_takes_the_fastest_and_remembers(
     assert explained.candidates[1].error <= 1e-3
     assert explained.candidates[1 - winner].problem == "it is slower"
     assert not explained.is_remembered
-    monkeypatch.setattr(choice, "compare", None)  # nothing is measured again
+    monkeypatch.setattr(measure, "compare", None)  # nothing is measured again
     second = session(conv(), engine="auto")
     assert second.explain() == explained._replace(is_remembered=True)
     x = picture()

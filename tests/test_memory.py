@@ -58,6 +58,7 @@ print(resident() - before)
 def test_four_sessions_hold_one_copy(large: Path) -> None:
     one, four = figures(
         """
+import onnxruntime  # its code takes tens of MB, which are no weights
 model = LearningModel.load(path)
 before = resident()
 sessions = [LearningModelSession(model)]
@@ -69,7 +70,7 @@ print(one, resident() - before)
 """,
         large,
     )
-    assert WEIGHTS * 0.9 < one < WEIGHTS * 1.6
+    assert WEIGHTS * 0.9 < one < WEIGHTS * 1.4
     assert four < one * 1.2 + 4
 
 

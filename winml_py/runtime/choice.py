@@ -16,7 +16,6 @@ from . import plugins
 from .deferred import DeferredEngine
 from .engine import ONNXRUNTIME, Engine
 from .explanation import Candidate, Explanation
-from .measure import compare
 from .ort import compile_model
 from .providers import CPU, Target, full_name, require_known
 from .task import Inputs, Task
@@ -139,6 +138,8 @@ def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
 
 
 def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, question: list[object]) -> Engine:
+    from .measure import compare
+
     contenders = compare(task, targets, inputs)
     looked_at = tuple(contender.candidate(_spelling(contender.target)[0]) for contender in contenders)
     best = next((contender for contender in contenders if contender.engine is not None), None)
