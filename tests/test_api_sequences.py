@@ -7,14 +7,14 @@ from model_mutations import run
 
 
 def test_a_sample_of_sequences() -> None:
-    counts = sequences(300, seed=1)
-    assert counts["done"] > 1000
-    assert counts["refused"] > 1000
+    counts = sequences(150, seed=1)
+    assert counts["done"] > 500
+    assert counts["refused"] > 500
 
 
 def test_a_sample_of_mutated_models() -> None:
-    counts, deaths = run(400, seed=1)
+    counts, deaths = run(150, seed=1)
     assert deaths == []
-    assert counts["refused"] > 100
-    assert counts["evaluated"] > 10
-    assert counts.total() == 400
+    assert counts["refused"] > 50
+    assert counts["evaluated"] >= 3
+    assert counts.total() == 150
