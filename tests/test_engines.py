@@ -442,7 +442,7 @@ def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
         source = loaded._open()
         assert isinstance(source, FileSource)
         stamps.append(source.data_stamps(loaded._header))
-    assert [name for name, _, _ in stamps[0]] == ["m.data"]
+    assert [stamp[0] for stamp in stamps[0]] == ["m.onnx", "m.data"]
     assert stamps[0] != stamps[1]
 
 

@@ -85,6 +85,7 @@ NAMES = [
     "VectorView",
     "VideoFrame",
     "VideoReader",
+    "Weights",
     "WinMLError",
     "__version__",
 ]

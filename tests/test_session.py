@@ -33,9 +33,11 @@ from winml_py import (
     SizeMismatchError,
     TensorKind,
     WinMLError,
+    artefacts,
 )
 from winml_py.cores import usable_cores
 from winml_py.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from winml_py.runtime import artefact
 from winml_py.values.tensors import TENSOR_CLASSES
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
@@ -52,6 +54,15 @@ def feed(loaded: LearningModel, free: int) -> dict[str, Any]:
         floats = dtype.kind == "f"
         values[feature.name] = (rng.random(shape) if floats else rng.integers(0, 200, shape)).astype(dtype)
     return values
+
+
+@pytest.mark.parametrize("path", [*OURS, *SHIPPED], ids=lambda path: path.stem)
+def test_results_over_an_artefact_equal_raw_onnx_runtimes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made, and then opened: nodes of every kind survive the way over the disk, subgraphs and all."""
+    monkeypatch.setattr(artefact, "MAPPED_FROM", 0)
+    for _ in range(2):
+        test_results_equal_raw_onnx_runtimes(path)
+        assert len(artefacts.entries()) == 1
 
 
 @pytest.mark.parametrize("path", [*OURS, *LIGHT, *SHIPPED], ids=lambda path: path.stem)

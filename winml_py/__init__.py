@@ -87,6 +87,7 @@ _MODULES = {
     "VectorView": "collections",
     "VideoFrame": "imaging.frame",
     "VideoReader": "imaging.video",
+    "Weights": "kinds",
     "WinMLError": "errors",
 }
 

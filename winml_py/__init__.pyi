@@ -56,6 +56,7 @@ from .kinds import LearningModelPixelRange as LearningModelPixelRange
 from .kinds import Precision as Precision
 from .kinds import TensorKind as TensorKind
 from .kinds import TensorLayout as TensorLayout
+from .kinds import Weights as Weights
 from .memory import MemoryBufferReference as MemoryBufferReference
 from .model import LearningModel as LearningModel
 from .operation import AsyncOperation as AsyncOperation

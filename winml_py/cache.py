@@ -105,18 +105,16 @@ def entries() -> list[Entry]:
     if place is None or not place.is_dir():
         return []
     found = []
-    for path in _own(place, ".json"):
+    for path in own(place, r"\.json"):
         facts = _read(path)
         with suppress(OSError):
             found.append((path.stat().st_mtime, Entry(path, path.stat().st_size, facts or {})))
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
 
 
-def _own(place: Path, ending: str) -> list[Path]:
-    """Our files among whatever else is in the folder: a key and an ending, or what `written_whole` left of one."""
-    pattern = re.compile(
-        rf"[0-9a-f]{{{KEY_LENGTH}}}{re.escape(ending)}" if ending else rf"\.[0-9a-f]{{{KEY_LENGTH}}}\.json\.[0-9a-f]+"
-    )
+def own(place: Path, ending: str, start: str = "") -> list[Path]:
+    """Our files among whatever else is in the folder: a key between a start and an ending, given as patterns."""
+    pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
     return [path for path in place.iterdir() if pattern.fullmatch(path.name)]
 
 
@@ -126,7 +124,7 @@ def clear() -> int:
     if place is None or not place.is_dir():
         return 0
     count = 0
-    for path in [*_own(place, ".json"), *_own(place, ".lock"), *_own(place, "")]:
+    for path in [*own(place, r"\.(json|lock)"), *own(place, r"\.json\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"

@@ -17,6 +17,11 @@ def usable_cores() -> int:
     return max(1, cores if quota is None else min(cores, math.ceil(quota)))
 
 
+def is_confined() -> bool:
+    """Whether this process may not use the whole machine: threads that spin then take time from what else it does."""
+    return cgroup_quota() is not None or affinity() < (os.cpu_count() or 1)
+
+
 def affinity() -> int:
     """The cores this process may run on, where the system tells, or all there are."""
     if hasattr(os, "sched_getaffinity"):

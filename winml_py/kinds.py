@@ -40,6 +40,15 @@ class Precision(IntEnum):
     """Half precision for float32 models too, under the same check."""
 
 
+class Weights(IntEnum):
+    """Where a session on the CPU has a large model's weights."""
+
+    SHARED = 0
+    """In the model's file, or optimised in a file of the cache folder: mapped, so that all sessions hold one copy."""
+    PRIVATE = 1
+    """In memory of the session's own; no file is mapped, and none is written."""
+
+
 class TensorKind(IntEnum):
     """The element type of a tensor. ONNX types that Windows ML lacks are `UNDEFINED`."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .cores import usable_cores
+from .cores import is_confined, usable_cores
 from .errors import InvalidArgumentError
-from .kinds import Precision
+from .kinds import Precision, Weights
 from .runtime.engine import ONNXRUNTIME, EngineOptions
 from .tuning import MAX_THREADS, Tuning
 
@@ -37,12 +37,14 @@ class LearningModelSessionOptions:
         self._batch_size = 1
         self._dimensions: dict[str, int] = {}
         self._threads = usable_cores()
-        self._spinning = True
+        self._spinning = not is_confined()
         self._engine = ONNXRUNTIME
         self._precision = Precision.AUTO
         self._provider_options: dict[str, str] = {}
         self._graph_capture: bool | None = None
         self._tuning = Tuning()
+        self._weights = Weights.SHARED
+        self._profiling = False
         self.allow_cpu_fallback = True
 
     @property
@@ -93,8 +95,9 @@ class LearningModelSessionOptions:
 
     @property
     def intra_op_thread_spinning(self) -> bool:
-        """Whether threads spin while they wait. Default True: lower latency, and a busy core between evaluations.
+        """Whether threads spin while they wait: lower latency, and a busy core between evaluations.
 
+        Default True, and False where the process is confined to some of the cores, or to a share of their time.
         Switch it off when the process has other work to do on its cores.
         """
         return self._spinning
@@ -188,6 +191,41 @@ class LearningModelSessionOptions:
             raise InvalidArgumentError(f"The tuning is {tuning!r}.", hint="Write Tuning(memory_arena=False), say.")
         self._tuning = tuning
 
+    @property
+    def weights(self) -> Weights:
+        """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
+
+        `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,
+        to the cache folder; it and all later ones map that file. They start in a fraction of the time and hold one copy
+        together, whatever else their options are. It takes up to twice the weights on disk (`winml-py cache`).
+        Replace model files by renaming: to change a mapped file in place is undefined.
+
+        `PRIVATE`: nothing is mapped or written. Use it where files may be changed in place, where the disk is
+        slower than the work, or for a model that is run once.
+        """
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Weights) -> None:
+        try:
+            self._weights = Weights(weights)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"The weights are {weights!r}.", hint="Use Weights.SHARED or Weights.PRIVATE."
+            ) from None
+
+    @property
+    def profiling(self) -> bool:
+        """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
+
+        Costs some microseconds a node, and memory for each evaluation: for measuring, not for work.
+        """
+        return self._profiling
+
+    @profiling.setter
+    def profiling(self, profiling: bool) -> None:
+        self._profiling = bool(profiling)
+
     def __repr__(self) -> str:
         return (
             f"LearningModelSessionOptions(batch_size_override={self._batch_size}, "
@@ -199,7 +237,7 @@ class LearningModelSessionOptions:
 def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
     """What the engine needs of the options: none at all leaves the batch free, as in Windows ML."""
     if options is None:
-        return EngineOptions(intra_op_num_threads=usable_cores())
+        return EngineOptions(intra_op_num_threads=usable_cores(), intra_op_thread_spinning=not is_confined())
     return EngineOptions(
         intra_op_num_threads=options.intra_op_num_threads,
         intra_op_thread_spinning=options.intra_op_thread_spinning,
@@ -211,6 +249,8 @@ def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions
         allow_cpu_fallback=bool(options.allow_cpu_fallback),
         graph_capture=options.graph_capture,
         tuning=options.tuning,
+        weights=options.weights,
+        is_profiled=options.profiling,
     )
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .binding import LearningModelBinding
 from .collections import PropertySet
 from .device import LearningModelDevice
 from .errors import ClosedError, DeviceLostError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from .files import require_folder, written_to, written_whole
 from .kinds import Precision
 from .model import LearningModel
 from .objects import Object
 from .operation import AsyncOperation
 from .options import LearningModelSessionOptions, engine_options
 from .result import LearningModelEvaluationResult
-from .runtime.engine import Engine, Lease, PlacedNode
+from .runtime.engine import Engine, EngineOptions, Lease, PlacedNode
 from .runtime.explanation import Explanation
 from .stop import Stop
 from .tasks import float16_features, task_of
@@ -106,7 +108,7 @@ class LearningModelSession(Object):
         self._lock = self._device._session_lock()
         self._is_lost = False
         self._lease = model._engines.lease(
-            (self._device._key(compiled_with.graph_capture), compiled_with),
+            self._engine_key(compiled_with),
             lambda: self._device._compile(task_of(model, source, compiled_with, stop), float16_features(model)),
         )
         self._options = self._lease.engine.options
@@ -114,6 +116,10 @@ class LearningModelSession(Object):
         self._properties = PropertySet()
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
+
+    def _engine_key(self, options: EngineOptions) -> Hashable:
+        own = object() if options.is_profiled else None  # a recording is of one session
+        return self._device._key(options.graph_capture), options, own
 
     def _device_pictures(self) -> DevicePictures:
         from .device_pictures import DevicePictures
@@ -172,6 +178,25 @@ class LearningModelSession(Object):
             IllegalCallError: the first evaluation has yet to decide on the engine.
         """
         return self._engine().placement()
+
+    def end_profiling(self, path: str | os.PathLike[str], /) -> None:
+        """Writes what each node took since the session was made, and records no more; see `options.profiling`.
+
+        Args:
+            path: of the file to write: a trace in Chrome's format, which Perfetto and `chrome://tracing` show. Times
+                are microseconds.
+
+        Raises:
+            IllegalCallError: nothing is recorded.
+            StorageNotFoundError: there is no such folder.
+            StorageAccessError: the file cannot be written.
+        """
+        engine = self._engine()
+        require_folder(path)
+        with written_to(path):
+            recorded = engine.end_profiling()
+            with written_whole(os.fspath(path)) as file:
+                file.write(recorded)
 
     def upload(self, value: Any, /) -> Tensor:
         """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import NamedTuple
 
 from .errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
@@ -15,12 +16,21 @@ from .wire import Buffer
 MAPPED_FROM = 16 << 20
 """Bytes of weights from which a model's file is mapped by the engine, not read whole."""
 
+_IN_MEMORY = "weights"  # a name for bytes that have no file
+
 
 class Skeleton(NamedTuple):
-    """A model without its weights, which stay in a file of `folder`."""
+    """A model without its weights, which stay where they are.
 
-    model: bytes
-    folder: str
+    Attributes:
+        model: the rest of the model, or the path of its file.
+        folder: where the files with the weights are, to be mapped; "" where `files` has them.
+        files: the contents of those files in memory, by the names that the model has for them.
+    """
+
+    model: bytes | str
+    folder: str = ""
+    files: Mapping[str, bytes] = MappingProxyType({})
 
 
 class FileSource(NamedTuple):
@@ -53,11 +63,15 @@ class FileSource(NamedTuple):
         """Where the model's external data files are looked for."""
         return os.path.dirname(self.path)
 
-    def engine_input(self, header: Header) -> str | Skeleton:
+    def engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
         """What an engine compiles: the path, or for large models a skeleton over the mapped file.
 
         A mapped file saves a copy of the weights at the peak, and lets weights that the engine
-        does not rearrange stay in the system's file cache.
+        does not rearrange stay in the system's file cache. The engine maps it, and owns the map.
+
+        Args:
+            header: what `open` read.
+            is_private: whether no file may be mapped: what the engine would map is read into memory.
 
         Raises:
             ModelNotFoundError: the file, or a data file it names, is gone.
@@ -71,6 +85,8 @@ class FileSource(NamedTuple):
                 )
             external = _external(buffer, header)
             self._require_data_files(external)
+            if is_private:
+                return self._read_whole(external)
             cut = sum(weight.size for weight in header.weights)
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
             if cut < max(MAPPED_FROM, self.size // 2) or external or not _is_text(real):
@@ -78,12 +94,27 @@ class FileSource(NamedTuple):
             folder, name = os.path.split(real)
             return Skeleton(cut_weights(buffer, header, name), folder)
 
-    def data_stamps(self, header: Header) -> tuple[tuple[str, int, int], ...]:
-        """Name, size and time of each file beside the model that holds weights."""
+    def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
+        files = {}
+        for location in sorted({location for _, location in external}):
+            with open(os.path.join(self.folder, location), "rb") as file:
+                files[location] = file.read()
+        return Skeleton(self.path, files=files) if files else self.path
+
+    def mappable(self, header: Header) -> int:
+        """Bytes of weights, those in files beside the model included."""
+        inside = sum(weight.size for weight in header.weights)
+        return inside + sum(size for _, size, _, _ in self.data_stamps(header)[1:])
+
+    def data_stamps(self, header: Header) -> tuple[tuple[str, int, int, int], ...]:
+        """Name, size and times of the model's file, and of each file beside it that holds weights.
+
+        The time of the last change of any kind is among them, which no program that changes a file can set back.
+        """
         with _mapped(self.path) as (buffer, _):
             names = sorted({location for _, location in _external(buffer, header)})
-        found = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
-        return tuple((name, status.st_size, status.st_mtime_ns) for name, status in found)
+        found = [(name, os.stat(os.path.join(self.folder, name))) for name in (os.path.basename(self.path), *names)]
+        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for name, status in found)
 
     def _require_data_files(self, external: list[tuple[str, str]]) -> None:
         # Model caches keep links in one folder to files in another: both are the model's own.
@@ -123,8 +154,10 @@ class BytesSource(NamedTuple):
         """Bytes of the model."""
         return len(self.data)
 
-    def engine_input(self, header: Header) -> bytes:
-        """What an engine compiles: the bytes.
+    def engine_input(self, header: Header, is_private: bool = False) -> bytes | Skeleton:
+        """What an engine compiles: the bytes, or for large models a skeleton over them.
+
+        A skeleton saves what a parser would copy: weights that the engine does not rearrange stay where they are.
 
         Raises:
             ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
@@ -135,7 +168,9 @@ class BytesSource(NamedTuple):
                 "and a model loaded from memory has no folder to look in.",
                 hint="Load it from its path, or save it as one file.",
             )
-        return self.data
+        if sum(weight.size for weight in header.weights) < MAPPED_FROM:
+            return self.data
+        return Skeleton(cut_weights(self.data, header, _IN_MEMORY), files={_IN_MEMORY: self.data})
 
 
 ModelSource = FileSource | BytesSource

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from .kinds import TensorKind
+from .kinds import TensorKind, Weights
 from .model import LearningModel
 from .proto import Dimension, TensorType
 from .runtime.engine import EngineOptions
@@ -22,8 +22,9 @@ def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, s
     """What is to be compiled, with what a choice of engine needs to know; raises as `engine_input` does."""
     features = (*model.input_features, *model.output_features)
     sizes = _sizes(model, options)
+    is_private = options.weights is Weights.PRIVATE
     return Task(
-        source.engine_input(model._header),
+        source.engine_input(model._header, is_private),
         options,
         has_float16=model.precision in ("float16", "mixed"),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
@@ -32,7 +33,8 @@ def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, s
         seeds=partial(_seeds, model, sizes),
         size=model.size,
         stop=stop,
-        reopen=partial(source.engine_input, model._header),
+        reopen=partial(source.engine_input, model._header, is_private),
+        weights=source.mappable(model._header) if isinstance(source, FileSource) and not is_private else 0,
         stamp=(source.path, *source.stamp) if isinstance(source, FileSource) else (),
         data_stamps=partial(source.data_stamps, model._header) if isinstance(source, FileSource) else tuple,
     )

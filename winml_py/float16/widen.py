@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +33,16 @@ def widened(model: str | bytes | Skeleton) -> bytes:
     from ..errors import NotSupportedError
 
     if isinstance(model, Skeleton):
-        proto = onnx.load_model_from_string(model.model)
-        onnx.load_external_data_for_model(proto, model.folder)
+        skeleton = model.model
+        proto = (
+            onnx.load_model_from_string(skeleton)
+            if isinstance(skeleton, bytes)
+            else onnx.load(skeleton, load_external_data=False)
+        )
+        if model.files:
+            _fill(proto.graph.initializer, model.files)
+        else:
+            onnx.load_external_data_for_model(proto, model.folder)
     else:
         proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
     _widen(proto.graph)
@@ -48,6 +56,20 @@ def widened(model: str | bytes | Skeleton) -> bytes:
             hint="Use the CPU, or a GPU with float16.",
         ) from error
     return data
+
+
+def _fill(weights: Iterable[onnx.TensorProto], files: Mapping[str, bytes]) -> None:
+    """Puts weights whose files are in memory into the model."""
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    for weight in weights:
+        if uses_external_data(weight):
+            place = ExternalDataInfo(weight)
+            start = place.offset or 0
+            end = None if place.length is None else start + place.length
+            weight.raw_data = files[place.location][start:end]
+            weight.ClearField("external_data")
+            weight.ClearField("data_location")
 
 
 def _widen(graph: onnx.GraphProto) -> None:

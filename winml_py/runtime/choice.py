@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,12 @@ from .. import cache as memory
 from ..errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
 from ..kinds import Precision
 from . import plugins
+from .artefact import compile_shared
 from .deferred import DeferredEngine
 from .engine import ONNXRUNTIME, Engine
 from .explanation import Candidate, Explanation
-from .ort import compile_model
+from .machine import processor, versions
+from .ort import OrtEngine, compile_model
 from .providers import CPU, Target, full_name, require_known
 from .task import Inputs, Task
 
@@ -37,7 +37,7 @@ def compile_on_cpu(task: Task) -> Engine:
     targets = _targets(task)
     require_known(targets[0].provider, dict(task.options.provider_options))
     if len(targets) == 1:
-        engine = compile_model(task.model, task.options, targets[0], stop=task.stop)
+        engine = _compiled(task, targets[0])
         reason = "as asked for" if task.options.engine != AUTO else "there is no other engine for such a model here"
         if _wants_half(task):
             reason += "; " + _why_not_half(task)
@@ -46,6 +46,14 @@ def compile_on_cpu(task: Task) -> Engine:
     if task.has_fixed_shapes and task.can_be_seeded:
         return decide(task, targets, task.seeds({}))
     return DeferredEngine(task.options, lambda inputs: _decide_late(task, targets, inputs))
+
+
+def _compiled(task: Task, target: Target) -> OrtEngine:
+    return (
+        compile_shared(task)
+        if target.device is None
+        else compile_model(task.model, task.options, target, stop=task.stop)
+    )
 
 
 def _decide_late(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
@@ -118,7 +126,7 @@ def decide(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
 def _question(task: Task, targets: list[Target], inputs: Inputs) -> list[object]:
     shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
     rivals = [(target.provider, target.half) for target in targets]
-    return [task.digest(), list(task.options), rivals, shapes, _versions(), processor()]
+    return [task.digest(), list(task.options), rivals, shapes, versions(), processor()]
 
 
 def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
@@ -128,7 +136,7 @@ def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
     try:
         explanation = _from_facts(facts)
         target = next(target for target in targets if _spelling(target) == (explanation.engine, explanation.precision))
-        engine = compile_model(task.model, task.options, target, stop=task.stop)
+        engine = _compiled(task, target)
     except CanceledError:
         raise
     except (KeyError, TypeError, ValueError, StopIteration, WinMLError):
@@ -191,21 +199,3 @@ def _from_facts(facts: dict[str, Any]) -> Explanation:
     return Explanation(
         str(facts["engine"]), Precision[facts["precision"]], str(facts["reason"]), candidates, is_remembered=True
     )
-
-
-def _versions() -> dict[str, str]:
-    import onnxruntime
-
-    return {"onnxruntime": onnxruntime.__version__} | {name: plugins.version(name) for name in plugins.installed()}
-
-
-@cache
-def processor() -> str:
-    """The processor's name and abilities, which tell one machine from another."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file]
-    except OSError:
-        lines = []
-    facts = {line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "flags", "Features"))}
-    return " ".join(sorted(facts)) or f"{platform.machine()} {platform.processor()}"

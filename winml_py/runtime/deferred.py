@@ -61,6 +61,12 @@ class DeferredEngine:
             raise IllegalCallError("Nothing is placed yet: the first evaluation decides.", hint="Evaluate once.")
         return self._engine.placement()
 
+    def end_profiling(self) -> bytes:
+        """The trace of what was recorded."""
+        if self._engine is None:
+            raise IllegalCallError("Nothing is recorded yet: the first evaluation decides.", hint="Evaluate once.")
+        return self._engine.end_profiling()
+
     def decided(self, inputs: Inputs) -> Engine:
         """The engine; found on these inputs if it has not been yet."""
         with self._lock:

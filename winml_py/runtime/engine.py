@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..device_array import DeviceArray, Place
-from ..kinds import Precision
+from ..kinds import Precision, Weights
 from ..source import Skeleton
 from ..stop import Stop
 from ..tuning import Tuning
@@ -38,6 +38,8 @@ class EngineOptions(NamedTuple):
         allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
         graph_capture: whether a GPU records its work once and repeats it; None where it can.
         tuning: the rest of what can be set.
+        weights: whether they are in files that are mapped, or in memory of the engine's own.
+        is_profiled: whether the time of each node is recorded.
     """
 
     intra_op_num_threads: int
@@ -50,6 +52,8 @@ class EngineOptions(NamedTuple):
     allow_cpu_fallback: bool = True
     graph_capture: bool | None = None
     tuning: Tuning = Tuning()
+    weights: Weights = Weights.SHARED
+    is_profiled: bool = False
 
 
 class PlacedNode(NamedTuple):
@@ -131,6 +135,9 @@ class Engine(Protocol):
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
+
+    def end_profiling(self) -> bytes:
+        """What was recorded since the engine was made: a trace in Chrome's format. Recording ends."""
 
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
         """A copy of a C-contiguous array in the device's memory; only engines with a `place` are asked to."""

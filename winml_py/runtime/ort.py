@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..device_array import DeviceArray, Place
-from ..errors import InvalidDeviceError
+from ..errors import IllegalCallError, InvalidDeviceError
 from ..kinds import Precision
 from ..source import Skeleton
 from ..stop import Stop
 from ..tuning import Tuning
 from . import heap
 from .device_binding import Capture, DeviceBinding, is_recordable, leaked, require_process, upload
-from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode, Value
+from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode
 from .explanation import Explanation
+from .host_bindings import FeedBinding, IoBinding, RunTraits
 from .locks import UNLOCKED, device_lock
 from .nvidia import preload
-from .ort_errors import translate, wrong_output_shape
+from .ort_errors import translate
 from .plugins import runtime_device
-from .providers import CPU, MEMORY, Target, native_options
-from .runs import closed, stoppable
+from .providers import CPU, MEMORY, OPENVINO, Target, native_options
+from .runs import closed
 
 if TYPE_CHECKING:
     import onnxruntime
 
 CPU_TARGET = Target()
+GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
+"""The files of a saved graph."""
+
 _FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
+
+
+class Saving(NamedTuple):
+    """Where the optimised graph and its weights are written, and whether also the weights as kernels want them."""
+
+    folder: str
+    prepacked: bool = True
 
 
 def compile_model(
@@ -41,6 +53,8 @@ def compile_model(
     target: Target = CPU_TARGET,
     capture: Capture = Capture.NONE,
     stop: Stop | None = None,
+    saving: Saving | None = None,
+    is_optimized: bool = False,
 ) -> OrtEngine:
     """Compiles a model with one of ONNX Runtime's providers.
 
@@ -50,29 +64,26 @@ def compile_model(
         target: for which provider and device.
         capture: whether the provider is to record its work and repeat it.
         stop: lets another thread end the compilation.
+        saving: whether the optimised graph is to be written, and where to.
+        is_optimized: whether the model is such a graph.
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
     """
     import onnxruntime
 
-    native = _session_options(options)
+    native = _session_options(options, saving, is_optimized)
+    trace = tempfile.TemporaryDirectory(prefix="winml-py-") if options.is_profiled else None
+    if trace is not None:
+        native.enable_profiling = True
+        native.profile_file_prefix = os.path.join(trace.name, "trace")
+    files: Mapping[str, bytes] = {}
     if isinstance(model, Skeleton):
-        native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)
+        files = model.files
+        _place_weights(native, model)
         model = model.model
-    providers: list[Any] | None = [CPU]
+    providers = _providers(native, options, target, capture)
     device = target.device
-    if device is not None:
-        native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if not options.allow_cpu_fallback or capture is not Capture.NONE:
-            native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        own = native_options(target, options, capture is not Capture.NONE)
-        if device.library:
-            native.add_provider_for_devices([runtime_device(device)], own)
-            providers = None
-        else:
-            preload()
-            providers = [(device.provider, own), CPU]
     try:
         with device_lock(device), _cancelling(native, stop):
             session = onnxruntime.InferenceSession(model, native, providers, enable_fallback=0)
@@ -82,7 +93,44 @@ def compile_model(
         raise InvalidDeviceError(
             f"ONNX Runtime left {device.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
         )
-    return OrtEngine(session, options, target, capture)
+    vars(session)["weights"] = files  # the runtime reads them in place: they must live as long as it does
+    return OrtEngine(session, options, target, capture, trace)
+
+
+def _providers(
+    native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, capture: Capture
+) -> list[Any] | None:
+    device = target.device
+    if device is None:
+        return [CPU]
+    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if not options.allow_cpu_fallback or capture is not Capture.NONE:
+        native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    own = native_options(target, options, capture is not Capture.NONE)
+    if not device.library:
+        preload()
+        return [(device.provider, own), CPU]
+    native.add_provider_for_devices([runtime_device(device)], own)
+    return None
+
+
+def _place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
+    if model.folder:
+        native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)
+    if model.files:
+        sizes = [len(data) for data in model.files.values()]
+        native.add_external_initializers_from_files_in_memory([*model.files], [*model.files.values()], sizes)
+        native.add_session_config_entry("session.use_external_initializer_file_buffers_directly", "1")
+
+
+def _save(native: onnxruntime.SessionOptions, saving: Saving) -> None:
+    native.optimized_model_filepath = os.path.join(saving.folder, GRAPH)
+    for key, value in (
+        ("session.optimized_model_external_initializers_file_name", WEIGHTS),
+        ("session.optimized_model_external_initializers_min_size_in_bytes", "1024"),
+        ("session.save_external_prepacked_constant_initializers", str(int(saving.prepacked))),
+    ):
+        native.add_session_config_entry(key, value)
 
 
 @contextmanager
@@ -98,7 +146,7 @@ def _cancelling(native: onnxruntime.SessionOptions, stop: Stop | None) -> Iterat
             raise
 
 
-def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
+def _session_options(options: EngineOptions, saving: Saving | None, is_optimized: bool) -> onnxruntime.SessionOptions:
     import onnxruntime
 
     native = onnxruntime.SessionOptions()
@@ -111,6 +159,10 @@ def _session_options(options: EngineOptions) -> onnxruntime.SessionOptions:
         native.add_free_dimension_override_by_denotation("DATA_BATCH", options.batch_size)
     for name, size in options.dimensions:
         native.add_free_dimension_override_by_name(name, size)
+    if saving is not None:
+        _save(native, saving)
+    if is_optimized:
+        native.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return native
 
 
@@ -137,36 +189,43 @@ class OrtEngine:
     """A compiled model. Its bindings may run at the same time, each in its own thread."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, options: EngineOptions, target: Target, capture: Capture
+        self,
+        session: onnxruntime.InferenceSession,
+        options: EngineOptions,
+        target: Target,
+        capture: Capture,
+        trace: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         self.options = options
         self.name = ONNXRUNTIME if target.device is None else target.provider
         self.precision = Precision.HALF if target.half else Precision.FLOAT32
         self.explanation = Explanation(self.name, self.precision, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
-        self._bindings: weakref.WeakSet[_IoBinding | _FeedBinding | DeviceBinding] = weakref.WeakSet()
+        self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         kinds = [value.type for value in (*session.get_inputs(), *session.get_outputs())]
         is_numeric = all(map(_is_numeric, kinds))
         memory = MEMORY.get(target.provider) if target.device and is_numeric else None
         self.place = Place(memory, target.device.number) if memory and target.device else None
         self._capture = capture
+        self._trace = trace  # where the runtime records, and what the runtime has recorded goes with it
         self._device_lock = device_lock(target.device)
         self._process = os.getpid()
-        self._binding_type = _IoBinding if is_numeric else _FeedBinding
+        self._binding_type = IoBinding if is_numeric else FeedBinding
+        # After a run that failed in OpenVINO's plugin, freeing its session makes the plugin's next run crash.
+        self._traits = RunTraits(options.tuning.arena_shrinkage, breaks=target.provider == OPENVINO)
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
         session = self._session
         if session is None:
             raise closed()
-        binding: _IoBinding | _FeedBinding | DeviceBinding
-        shrinks = self.options.tuning.arena_shrinkage
+        binding: IoBinding | FeedBinding | DeviceBinding
         if self.place is not None:
             require_process(self._process)
             binding = DeviceBinding(session, self.place, lock, self._capture)
         else:
-            binding = self._binding_type(session, shrinks, lock)
+            binding = self._binding_type(session, self._traits, lock)
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
@@ -197,6 +256,22 @@ class OrtEngine:
         require_process(self._process)
         return upload(array, self.place, session, self._device_lock)
 
+    def end_profiling(self) -> bytes:
+        """What was recorded since the engine was made; nothing is from now on."""
+        session, trace = self._session, self._trace
+        if session is None:
+            raise closed()
+        if trace is None:
+            raise IllegalCallError(
+                "Nothing is recorded, or its recording has ended.", hint="Set options.profiling = True first."
+            )
+        with self._device_lock, self._lock:
+            self._trace = None
+            with open(session.end_profiling(), "rb") as file:
+                recorded = file.read()
+        trace.cleanup()
+        return recorded
+
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
         if self.place is not None and os.getpid() != self._process:
@@ -211,143 +286,6 @@ class OrtEngine:
                 binding.close()
             del bindings
         heap.trim()
-
-
-class _IoBinding:
-    """Tensors of numbers, bound by address: what runs nearly every model."""
-
-    def __init__(
-        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
-    ) -> None:
-        self._shrinks = shrinks
-        native = session.io_binding()
-        # The native binding must go before its session, and a tuple drops its last item first.
-        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self._allocated: dict[str, int] = {}
-        for index, output in enumerate(session.get_outputs()):
-            native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
-            self._allocated[output.name] = index
-        self._indices = dict(self._allocated)
-        # What goes in and comes out as it is comes out at the address where it went in, which is the caller's.
-        self._passed = {given.name for given in session.get_inputs()} & set(self._indices)
-
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        assert isinstance(value, np.ndarray)
-        self._open()[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
-        self._arrays[name] = value
-
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
-        assert not isinstance(array, DeviceArray)
-        native = self._open()[1]
-        if array is None:
-            native.bind_output(name, "cpu")
-            self._arrays.pop(name, None)
-            self._allocated[name] = self._indices[name]
-        else:
-            native.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            self._arrays[name] = array
-            self._allocated.pop(name, None)
-
-    def keep_output(self, name: str) -> None:
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        session, native = self._open()
-        arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
-        try:
-            if stop is None and not self._shrinks:
-                session.run_with_iobinding(native)
-            else:
-                with stoppable(stop or Stop(), self._shrinks) as run_options:
-                    session.run_with_iobinding(native, run_options)
-            if not self._allocated:
-                return {}
-            values = native.get_outputs()
-            fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
-            fresh |= {name: fresh[name].copy() for name in self._passed}
-            for name in fresh:  # or the next run would write over what the caller now owns
-                native.bind_output(name, "cpu")
-            return fresh
-        except Exception as error:  # see compile_model
-            failure = translate(error)
-        finally:
-            del session, native, arrays  # an error that somebody keeps must not keep the session
-            if self._native is None:  # closed meanwhile: this was the last run in flight
-                heap.trim()
-        raise failure  # out here, where the runtime's own error and its frames are gone
-
-    def close(self) -> None:
-        """Lets go of the native session, the bound memory and the native binding."""
-        self._native = None
-        self._arrays = {}
-
-    def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
-        native = self._native
-        if native is None:
-            raise closed()
-        return native
-
-
-class _FeedBinding:
-    """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
-
-    def __init__(
-        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
-    ) -> None:
-        self._shrinks, self._lock, self._process = shrinks, lock, os.getpid()
-        self._session: onnxruntime.InferenceSession | None = session
-        self._names = [output.name for output in session.get_outputs()]
-        self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, np.ndarray[Any, Any]] = {}
-
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        assert not isinstance(value, DeviceArray)
-        self._inputs[name] = value
-
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
-        assert not isinstance(array, DeviceArray)
-        if array is None:
-            self._outputs.pop(name, None)
-        else:
-            self._outputs[name] = array
-
-    def keep_output(self, name: str) -> None:
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        session = self._session
-        if session is None:
-            raise closed()
-        if self._lock is not UNLOCKED:
-            require_process(self._process)
-        try:
-            with self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
-                values = session.run(self._names, self._inputs, run_options)
-            fresh = dict(zip(self._names, values, strict=True))
-        except Exception as error:  # see compile_model
-            failure = translate(error)
-        else:
-            return self._fill_outputs(fresh)
-        finally:
-            del session  # see _IoBinding.run
-            if self._session is None:
-                heap.trim()
-        raise failure
-
-    def _fill_outputs(self, fresh: dict[str, Value]) -> Mapping[str, Value]:
-        for name, array in self._outputs.items():
-            value = fresh.pop(name)
-            assert isinstance(value, np.ndarray)
-            if value.shape != array.shape:
-                raise wrong_output_shape(name, array.shape, value.shape)
-            np.copyto(array, value)
-        return fresh
-
-    def close(self) -> None:
-        """Lets go of the native session and the bound memory."""
-        self._session = None
-        self._inputs, self._outputs = {}, {}
 
 
 def _is_numeric(kind: str) -> bool:

@@ -29,6 +29,7 @@ class Task:
         seeds: makes such numbers, of these shapes where the model leaves sizes free.
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
+        weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
         stamp: what tells the file from another of the same name; () for a model in memory.
         stop: lets another thread end the compilation.
         data_stamps: the same of the files beside it that hold weights.
@@ -43,6 +44,7 @@ class Task:
     seeds: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0
+    weights: int = 0
     stamp: Sequence[object] = field(default=())
     stop: Stop | None = None
     data_stamps: Callable[[], object] = tuple
@@ -53,8 +55,10 @@ class Task:
 
         stamps = (tuple(self.stamp), self.data_stamps())
         digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
+        model = self.model.model if isinstance(self.model, Skeleton) else self.model
+        if isinstance(model, bytes):
+            digest.update(model)
         if isinstance(self.model, Skeleton):
-            digest.update(self.model.model)
-        elif isinstance(self.model, bytes):
-            digest.update(self.model)
+            for data in self.model.files.values():
+                digest.update(data)
         return digest.hexdigest()

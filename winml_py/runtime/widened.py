@@ -31,6 +31,10 @@ class WidenedEngine:
         """Which provider runs which node."""
         return self._engine.placement()
 
+    def end_profiling(self) -> bytes:
+        """The trace of what was recorded."""
+        return self._engine.end_profiling()
+
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
         """A copy of an array in the device's memory."""
         return self._engine.upload(array)

@@ -1,0 +1,311 @@
+"""The optimised model on disk: right answers, one copy, and never trusted when it is damaged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from build import model, tensor
+from onnx import helper
+
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning, Weights, artefacts
+from winml_py.runtime import artefact as compiling
+
+SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    weights = {f"w{index}": rng.random((SIDE, SIDE), np.float32) / SIDE for index in range(2)}
+    nodes = [helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"h{index + 1}"]) for index in range(2)]
+    proto = model(nodes, [tensor("h0", ["rows", SIDE])], [tensor("h2", ["rows", SIDE])], weights)
+    path = tmp_path_factory.mktemp("models") / "chain.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+@pytest.fixture
+def one() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).random((1, SIDE), np.float32)
+
+
+def opened(path: Path, threads: int = 1, tuning: Tuning | None = None, **settings: Any) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    options.intra_op_num_threads = threads
+    options.tuning = tuning or Tuning()
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return LearningModelSession(LearningModel.load(path), None, options)
+
+
+def answer(session: LearningModelSession, one: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return session.evaluate_features({"h0": one}).outputs["h2"].to_numpy()
+
+
+def raw(path: Path, one: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {"h0": one})[0])
+
+
+def graph_of(session: LearningModelSession) -> str:
+    """The path of the file that the runtime was given."""
+    return str(session._engine()._session._model_path)  # type: ignore[attr-defined]
+
+
+def test_one_artefact_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    sessions = [opened(chain, threads) for threads in (1, 2, 3)]
+    (made,) = artefacts.entries()
+    assert {graph_of(session) for session in sessions} == {str(made.path / "graph.onnx")}
+    assert len({id(session._engine()) for session in sessions}) == 3
+    for session in sessions:
+        np.testing.assert_array_equal(answer(session, one), raw(chain, one))
+
+
+def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
+    opened(chain)
+    opened(chain, tuning=Tuning(graph_optimization="basic"))
+    opened(chain, tuning=Tuning(prepacking=False))
+    options = LearningModelSessionOptions()
+    options.override_named_dimension("rows", 1)
+    LearningModelSession(LearningModel.load(chain), None, options)
+    assert len(artefacts.entries()) == 4
+    opened(chain, tuning=Tuning(memory_arena=False))
+    assert len(artefacts.entries()) == 4
+
+
+@pytest.mark.parametrize("name", ["graph.onnx", "weights.bin", "artefact.json"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
+def test_a_damaged_one_is_made_again(chain: Path, one: np.ndarray[Any, Any], name: str, damage: str) -> None:
+    opened(chain).close()
+    (made,) = artefacts.entries()
+    place = made.path / name
+    good = place.read_bytes()
+    status = place.stat()
+    bad = {"flipped": good[:-9] + bytes([good[-9] ^ 1]) + good[-8:], "cut": good[: len(good) // 2], "empty": b""}
+    if damage == "gone":
+        place.unlink()
+    else:
+        place.write_bytes(bad[damage])
+        os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+    if name != "artefact.json" or damage != "flipped":  # a flipped bit of the manifest may be in a blank
+        assert not artefacts.is_whole(made.path)
+    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    assert artefacts.is_whole(made.path)
+    assert place.read_bytes()[:100] == good[:100]
+
+
+def test_one_that_the_runtime_refuses_is_made_again(
+    chain: Path, one: np.ndarray[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(chain).close()
+    (made,) = artefacts.entries()
+    (made.path / "graph.onnx").write_bytes(b"no graph")
+    with artefacts.written(made.path) as folder:  # its checksums are right
+        for name in ("graph.onnx", "weights.bin"):
+            (Path(folder) / name).write_bytes((made.path / name).read_bytes())
+    assert artefacts.is_whole(made.path)
+    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    assert "is of no use" in caplog.text
+
+
+def test_a_session_goes_on_when_its_artefact_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    session = opened(chain)
+    assert artefacts.clear() == 1
+    assert artefacts.entries() == []
+    np.testing.assert_array_equal(answer(session, one), raw(chain, one))
+
+
+def test_a_changed_model_is_another_one(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    """The times of its contents set back, too: those of its last change cannot be."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(chain.read_bytes())
+    status = path.stat()
+    first = answer(opened(path), one)
+    data = bytearray(path.read_bytes())
+    start = data.index(onnx.load(path).graph.initializer[0].raw_data[:64])
+    data[start : start + 4 * SIDE] = np.zeros(SIDE, np.float32).tobytes()
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    changed = answer(opened(path), one)
+    np.testing.assert_array_equal(changed, raw(path, one))
+    assert not np.array_equal(changed, first)
+
+
+def test_none_for_small_private_and_unnamed_models(
+    chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = raw(chain, one)
+    np.testing.assert_array_equal(answer(opened(chain, weights=Weights.PRIVATE), one), expected)
+    np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain.read_bytes())), one), expected)
+    with open(chain, "rb") as stream:
+        np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(stream)), one), expected)
+    monkeypatch.setattr(compiling, "MAPPED_FROM", 1 << 30)
+    opened(chain)
+    assert artefacts.entries() == []
+    monkeypatch.undo()
+    monkeypatch.setenv("WINML_PY_CACHE", "")
+    np.testing.assert_array_equal(answer(opened(chain), one), expected)
+
+
+def test_nothing_is_kept_beyond_the_bound(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(chain)
+    (first,) = artefacts.entries()
+    other = tmp_path / "other.onnx"
+    other.write_bytes(chain.read_bytes())
+    monkeypatch.setenv("WINML_PY_CACHE_LIMIT", str(int(1.5 * first.size)))
+    opened(other)
+    (second,) = artefacts.entries()
+    assert second.path != first.path
+    monkeypatch.setenv("WINML_PY_CACHE_LIMIT", "1000000")
+    third = tmp_path / "third.onnx"
+    third.write_bytes(chain.read_bytes())
+    opened(third)
+    assert [made.path for made in artefacts.entries()] == [second.path]
+
+
+def test_what_was_used_last_stays(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / f"{name}.onnx" for name in "abc"]
+    for path in paths:
+        path.write_bytes(chain.read_bytes())
+    made = {}
+    for age, path in ((300, paths[0]), (200, paths[1])):
+        opened(path)
+        (made[path],) = {entry.path for entry in artefacts.entries()} - set(made.values())
+        manifest = made[path] / "artefact.json"
+        os.utime(manifest, (manifest.stat().st_mtime - age,) * 2)
+    opened(paths[0])  # used again
+    size = artefacts.entries()[0].size
+    monkeypatch.setenv("WINML_PY_CACHE_LIMIT", str(int(2.5 * size)))
+    opened(paths[2])
+    left = {entry.path for entry in artefacts.entries()}
+    assert made[paths[0]] in left
+    assert made[paths[1]] not in left
+    assert len(left) == 2
+
+
+def test_a_full_disk_costs_the_artefact_alone(
+    chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(artefacts, "_described", refuse)
+    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    assert artefacts.entries() == []
+    place = artefacts.place("0" * 40, 1)
+    assert place is not None
+    assert not [path for path in place.parent.iterdir() if path.is_dir()]
+
+
+def test_a_folder_that_cannot_be_written_to(
+    chain: Path, one: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WINML_PY_CACHE", str(tmp_path / "file" / "folder"))
+    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+
+
+def test_somebody_elses_is_not_used(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(os, "geteuid"):
+        pytest.skip("files have no owners here")
+    opened(chain)
+    (made,) = artefacts.entries()
+    assert artefacts.is_whole(made.path)
+    monkeypatch.setattr(os, "geteuid", lambda: 123456)
+    assert not artefacts.is_whole(made.path)
+
+
+def test_many_threads_make_one(chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+    original = artefacts.written
+    monkeypatch.setattr(artefacts, "written", lambda place, model: (written.append(place), original(place, model))[1])
+    barrier = threading.Barrier(4)
+
+    def work(index: int) -> np.ndarray[Any, Any]:
+        barrier.wait()
+        return answer(opened(chain, threads=index + 1), one)
+
+    with ThreadPoolExecutor(4) as pool:
+        for came in pool.map(work, range(4)):
+            np.testing.assert_array_equal(came, raw(chain, one))
+    assert len(written) == 1
+
+
+def test_a_process_killed_while_it_writes_leaves_none(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    code = """
+import os, sys
+from winml_py import LearningModel, LearningModelSession, artefacts
+artefacts._described = lambda folder: os._exit(9)
+LearningModelSession(LearningModel.load(sys.argv[1]))
+"""
+    died = subprocess.run([sys.executable, "-c", code, chain], check=False)
+    assert died.returncode == 9
+    assert artefacts.entries() == []
+    assert len(artefacts._unfinished()) == 1
+    np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), raw(chain, one))
+    assert len(artefacts.entries()) == 1
+    assert artefacts._unfinished() == []
+
+
+def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(chain)
+    (made,) = artefacts.entries()
+    left = made.path.parent / f".{'f' * 40}.{'0' * 16}"
+    left.mkdir()
+    artefacts._make_room(made.path)
+    assert left.is_dir()  # somebody may be writing it
+    monkeypatch.setattr(artefacts, "ABANDONED_SECONDS", -1.0)
+    artefacts._make_room(made.path)
+    assert not left.exists()
+    assert artefacts.is_whole(made.path)
+
+
+def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    path = tmp_path / "apart.onnx"
+    onnx.save(onnx.load(chain), path, save_as_external_data=True, location="apart.data")
+    expected = raw(chain, one)
+    for settings in ({}, {"weights": Weights.PRIVATE}):
+        np.testing.assert_array_equal(answer(opened(path, **settings), one), expected)
+    assert len(artefacts.entries()) == 1
+
+
+def test_private_weights_do_not_follow_the_file(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    path = tmp_path / "apart.onnx"
+    onnx.save(onnx.load(chain), path, save_as_external_data=True, location="apart.data")
+    session = opened(path, weights=Weights.PRIVATE, tuning=Tuning(prepacking=False, graph_optimization="none"))
+    expected = answer(session, one)
+    with open(tmp_path / "apart.data", "r+b") as file:
+        file.write(bytes(1 << 20))
+    np.testing.assert_array_equal(answer(session, one), expected)
+    assert expected.any()
+
+
+def test_bytes_live_as_long_as_the_session_that_reads_them(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    data = bytearray(chain.read_bytes())
+    loaded = LearningModel.load(bytes(data))
+    options = LearningModelSessionOptions()
+    options.tuning = Tuning(prepacking=False)
+    options.close_model_on_session_creation = True
+    session = LearningModelSession(loaded, None, options)
+    del loaded
+    junk = [bytes(len(data)) for _ in range(4)]  # would take the place of what was freed
+    np.testing.assert_allclose(answer(session, one), raw(chain, one), rtol=1e-5)
+    assert len(junk) == 4
+
+
+def test_wrong_weights_are_refused() -> None:
+    from winml_py import InvalidArgumentError
+
+    options = LearningModelSessionOptions()
+    with pytest.raises(InvalidArgumentError, match=r"Weights\.PRIVATE"):
+        options.weights = "private"  # type: ignore[assignment]

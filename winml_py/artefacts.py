@@ -1,0 +1,177 @@
+"""Folders of files that a model was made into: kept in the cache folder, checked before use, bounded in size."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from . import cache as memory
+from .cores import usable_cores
+from .files import written_whole
+
+LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
+"""The environment variable that sets another bound, in bytes."""
+
+LIMIT = 4 << 30
+"""Bytes that all artefacts may take together; those that were not used for longest go first."""
+
+ABANDONED_SECONDS = 3600.0
+"""After so long without a new file, whoever was writing an artefact is taken for dead."""
+
+_GROWTH = 2.2  # an artefact has the weights, and once more as they were rearranged
+_MANIFEST = "artefact.json"
+_PART = 16 << 20  # bytes under one checksum
+_READ = 256 << 10
+
+
+class Artefact(NamedTuple):
+    """A folder of files, what they take in bytes, when they were used last (seconds since 1970), and of what they are.
+
+    `model` is the path of the model's file, or "" where nothing says.
+    """
+
+    path: Path
+    size: int
+    used: float
+    model: str = ""
+
+
+def limit() -> int:
+    """Bytes that all artefacts may take together."""
+    try:
+        return int(os.environ[LIMIT_VARIABLE])
+    except (KeyError, ValueError):
+        return LIMIT
+
+
+def place(key: str, weights: int) -> Path | None:
+    """Where the artefact of a model with so many bytes of weights is, or would be.
+
+    None where nothing is kept, it would break the bound, or it would take more than half of what is free on the disk.
+    """
+    folder = memory.folder()
+    size = int(weights * _GROWTH)
+    if folder is None or size > limit():
+        return None
+    found = folder / key
+    if not found.is_dir():
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if shutil.disk_usage(folder).free < 2 * size:
+                return None
+        except OSError:
+            return None
+    return found
+
+
+def is_whole(path: Path) -> bool:
+    """Whether an artefact is there, ours, and as it was written; notes that it was used."""
+    try:
+        manifest = json.loads((path / _MANIFEST).read_bytes())
+        if hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid():
+            return False
+        if manifest["schema_version"] != memory.SCHEMA or manifest["files"] != _described(path):
+            return False
+        os.utime(path / _MANIFEST)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+@contextmanager
+def written(path: Path, model: str = "") -> Iterator[str]:
+    """A new folder to put files into, which becomes the artefact when the block ends without an error.
+
+    Whoever writes holds `cache.asking` of the artefact's name: what is left of another try is removed.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    for left in path.parent.glob(f".{path.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    temporary = path.parent / f".{path.name}.{os.urandom(8).hex()}"
+    temporary.mkdir(mode=0o700)
+    try:
+        yield str(temporary)
+        manifest = {"schema_version": memory.SCHEMA, "model": model, "files": _described(temporary)}
+        with written_whole(str(temporary / _MANIFEST)) as file:
+            file.write(json.dumps(manifest, indent=2).encode())
+        shutil.rmtree(path, ignore_errors=True)  # a damaged one; sessions that map its files keep them
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _make_room(path)
+
+
+def entries() -> list[Artefact]:
+    """All artefacts, the one that was not used for longest first."""
+    folder = memory.folder()
+    found = []
+    for path in memory.own(folder, "") if folder is not None and folder.is_dir() else []:
+        with suppress(OSError):
+            size = sum(file.stat().st_size for file in path.iterdir())
+            found.append(Artefact(path, size, (path / _MANIFEST).stat().st_mtime, _model(path)))
+    return sorted(found, key=lambda artefact: artefact.used)
+
+
+def _model(path: Path) -> str:
+    try:
+        return str(json.loads((path / _MANIFEST).read_bytes())["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def clear() -> int:
+    """Removes all artefacts; gives how many there were. Sessions that use them go on."""
+    found = entries()
+    for artefact in found:
+        shutil.rmtree(artefact.path, ignore_errors=True)
+    for path in _unfinished():
+        shutil.rmtree(path, ignore_errors=True)
+    return len(found)
+
+
+def _unfinished() -> list[Path]:
+    """What somebody is writing, or was when the process was killed."""
+    folder = memory.folder()
+    return memory.own(folder, r"\.[0-9a-f]+", r"\.") if folder is not None and folder.is_dir() else []
+
+
+def _make_room(newest: Path) -> None:
+    for path in _unfinished():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+    found = entries()
+    total = sum(artefact.size for artefact in found)
+    for artefact in found:
+        if total > limit() and artefact.path != newest:
+            shutil.rmtree(artefact.path, ignore_errors=True)
+            total -= artefact.size
+
+
+def _described(folder: Path) -> dict[str, list[int]]:
+    """Of each file its size and the checksums of its parts: against accidents, not against somebody's malice."""
+    names = sorted(file.name for file in folder.iterdir() if file.name != _MANIFEST)
+    return {name: [(folder / name).stat().st_size, *_checksums(folder / name)] for name in names}
+
+
+def _checksums(path: Path) -> list[int]:
+    def part(offset: int) -> int:
+        checksum, buffer = 0, bytearray(_READ)
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            for _ in range(_PART // _READ):
+                checksum = zlib.crc32(memoryview(buffer)[: file.readinto(buffer)], checksum)
+        return checksum
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        return list(pool.map(part, range(0, path.stat().st_size, _PART)))
