@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,29 +22,13 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-broken: set[onnxruntime.InferenceSession] = set()
-"""Sessions that must not be freed any more."""
-
-
-class RunTraits(NamedTuple):
-    """What an engine's runs have in common.
-
-    Attributes:
-        shrinks: whether the arena is given back after each.
-        breaks: whether a run that fails leaves the provider in a state in which its session must not be freed.
-    """
-
-    shrinks: bool = False
-    breaks: bool = False
-
-
 class IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, traits: RunTraits, lock: AbstractContextManager[object]
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
     ) -> None:
-        self._traits = traits
+        self._shrinks = shrinks
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
@@ -85,10 +69,10 @@ class IoBinding:
         session, native = self._open()
         arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
         try:
-            if stop is None and not self._traits.shrinks:
+            if stop is None and not self._shrinks:
                 session.run_with_iobinding(native)
             else:
-                with stoppable(stop or Stop(), self._traits.shrinks) as run_options:
+                with stoppable(stop or Stop(), self._shrinks) as run_options:
                     session.run_with_iobinding(native, run_options)
             if not self._allocated:
                 return {}
@@ -100,8 +84,6 @@ class IoBinding:
             return fresh
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
-            if self._traits.breaks:
-                broken.add(session)
         finally:
             del session, native, arrays  # an error that somebody keeps must not keep the session
             if self._native is None:  # closed meanwhile: this was the last run in flight
@@ -124,9 +106,9 @@ class FeedBinding:
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, traits: RunTraits, lock: AbstractContextManager[object]
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
     ) -> None:
-        self._traits, self._lock, self._process = traits, lock, os.getpid()
+        self._shrinks, self._lock, self._process = shrinks, lock, os.getpid()
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         self._inputs: dict[str, Value] = {}
@@ -157,13 +139,11 @@ class FeedBinding:
         if self._lock is not UNLOCKED:
             require_process(self._process)
         try:
-            with self._lock, stoppable(stop or Stop(), self._traits.shrinks) as run_options:
+            with self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self._inputs, run_options)
             fresh = dict(zip(self._names, values, strict=True))
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
-            if self._traits.breaks:
-                broken.add(session)
         else:
             return self._fill_outputs(fresh)
         finally:

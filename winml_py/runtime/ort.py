@@ -22,12 +22,12 @@ from . import heap
 from .device_binding import Capture, DeviceBinding, is_recordable, leaked, require_process, upload
 from .engine import ONNXRUNTIME, EngineBinding, EngineInput, EngineOptions, PlacedNode
 from .explanation import Explanation
-from .host_bindings import FeedBinding, IoBinding, RunTraits
+from .host_bindings import FeedBinding, IoBinding
 from .locks import UNLOCKED, device_lock
 from .nvidia import preload
 from .ort_errors import translate
 from .plugins import runtime_device
-from .providers import CPU, MEMORY, OPENVINO, Target, native_options
+from .providers import CPU, MEMORY, Target, native_options
 from .runs import closed
 
 if TYPE_CHECKING:
@@ -212,8 +212,6 @@ class OrtEngine:
         self._device_lock = device_lock(target.device)
         self._process = os.getpid()
         self._binding_type = IoBinding if is_numeric else FeedBinding
-        # After a run that failed in OpenVINO's plugin, freeing its session makes the plugin's next run crash.
-        self._traits = RunTraits(options.tuning.arena_shrinkage, breaks=target.provider == OPENVINO)
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
@@ -225,7 +223,7 @@ class OrtEngine:
             require_process(self._process)
             binding = DeviceBinding(session, self.place, lock, self._capture)
         else:
-            binding = self._binding_type(session, self._traits, lock)
+            binding = self._binding_type(session, self.options.tuning.arena_shrinkage, lock)
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
