@@ -1,106 +1,230 @@
-"""Memory at the peak of loading a 512 MB model from a path and creating sessions, against raw ONNX Runtime.
+"""Memory, start and time of two large models against raw ONNX Runtime: 32 matrices, and convolutions with batch norms.
 
-    python benchmarks/memory.py [--json FILE]
+    python benchmarks/memory.py [--json FILE] [--processes N]
 
-Each figure is the peak resident size (VmHWM) of a fresh process, Python and all libraries included, as the median
-of several processes, divided by the size of the weights. Before that, both ways must give the same result.
-The bars: at most 1.15x for one session and never above raw ONNX Runtime; four sessions within 1.2x of one.
-Linux only: it reads /proc/self/status.
+Every figure is of fresh processes, as the median of several; both ways must give the same numbers before that.
+Memory is what a process has beyond its state after the full cycle of a small model of the same operators, so that the
+libraries' code is not counted, in multiples of the weights: its highest resident size (VmHWM) until the first
+evaluation is done, its proportional share (PSS) with one session and with four, each having evaluated, and what is
+resident after all is closed. "first" starts find an empty cache folder, "second" ones what the first left there.
+
+The bars: peak never above raw ONNX Runtime's, and 1.15x the weights at most for the matrices; four sessions, whatever
+their threads, within 1.2x of one; time per evaluation within 1.05x of raw ONNX Runtime's; the second start of the
+convolutions in a quarter of the first; at most 0.02x the weights after closing. Linux only: it reads /proc.
 """
 
+import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from _measure import arguments, report
+from _measure import arguments, medians, paired_processes, report
 
-LAYERS, SIDE = 32, 2048
-WEIGHTS = LAYERS * SIDE * SIDE * 4
+MATRICES, SIDE = 32, 2048
+CONVOLUTIONS, CHANNELS, PIXELS = 4, 1024, 14
+WIDTH = 64  # of the small models
+BATCHES = (1, 8)
 
-RAW = """
-import onnxruntime
-sessions = [onnxruntime.InferenceSession(path, enable_fallback=0) for _ in range(count)]
-"""
-OURS = """
-from winml_py import LearningModel, LearningModelSession
-model = LearningModel.load(path)
-sessions = [LearningModelSession(model) for _ in range(count)]
-"""
-PEAK = """
-peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(int(peak) * 1024)
-"""
-RESULT = f"""
-import sys, numpy
-x = numpy.random.default_rng(1).random((2, {SIDE}), numpy.float32)
-if hasattr(sessions[-1], "run"):
-    y = sessions[-1].run(None, {{"x": x}})[0]
+PROLOGUE = """
+import sys, time
+import numpy as np
+path, small, how, threads, count, shape = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
+def field(file, name):
+    return next(int(line.split()[1]) for line in open(file) if line.startswith(name)) * 1024
+def resident():
+    return field("/proc/self/status", "VmRSS")
+def share():
+    return field("/proc/self/smaps_rollup", "Pss:")
+if how == "raw":
+    import onnxruntime
+    def load(path, threads):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"], enable_fallback=0)
+    def evaluate(session, x):
+        return session.run(None, {"x": x})[0]
 else:
-    y = sessions[-1].evaluate_features({{"x": x}}).outputs["y"].to_numpy()
-sys.stdout.buffer.write(y.tobytes())
+    from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+    models = {}
+    def load(path, threads):
+        options = LearningModelSessionOptions()
+        options.intra_op_num_threads = threads
+        if path not in models:
+            models[path] = LearningModel.load(path)
+        return LearningModelSession(models[path], None, options)
+    def evaluate(session, x):
+        return session.evaluate_features({"x": x}).outputs["y"].to_numpy()
+x = np.random.default_rng(1).random(shape, np.float32)
+"""
+FIGURES = """
+evaluate(load(small, threads), x[:, :WIDTH, ...])
+if how == "ours":
+    models.clear()
+baseline, base_share = resident(), share()
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the peak starts anew
+started = time.perf_counter()
+sessions = [load(path, threads)]
+seconds = time.perf_counter() - started
+evaluate(sessions[0], x)
+peak = field("/proc/self/status", "VmHWM") - baseline
+one = share() - base_share
+for index in range(1, count):
+    sessions.append(load(path, threads))
+    evaluate(sessions[-1], x)
+many = share() - base_share
+for session in sessions:
+    if how == "ours":
+        session.close()
+session = None
+sessions.clear()
+if how == "ours":
+    models.clear()
+print(json.dumps({"peak": peak, "one": one, "many": many, "left": resident() - baseline, "seconds": seconds}))
+"""
+OTHER_THREADS = FIGURES.replace("append(load(path, threads))", "append(load(path, threads + index))")
+ANSWER = "sys.stdout.buffer.write(evaluate(load(path, threads), x).tobytes())"
+TIMING = f"""
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from _measure import serve
+session = load(path, threads)
+if how == "raw":
+    serve(lambda: session.run(None, {{"x": x}}))
+else:
+    from winml_py import LearningModelBinding
+    binding = LearningModelBinding(session)
+    binding.bind("x", x)
+    serve(lambda: session.evaluate(binding))
 """
 
 
-def write_model(path: Path) -> None:
-    """A chain of matrix products, small enough to stay finite."""
-    from onnx import TensorProto, helper, numpy_helper
+def matrices(path: Path, side: int) -> int:
+    """A chain of matrix products, small enough to stay finite; gives the bytes of its weights."""
+    from onnx import helper
 
     rng = np.random.default_rng(0)
-    names = ["x", *(f"h{index}" for index in range(1, LAYERS)), "y"]
-    nodes, tensors = [], []
-    for index in range(LAYERS):
-        weight = (rng.random((SIDE, SIDE), np.float32) - 0.5) * (3.4 / SIDE**0.5)
-        tensors.append(numpy_helper.from_array(weight, f"w{index}"))
-        nodes.append(helper.make_node("MatMul", [names[index], f"w{index}"], [names[index + 1]]))
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, SIDE]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "chain", values[:1], values[1:], tensors)
+    names = ["x", *(f"h{index}" for index in range(1, MATRICES)), "y"]
+    weights = {f"w{i}": (rng.random((side, side), np.float32) - 0.5) * (3.4 / side**0.5) for i in range(MATRICES)}
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(MATRICES)]
+    return _write(path, nodes, weights, [None, side])
+
+
+def convolutions(path: Path, channels: int) -> int:
+    """Convolutions of 3 x 3, each with a batch normalization and a Relu; gives the bytes of their weights."""
+    from onnx import helper
+
+    rng = np.random.default_rng(0)
+    nodes, weights, value = [], {}, "x"
+    for i in range(CONVOLUTIONS):
+        kernel = rng.standard_normal((channels, channels, 3, 3), np.float32) * np.float32((2 / channels / 9) ** 0.5)
+        weights[f"w{i}"] = kernel
+        for name in ("scale", "shift", "mean", "variance"):
+            weights[f"{name}{i}"] = rng.random(channels, np.float32) + np.float32(0.5)
+        after = "y" if i == CONVOLUTIONS - 1 else f"h{i}"
+        parameters = [f"{name}{i}" for name in ("scale", "shift", "mean", "variance")]
+        nodes += [
+            helper.make_node("Conv", [value, f"w{i}"], [f"c{i}"], pads=[1, 1, 1, 1]),
+            helper.make_node("BatchNormalization", [f"c{i}", *parameters], [f"n{i}"]),
+            helper.make_node("Relu", [f"n{i}"], [after]),
+        ]
+        value = after
+    return _write(path, nodes, weights, [None, channels, PIXELS, PIXELS])
+
+
+def _write(path: Path, nodes: list[Any], weights: dict[str, np.ndarray], shape: list[int | None]) -> int:
+    from onnx import TensorProto, helper, numpy_helper
+
+    tensors = [numpy_helper.from_array(weight, name) for name, weight in weights.items()]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y"))
+    graph = helper.make_graph(nodes, "model", [x], [y], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
+    return sum(weight.nbytes for weight in weights.values())
 
 
-def fresh(code: str, path: Path, count: int, after: str) -> bytes:
-    program = f"path, count = {str(path)!r}, {count}\n{code}\n{after}"
-    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout
+class Setting:
+    """A model, its inputs' shape, and a cache folder."""
+
+    def __init__(self, folder: Path, name: str, shape: list[int]) -> None:
+        self.path, self.small, self.shape = folder / f"{name}.onnx", folder / f"{name}-small.onnx", shape
+        self.cache = folder / f"cache-{name}"
+        self.threads = len(os.sched_getaffinity(0))
+
+    def command(self, code: str, how: str, count: int = 1, batch: int = 1) -> list[str]:
+        """A process that prepares what the code needs and then does it."""
+        words = [how, self.threads, count, [batch, *self.shape]]
+        program = f"import json\nWIDTH = {WIDTH}\n" + PROLOGUE + code
+        return [sys.executable, "-c", program, str(self.path), str(self.small), *map(json.dumps, words)]
+
+    def run(self, code: str, how: str, count: int = 1, batch: int = 1) -> bytes:
+        """What the code prints."""
+        os.environ["WINML_PY_CACHE"] = str(self.cache)
+        return subprocess.run(self.command(code, how, count, batch), check=True, stdout=subprocess.PIPE).stdout
+
+    def figures(self, code: str, how: str, count: int, processes: int, is_first: bool = False) -> dict[str, float]:
+        """The medians of what several processes print."""
+        import shutil
+
+        runs = []
+        for _ in range(processes):
+            if is_first:
+                shutil.rmtree(self.cache, ignore_errors=True)
+            runs.append(json.loads(self.run(code, how, count)))
+        return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def measure(setting: Setting, weights: int, processes: int) -> list[dict[str, Any]]:
+    for batch in BATCHES:
+        if setting.run(ANSWER, "raw", batch=batch) != setting.run(ANSWER, "ours", batch=batch):
+            raise SystemExit(f"{setting.path.stem}: the results differ")
+    cases = {
+        "raw, 1 session": ("raw", FIGURES, 1, False),
+        "raw, 4 sessions": ("raw", FIGURES, 4, False),
+        "ours, first start": ("ours", FIGURES, 1, True),
+        "ours, second start": ("ours", FIGURES, 1, False),
+        "ours, 4 of equal options": ("ours", FIGURES, 4, False),
+        "ours, 4 of other threads": ("ours", OTHER_THREADS, 4, False),
+    }
+    rows = []
+    for name, (how, code, count, is_first) in cases.items():
+        found = setting.figures(code, how, count, processes, is_first)
+        row: dict[str, Any] = {"model": setting.path.stem, "way": name, "start s": found["seconds"]}
+        row |= {f"{key} x weights": found[key] / weights for key in ("peak", "one", "many", "left")}
+        rows.append(row)
+    return rows
+
+
+def times(setting: Setting, rounds: int) -> list[dict[str, Any]]:
+    os.environ["WINML_PY_CACHE"] = str(setting.cache)
+    rows = []
+    for batch in BATCHES:
+        commands = {how: setting.command(TIMING, how, batch=batch) for how in ("raw", "ours")}
+        found = medians(paired_processes(commands, rounds, 0.6))
+        rows.append({"model": setting.path.stem, "batch": batch, "raw ms": found["raw"] * 1e3})
+        rows[-1] |= {"ours ms": found["ours"] * 1e3, "ratio": found["ours"] / found["raw"]}
+    return rows
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
+    rows, timed = [], []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "chain.onnx"
-        write_model(path)
-        if fresh(RAW, path, 1, RESULT) != fresh(OURS, path, 1, RESULT):
-            raise SystemExit("the results differ")
-        cases = [
-            ("raw ONNX Runtime", RAW, 1),
-            ("winml-py", OURS, 1),
-            ("raw ONNX Runtime", RAW, 4),
-            ("winml-py", OURS, 4),
-        ]
-        peaks: list[list[int]] = [[] for _ in cases]
-        for _ in range(options.processes):
-            for peak, (_, code, count) in zip(peaks, cases, strict=True):
-                peak.append(int(fresh(code, path, count, PEAK)))
-    rows = []
-    one = {"raw ONNX Runtime": statistics.median(peaks[0]), "winml-py": statistics.median(peaks[1])}
-    for (name, _, count), peak in zip(cases, peaks, strict=True):
-        middle = statistics.median(peak)
-        rows.append(
-            {
-                "way": name,
-                "sessions": count,
-                "peak MB": middle / 1e6,
-                "lowest MB": min(peak) / 1e6,
-                "highest MB": max(peak) / 1e6,
-                "x weights": middle / WEIGHTS,
-                "x one session": middle / one[name],
-            }
-        )
+        for make, shape in ((matrices, [SIDE]), (convolutions, [CHANNELS, PIXELS, PIXELS])):
+            setting = Setting(Path(folder), make.__name__, shape)
+            make(setting.small, WIDTH)
+            rows += measure(setting, make(setting.path, shape[0]), options.processes)
+            timed += times(setting, options.rounds)
     report("memory", rows, options.json)
+    print()
+    report("memory-times", timed, options.json and options.json.with_suffix(".times.json"))
 
 
 if __name__ == "__main__":

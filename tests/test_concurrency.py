@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import many_threads
 import numpy as np
-import reference
 from build import model, tensor, unary
 from conftest import MODELS
 from onnx import helper
@@ -23,7 +23,6 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
     ModelDisposedError,
-    TensorFloat,
 )
 from winml_py.testing import FakeDevice
 
@@ -42,27 +41,16 @@ def on_threads(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
         return list(pool.map(start, range(count)))
 
 
-def test_eight_threads_on_one_session_a_thousand_evaluations_each() -> None:
-    session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
-    images = np.random.default_rng(0).random((THREADS, 1, 1, 28, 28), np.float32)
-    path = str(MODELS / "digits.onnx")
-    expected = [reference.run_raw(path, {"image": image})["probabilities"] for image in images]
+def test_eight_threads_on_one_session() -> None:
+    assert many_threads.one_session(THREADS, TIMES) == THREADS * TIMES
 
-    def work(index: int) -> int:
-        binding = LearningModelBinding(session)
-        binding.bind("image", images[index])
-        output = TensorFloat.create([1, 10])
-        if index % 2:  # half of them with bound outputs
-            binding.bind("probabilities", output)
-        right = 0
-        for _ in range(TIMES):
-            result = session.evaluate(binding).outputs["probabilities"].to_numpy()
-            right += np.array_equal(result, expected[index])
-            if index % 2:
-                output.to_numpy()[:] = 0
-        return right
 
-    assert on_threads(work) == [TIMES] * THREADS
+def test_sessions_and_models_end_in_mid_flight_with_errors_in_between() -> None:
+    counts = many_threads.sessions_that_end(4, 4, 200)
+    assert counts["wrong"] == 0
+    assert counts["untyped"] == 0
+    assert counts["right"] > 0
+    assert counts["refused"] > 0
 
 
 def test_eight_threads_bind_the_same_picture() -> None:

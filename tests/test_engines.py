@@ -17,6 +17,7 @@ from onnx import helper
 
 from winml_py import (
     CorruptModelError,
+    EvaluationError,
     IllegalCallError,
     InvalidArgumentError,
     InvalidDeviceError,
@@ -444,6 +445,27 @@ def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
         stamps.append(source.data_stamps(loaded._header))
     assert [stamp[0] for stamp in stamps[0]] == ["m.onnx", "m.data"]
     assert stamps[0] != stamps[1]
+
+
+def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenVINO reflects over the margin of what it has, and writes over memory that is not its own."""
+    reached = []
+    compile_model = measure.compile_model
+
+    def compiling(model: Any, options: Any, target: Target, **rest: Any) -> Any:
+        reached.append(target.provider)
+        return compile_model(model, options, target, **rest)
+
+    monkeypatch.setattr(measure, "compile_model", compiling)
+    node = helper.make_node("Pad", ["x", "margins"], ["y"], mode="reflect")
+    margins = {"margins": np.array([0, 0, 0, 0, 0, 0, 1, 14337], np.int64)}
+    ends = [tensor(name, [1, 3, "h" + name, "w" + name]) for name in "xy"]
+    opened = session(data([node], ends[:1], ends[1:], margins), engine="auto")
+    with pytest.raises(EvaluationError, match="not tried on what ONNX Runtime's own kernels refuse"):
+        opened.evaluate_features({"x": np.zeros((1, 3, 2, 2), np.float32)})
+    assert set(reached) == {"CPUExecutionProvider"}
 
 
 def test_the_cpu_records_nothing() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import json
 import re
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +15,15 @@ import onnxruntime
 import pytest
 from conftest import MODELS, ROOT
 
-from winml_py import InvalidArgumentError, LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
+from winml_py import (
+    IllegalCallError,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    StorageNotFoundError,
+    Tuning,
+)
 
 CHANGED: dict[str, Any] = {
     "execution_mode": "parallel",
@@ -109,5 +121,81 @@ def test_the_page_on_tuning_names_every_setting() -> None:
     page = (ROOT / "docs" / "tuning.md").read_text()
     settings = {f"tuning.{name}" for name in CHANGED}
     settings |= {"intra_op_num_threads", "intra_op_thread_spinning", "engine", "precision", "provider_options"}
-    settings |= {"graph_capture", "allow_cpu_fallback"}
+    settings |= {"graph_capture", "allow_cpu_fallback", "weights", "profiling"}
     assert settings <= set(re.findall(r"`(?:options\.)?([a-z_.]+)`", page))
+
+
+def profiled() -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    options.profiling = True
+    return LearningModelSession(LearningModel.load(MODELS / "digits.onnx"), None, options)
+
+
+def test_a_profile_has_every_node_of_every_evaluation(tmp_path: Path) -> None:
+    opened = profiled()
+    image = np.zeros((1, 1, 28, 28), np.float32)
+    for _ in range(3):
+        opened.evaluate_features({"image": image})
+    opened.end_profiling(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())
+    kernels = [event for event in events if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
+    nodes = {event["name"] for event in kernels}
+    assert len(kernels) == 3 * len(nodes)
+    assert {event["args"]["op_name"] for event in kernels} >= {"Conv", "Softmax"}
+    assert sum(event["name"] == "model_run" for event in events) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+    with pytest.raises(IllegalCallError, match="its recording has ended"):
+        opened.end_profiling(tmp_path / "again.json")
+    assert opened.evaluate_features({"image": image}).succeeded  # goes on
+
+
+def test_profiles_of_two_sessions_are_apart(tmp_path: Path) -> None:
+    first, second = profiled(), profiled()
+    first.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
+    for name, opened, runs in (("first", first, 1), ("second", second, 0)):
+        opened.end_profiling(tmp_path / name)
+        events = json.loads((tmp_path / name).read_text())
+        assert sum(event["name"] == "model_run" for event in events) == runs
+
+
+def test_a_profile_that_cannot_be_written_can_be_written_elsewhere(tmp_path: Path) -> None:
+    opened = profiled()
+    with pytest.raises(StorageNotFoundError, match="no folder"):
+        opened.end_profiling(tmp_path / "missing" / "trace.json")
+    opened.end_profiling(tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())
+
+
+def test_nothing_is_recorded_unless_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(IllegalCallError, match=r"options\.profiling = True"):
+        session(Tuning()).end_profiling(tmp_path / "trace.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_session_leaves_no_recording_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened = profiled()
+    assert len(list(tmp_path.iterdir())) == 1
+    opened.close()
+    del opened
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    from winml_py import cores, options
+
+    for confined in (True, False):
+        monkeypatch.setattr(options, "is_confined", lambda confined=confined: confined)
+        assert LearningModelSessionOptions().intra_op_thread_spinning is not confined
+        opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+        assert opened.get_intra_op_thread_spinning() is not confined
+    monkeypatch.setattr(cores, "cgroup_quota", lambda: None)
+    monkeypatch.setattr(cores.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(cores, "affinity", lambda: 8)
+    assert not cores.is_confined()
+    monkeypatch.setattr(cores, "affinity", lambda: 3)
+    assert cores.is_confined()
+    monkeypatch.setattr(cores, "affinity", lambda: 8)
+    monkeypatch.setattr(cores, "cgroup_quota", lambda: 2.5)
+    assert cores.is_confined()

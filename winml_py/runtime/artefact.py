@@ -12,7 +12,7 @@ from ..errors import CanceledError, WinMLError
 from ..files import written_whole
 from ..source import MAPPED_FROM
 from . import heap
-from .machine import processor, versions
+from .machine import processor
 from .ort import GRAPH, OrtEngine, Saving, compile_model
 from .prepacked import readable
 from .task import Task
@@ -43,9 +43,11 @@ def compile_shared(task: Task) -> OrtEngine:
 
 def _key(task: Task) -> str:
     """All that the optimised graph depends on; how many threads there are, say, is not among it."""
+    import onnxruntime
+
     options = task.options
     graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
-    return memory.key_of("artefact", task.digest(), graph, versions()["onnxruntime"], processor())
+    return memory.key_of("artefact", task.digest(), graph, onnxruntime.__version__, processor())
 
 
 def _opened(task: Task, place: Path) -> OrtEngine | None:

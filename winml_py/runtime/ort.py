@@ -73,7 +73,7 @@ def compile_model(
     import onnxruntime
 
     native = _session_options(options, saving, is_optimized)
-    trace = tempfile.TemporaryDirectory(prefix="winml-py-") if options.is_profiled else None
+    trace = tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) if options.is_profiled else None
     if trace is not None:
         native.enable_profiling = True
         native.profile_file_prefix = os.path.join(trace.name, "trace")
@@ -88,6 +88,8 @@ def compile_model(
         with device_lock(device), _cancelling(native, stop):
             session = onnxruntime.InferenceSession(model, native, providers, enable_fallback=0)
     except Exception as error:  # the runtime raises classes that have no common base
+        if trace is not None:
+            trace.cleanup()
         raise translate(error) from None
     if device is not None and device.provider not in session.get_providers():
         raise InvalidDeviceError(
@@ -283,6 +285,9 @@ class OrtEngine:
             for binding in bindings:
                 binding.close()
             del bindings
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            trace.cleanup()  # the runtime has its file open, and writes it to nowhere when the session goes
         heap.trim()
 
 

@@ -1,0 +1,153 @@
+"""Threads: two on one session against one, and a process confined to one of the machine's cores.
+
+    python benchmarks/threads.py [--json FILE]
+
+Two threads, each with a binding of its own, evaluate on one session with one intra-op thread; a session of raw ONNX
+Runtime with two intra-op threads is what one would use otherwise. The bar: at least 1.9 times the evaluations of one.
+Confined by affinity to one core, a session of default options takes its time against one whose thread count was set by
+hand to 1, and against raw ONNX Runtime, with a thread for each of the machine's cores. The bar: not slower
+than the one set by hand (within 3 %, the noise of two equal ways). Results are compared first.
+"""
+
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from _measure import arguments, medians, paired_processes, report
+
+CHANNELS, PIXELS = 64, 56
+CONFINED = f"""
+import os, sys
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import numpy as np
+import threads
+from _measure import serve
+"""
+OURS = """
+session = threads.session({threads})
+serve(lambda: session.evaluate_features({{"x": threads.PICTURE}}))
+"""
+RAW = """
+import onnxruntime
+session = onnxruntime.InferenceSession(threads.model())
+serve(lambda: session.run(None, {"x": threads.PICTURE}))
+"""
+PICTURE = np.random.default_rng(1).random((1, CHANNELS, PIXELS, PIXELS), np.float32)
+
+
+def model() -> bytes:
+    """Four convolutions of some milliseconds."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    tensors, nodes, value = [], [], "x"
+    for i in range(4):
+        kernel = rng.standard_normal((CHANNELS, CHANNELS, 3, 3), np.float32) * np.float32(0.05)
+        tensors.append(numpy_helper.from_array(kernel, f"w{i}"))
+        after = "y" if i == 3 else f"h{i}"
+        nodes.append(helper.make_node("Conv", [value, f"w{i}"], [f"c{i}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [after]))
+        value = after
+    shape = [1, CHANNELS, PIXELS, PIXELS]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y"))
+    graph = helper.make_graph(nodes, "convolutions", [x], [y], tensors)
+    opset = [helper.make_opsetid("", 17)]
+    data: bytes = helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    return data
+
+
+def session(threads: int | None = None):
+    """A session with so many intra-op threads, or as many as it takes by itself."""
+    from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+
+    options = LearningModelSessionOptions()
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    return LearningModelSession(LearningModel.load(model()), None, options)
+
+
+def evaluations(call_of, threads: int, seconds: float) -> float:
+    """Evaluations a second by so many threads, each with a call of its own."""
+    counts, stop = [0] * threads, threading.Event()
+    calls = [call_of() for _ in range(threads)]
+
+    def work(index: int) -> None:
+        while not stop.is_set():
+            calls[index]()
+            counts[index] += 1
+
+    pool = [threading.Thread(target=work, args=(index,)) for index in range(threads)]
+    started = time.perf_counter()
+    for thread in pool:
+        thread.start()
+    time.sleep(seconds)
+    stop.set()
+    for thread in pool:
+        thread.join()
+    return sum(counts) / (time.perf_counter() - started)
+
+
+def together(rounds: int) -> list[dict]:
+    import onnxruntime
+
+    from winml_py import LearningModelBinding
+
+    shared = session(1)
+
+    def call_of():
+        binding = LearningModelBinding(shared)
+        binding.bind("x", PICTURE)
+        return lambda: shared.evaluate(binding)
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # or it would disturb the others
+    raw = onnxruntime.InferenceSession(model(), options)
+    expected = raw.run(None, {"x": PICTURE})[0]
+    if not np.allclose(call_of()().outputs["y"].to_numpy(), expected, rtol=1e-4, atol=1e-4):
+        raise SystemExit("the results differ")
+    ways = {
+        "one thread": lambda: evaluations(call_of, 1, 1.0),
+        "two threads, one session": lambda: evaluations(call_of, 2, 1.0),
+        "raw, two intra-op threads": lambda: evaluations(lambda: lambda: raw.run(None, {"x": PICTURE}), 1, 1.0),
+    }
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            samples[name].append(way())
+    one = samples["one thread"]
+    return [
+        {
+            "way": name,
+            "evaluations/s": statistics.median(found),
+            "x one thread": statistics.median(a / b for a, b in zip(found, one, strict=True)),
+        }
+        for name, found in samples.items()
+    ]
+
+
+def confined(rounds: int) -> list[dict]:
+    codes = {"by default": OURS.format(threads=None), "set by hand to 1": OURS.format(threads=1), "raw": RAW}
+    commands = {name: [sys.executable, "-c", CONFINED + code] for name, code in codes.items()}
+    found = medians(paired_processes(commands, rounds, 0.3))
+    return [
+        {"confined to one core": name, "ms": seconds * 1e3, "x by hand": seconds / found["set by hand to 1"]}
+        for name, seconds in found.items()
+    ]
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    report("threads", together(options.rounds), options.json)
+    print()
+    report("threads-confined", confined(options.rounds), options.json and options.json.with_suffix(".confined.json"))
+
+
+if __name__ == "__main__":
+    main()

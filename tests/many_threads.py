@@ -1,0 +1,133 @@
+"""Many threads on sessions that close and models that are disposed of: every result right, every error one of ours.
+
+    python tests/many_threads.py [--times N] [--seconds S]
+
+Eight threads evaluate N times each on one session (10,000 by default), half of them with bound outputs. Then four
+sessions have four threads each, which evaluate N times, bind nonsense in between, and see their sessions closed and
+their models disposed of in mid-flight. A watchdog ends a process that hangs, with the stacks of all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import random
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import reference
+from conftest import MODELS
+
+from winml_py import (
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    TensorFloat,
+    WinMLError,
+)
+
+PATH = str(MODELS / "digits.onnx")
+NONSENSE = (np.zeros((2, 2), np.float32), "seven", np.zeros((1, 1, 28, 28), np.int64), None, {"a": 1.0})
+
+
+def pictures(count: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Inputs, and raw ONNX Runtime's answers."""
+    images = list(np.random.default_rng(0).random((count, 1, 1, 28, 28), np.float32))
+    return images, [reference.run_raw(PATH, {"image": image})["probabilities"] for image in images]
+
+
+def one_session(threads: int, times: int) -> int:
+    """How many results were right, of `threads` times `times`."""
+    session = LearningModelSession(LearningModel.load(PATH))
+    images, expected = pictures(threads)
+    barrier = threading.Barrier(threads)
+
+    def work(index: int) -> int:
+        binding = LearningModelBinding(session)
+        binding.bind("image", images[index])
+        output = TensorFloat.create([1, 10])
+        if index % 2:
+            binding.bind("probabilities", output)
+        right = 0
+        barrier.wait()
+        for _ in range(times):
+            right += np.array_equal(session.evaluate(binding).outputs["probabilities"].to_numpy(), expected[index])
+            if index % 2:
+                output.to_numpy()[:] = 0
+        return right
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads)))
+
+
+class _Place:
+    """A session that somebody closes now and then, and opens again."""
+
+    def __init__(self) -> None:
+        self.session = self.opened()
+
+    def opened(self) -> LearningModelSession:
+        options = LearningModelSessionOptions()
+        options.intra_op_num_threads = random.choice((1, 2))
+        options.intra_op_thread_spinning = False
+        self.model = LearningModel.load(PATH)
+        return LearningModelSession(self.model, None, options)
+
+
+def sessions_that_end(sessions: int, threads: int, times: int) -> Counter[str]:
+    """What became of the evaluations: right, wrong, refused (an error of ours) or untyped."""
+    images, expected = pictures(sessions * threads)
+    places = [_Place() for _ in range(sessions)]
+    barrier = threading.Barrier(sessions * threads)
+
+    def work(index: int) -> Counter[str]:
+        rng, place, counts = random.Random(index), places[index % sessions], Counter[str]()
+        barrier.wait()
+        for turn in range(times):
+            try:
+                counts[_turn(rng, place, turn, images[index], expected[index])] += 1
+            except WinMLError:
+                counts["refused"] += 1
+            except Exception:
+                counts["untyped"] += 1
+        return counts
+
+    with ThreadPoolExecutor(sessions * threads) as pool:
+        return sum(pool.map(work, range(sessions * threads)), Counter[str]())
+
+
+def _turn(rng: random.Random, place: _Place, turn: int, image: np.ndarray, expected: np.ndarray) -> str:
+    session = place.session
+    if turn % 50 == 49:
+        if rng.random() < 0.5:
+            place.model.dispose()  # sessions live on
+        else:
+            place.session.close()
+            place.session = place.opened()
+    if rng.random() < 0.1:
+        session.evaluate_features({"image": rng.choice(NONSENSE)})
+        return "wrong"
+    result = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+    return "right" if np.array_equal(result, expected) else "wrong"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--times", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=600.0, help="after which a hang is reported")
+    options = parser.parse_args()
+    faulthandler.dump_traceback_later(options.seconds, exit=True)
+    right = one_session(8, options.times)
+    print(f"8 threads on one session: {right:,} of {8 * options.times:,} right")
+    counts = sessions_that_end(4, 4, options.times)
+    print(f"4 sessions x 4 threads that end in mid-flight: {dict(counts)}")
+    faulthandler.cancel_dump_traceback_later()
+    sys.exit(right != 8 * options.times or bool(counts["wrong"] or counts["untyped"]))
+
+
+if __name__ == "__main__":
+    main()
