@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from build import model, tensor, unary
+from build import INT64, model, tensor, unary
 from cycles import measure
 from onnx import helper
 
@@ -163,3 +164,33 @@ print(first, resident())
         path,
     )
     assert last < first + 4
+
+
+@linux
+def test_a_model_of_more_than_two_gigabytes_is_mapped(tmp_path: Path) -> None:
+    """A sparse file of 2.25 GB, of which one row is read: neither copied into memory nor to disk."""
+    rows, width = 1_100_000, 512
+    table = onnx.TensorProto(name="table", data_type=1, dims=[rows, width], data_location=1)
+    for key, value in (("location", "table.bin"), ("offset", "0"), ("length", str(4 * rows * width))):
+        table.external_data.add(key=key, value=value)
+    node = helper.make_node("Gather", ["table", "row"], ["y"])
+    proto = model([node], [tensor("row", [1], INT64)], [tensor("y", [1, width])])
+    proto.graph.initializer.append(table)
+    path = tmp_path / "large.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with open(tmp_path / "table.bin", "wb") as file:
+        file.truncate(4 * rows * width)
+        file.seek(4 * (rows - 1) * width)
+        file.write(np.full(width, 7, np.float32).tobytes())
+    total, grown = figures(
+        f"""
+small()
+before = resident("VmHWM")
+session = LearningModelSession(LearningModel.load(path))
+result = session.evaluate_features({{"row": np.array([{rows - 1}])}}).outputs["y"].to_numpy()
+print(result.sum(), resident("VmHWM") - before)
+""",
+        path,
+    )
+    assert total == 7 * width
+    assert grown < 20
