@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from . import settings
 from .cores import is_confined, usable_cores
 from .errors import InvalidArgumentError
 from .kinds import Precision, Weights
@@ -225,6 +227,25 @@ class LearningModelSessionOptions:
     @profiling.setter
     def profiling(self, profiling: bool) -> None:
         self._profiling = bool(profiling)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LearningModelSessionOptions:
+        """The options in a file that `save`, or `winml-py tune --output`, wrote.
+
+        Raises:
+            StorageNotFoundError: there is no such file.
+            InvalidArgumentError: it holds something else, or a setting that is not known here.
+        """
+        return settings.load(cls(), path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes all options to a file, as JSON, whole or not at all.
+
+        Raises:
+            StorageNotFoundError: there is no such folder.
+            StorageAccessError: the file cannot be written.
+        """
+        settings.save(self, path)
 
     def __repr__(self) -> str:
         return (

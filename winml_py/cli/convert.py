@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import click
-import numpy as np
 
-from ..errors import ConversionError, InvalidArgumentError
+from ..errors import ConversionError
 from ..float16.convert import convert as to_float16
 from ..float16.report import ConversionReport
+from ..inputs import read_array
 from .failures import EVALUATION, Failure, failures
 
 
@@ -62,10 +62,7 @@ def _value(text: str) -> tuple[str, Any]:
     name, equals, path = text.partition("=")
     if not equals:
         raise click.UsageError(f"--input {text}: write NAME=FILE.npy.")
-    try:
-        return name, np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
+    return name, read_array(path)
 
 
 class _Progress:

@@ -51,6 +51,15 @@ def status_of(error: WinMLError) -> int:
 
 
 @contextmanager
+def usage() -> Iterator[None]:
+    """Turns an error of ours about arguments into one of the command line's."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
 def failures(code: int | None = None) -> Iterator[None]:
     """Turns our errors, and with a code the system's, into a `Failure`."""
     try:

@@ -11,6 +11,7 @@ from .convert import convert
 from .devices import devices
 from .doctor import doctor
 from .info import info
+from .perf import perf
 from .run import run
 
 
@@ -30,4 +31,5 @@ main.add_command(convert)
 main.add_command(devices)
 main.add_command(doctor)
 main.add_command(info)
+main.add_command(perf)
 main.add_command(run)

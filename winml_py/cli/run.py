@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 import numpy as np
 
 from ..device import LearningModelDevice
-from ..errors import InvalidArgumentError, WinMLError
+from ..errors import WinMLError
 from ..files import written_whole
+from ..inputs import jobs, read
 from ..kinds import Precision
 from ..model import LearningModel
 from ..options import LearningModelSessionOptions
 from ..session import LearningModelSession
 from ..values.image import ImageFeatureValue
 from ..values.tensor import Tensor
-from .failures import OUTPUT, Failure, failures, status_of
+from .failures import OUTPUT, Failure, failures, status_of, usage
 from .summary import print_results, summarize
 
 _PRECISIONS = [precision.name.lower() for precision in Precision]
@@ -53,7 +54,7 @@ def run(
     fast_decode: bool,
     as_json: bool,
 ) -> None:
-    """Evaluate MODEL on every INPUT: a picture file, or an array in a .npy file.
+    """Evaluate MODEL on every INPUT: a picture file, a folder of them, or an array in a .npy or .csv file.
 
     A model with several inputs is evaluated once, on inputs written as NAME=FILE.
 
@@ -64,20 +65,21 @@ def run(
     """  # noqa: D301 - click wants the backspace itself
     with failures():
         session = _session(model, device, engine, precision)
+    with usage():
+        todo = list(jobs(session.model, inputs))
     if log_cpu_fallback:
         _log_cpu_fallback(session)
     names = _read_labels(labels)
-    jobs = list(_jobs(session.model, inputs))
-    writer = _Writer(output, [label for label, _ in jobs])
+    writer = _Writer(output, [label for label, _ in todo])
     results: list[dict[str, Any]] = []
     code = 0
-    for label, features in _with_progress(jobs):
+    for label, features in _with_progress(todo):
         try:
-            outputs = session.evaluate_features(_load(features, fast_decode)).outputs
+            outputs = session.evaluate_features(read(session.model, features, fast_decode)).outputs
         except WinMLError as error:
             code = code or status_of(error)
             results.append({"input": label, "error": str(error)})
-            if len(jobs) == 1:
+            if len(todo) == 1:
                 raise Failure(str(error), code) from error
             continue
         with failures(OUTPUT):
@@ -119,22 +121,6 @@ def _read_labels(path: str | None) -> list[str]:
         raise click.UsageError(f"The labels in {path} are not UTF-8 text.") from error
 
 
-def _jobs(model: LearningModel, inputs: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
-    """What to evaluate: a name to show, and the file for each feature."""
-    features = {feature.name.casefold(): feature.name for feature in model.input_features}
-    named = [text.partition("=") for text in inputs]
-    if all(equals and name.casefold() in features for name, equals, _ in named):
-        if len({name.casefold() for name, _, _ in named}) < len(named):
-            raise click.UsageError("An input is named twice; a model with named inputs is evaluated once.")
-        yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
-    elif len(features) == 1:
-        for path in inputs:
-            yield path, {next(iter(features.values())): path}
-    else:
-        wanted = " ".join(f"{name}=FILE" for name in features.values())
-        raise click.UsageError(f"The model has {len(features)} inputs; write them as: {wanted}")
-
-
 def _with_progress(jobs: list[tuple[str, dict[str, str]]]) -> Iterable[tuple[str, dict[str, str]]]:
     if len(jobs) < 3:
         return jobs
@@ -143,20 +129,6 @@ def _with_progress(jobs: list[tuple[str, dict[str, str]]]) -> Iterable[tuple[str
 
     console = Console(stderr=True)
     return track(jobs, "Evaluating", console=console, transient=True, disable=not console.is_terminal)
-
-
-def _load(features: Mapping[str, str], fast_decode: bool) -> dict[str, Any]:
-    return {
-        name: _load_array(path) if path.endswith(".npy") else ImageFeatureValue.load(path, fast_decode=fast_decode)
-        for name, path in features.items()
-    }
-
-
-def _load_array(path: str) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
 
 
 class _Writer:
