@@ -49,7 +49,7 @@ class LearningModelEvaluationResult(Object):
         """All outputs by name, found in any case.
 
         A bound output is the very object that was bound. The others are new: a tensor of the matching class;
-        an `ImageFeatureValue`, or a list of `VideoFrame`s for a batch; a list or a dict.
+        an `ImageFeatureValue`, or a list of `VideoFrame` objects for a batch; a list or a dict.
 
         Raises:
             WinMLError: the evaluation failed; it is `error`.

@@ -70,6 +70,16 @@ def load(options: Options, path: str | os.PathLike[str]) -> Options:
     return options
 
 
+def made(values: dict[str, Any]) -> LearningModelSessionOptions:
+    """Options of what `described` gave."""
+    from .options import LearningModelSessionOptions
+
+    options = LearningModelSessionOptions()
+    for key, value in values.items():
+        _set(options, key, value)
+    return options
+
+
 def _set(options: LearningModelSessionOptions, key: str, value: Any) -> None:
     if key == "precision":
         options.precision = Precision[value.upper()]

@@ -12,7 +12,9 @@ from .devices import devices
 from .doctor import doctor
 from .info import info
 from .perf import perf
+from .profile import profile
 from .run import run
+from .tune import tune
 
 
 @click.group(
@@ -32,4 +34,6 @@ main.add_command(devices)
 main.add_command(doctor)
 main.add_command(info)
 main.add_command(perf)
+main.add_command(profile)
 main.add_command(run)
+main.add_command(tune)

@@ -29,8 +29,8 @@ Receiver = Callable[[int, LearningModelEvaluationResult], None]
 class Prepared:
     """A case whose session is made."""
 
-    def __init__(self, case: Case) -> None:
-        """Loads and compiles.
+    def __init__(self, case: Case, profiling: bool = False) -> None:
+        """Loads and compiles, so that the runtime records what it does where that is asked for.
 
         Raises:
             WinMLError: the model or the device cannot be used.
@@ -40,9 +40,10 @@ class Prepared:
         with watch.phase("load"):
             model = LearningModel.load(case.model)
         memory["load"] = resident()
-        device = case.target()
+        device, options = case.target(), case.options()
+        options.profiling = profiling
         with watch.phase("session"):
-            self.session = LearningModelSession(model, device, case.options())
+            self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
         self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
         self.measured.samples = {phase: [sample] for phase, sample in self.measured.first.items()}
