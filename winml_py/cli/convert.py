@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
 from ..errors import ConversionError
 from ..float16.convert import convert as to_float16
 from ..float16.report import ConversionReport
-from ..inputs import read_array
+from .arguments import named_arrays_option, read_named
 from .failures import EVALUATION, Failure, failures
 
 
@@ -20,7 +19,7 @@ from .failures import EVALUATION, Failure, failures
 @click.option("--float16", "is_float16", is_flag=True, required=True, help="Convert to float16.")
 @click.option("--keep-io-types", is_flag=True, help="Leave the model's inputs and outputs in float32.")
 @click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-2, show_default=True)
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Values to check with.")
+@named_arrays_option
 @click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def convert(
@@ -29,7 +28,7 @@ def convert(
     is_float16: bool,
     keep_io_types: bool,
     tolerance: float,
-    inputs: tuple[str, ...],
+    inputs: list[tuple[str, str]],
     keep_float32: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -39,7 +38,7 @@ def convert(
     are named. --tolerance is the largest difference in an output, over its largest magnitude.
     """
     with failures():
-        values = dict(_value(text) for text in inputs)
+        values = read_named(inputs)
         try:
             with _Progress() as progress:
                 report = to_float16(
@@ -56,13 +55,6 @@ def convert(
                 click.echo(json.dumps(error.report.to_json(), indent=2))
             raise Failure(str(error), EVALUATION) from error
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
-
-
-def _value(text: str) -> tuple[str, Any]:
-    name, equals, path = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"--input {text}: write NAME=FILE.npy.")
-    return name, read_array(path)
 
 
 class _Progress:

@@ -11,6 +11,7 @@ from .convert import convert
 from .devices import devices
 from .doctor import doctor
 from .info import info
+from .optimize import optimize
 from .perf import perf
 from .profile import profile
 from .run import run
@@ -33,6 +34,7 @@ main.add_command(convert)
 main.add_command(devices)
 main.add_command(doctor)
 main.add_command(info)
+main.add_command(optimize)
 main.add_command(perf)
 main.add_command(profile)
 main.add_command(run)

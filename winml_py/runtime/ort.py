@@ -294,3 +294,21 @@ class OrtEngine:
 def _is_numeric(kind: str) -> bool:
     """Whether a runtime type, spelled like `tensor(float)`, is a tensor of numbers."""
     return kind.startswith("tensor(") and kind != "tensor(string)"
+
+
+def save_optimized(model: bytes, path: str, level: str) -> None:
+    """Writes a model as the graph optimisations of a level leave it.
+
+    Raises:
+        WinMLError: the runtime refuses the model.
+    """
+    import onnxruntime
+
+    native = onnxruntime.SessionOptions()
+    native.log_severity_level = _FATAL
+    native.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}")
+    native.optimized_model_filepath = path
+    try:
+        onnxruntime.InferenceSession(model, native, [CPU], enable_fallback=0)
+    except Exception as error:  # the runtime raises classes that have no common base
+        raise translate(error) from None
