@@ -56,6 +56,7 @@ NAMES = [
     "PictureError",
     "PictureNotFoundError",
     "Precision",
+    "Prediction",
     "PropertySet",
     "SequenceFeatureDescriptor",
     "SizeMismatchError",

@@ -58,6 +58,7 @@ _MODULES = {
     "PictureError": "errors",
     "PictureNotFoundError": "errors",
     "Precision": "kinds",
+    "Prediction": "ranking",
     "PropertySet": "collections",
     "SequenceFeatureDescriptor": "descriptors",
     "SizeMismatchError": "errors",

@@ -61,6 +61,7 @@ from .memory import MemoryBufferReference as MemoryBufferReference
 from .model import LearningModel as LearningModel
 from .operation import AsyncOperation as AsyncOperation
 from .options import LearningModelSessionOptions as LearningModelSessionOptions
+from .ranking import Prediction as Prediction
 from .result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from .session import LearningModelSession as LearningModelSession
 from .tuning import Tuning as Tuning

@@ -208,6 +208,11 @@ class LearningModel(Object):
     def __exit__(self, *_: object) -> None:
         self.dispose()
 
+    def _repr_html_(self) -> str:
+        from .notebook import model_html
+
+        return model_html(self)
+
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""

@@ -339,6 +339,11 @@ class LearningModelSession(Object):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _repr_html_(self) -> str:
+        from .notebook import session_html
+
+        return session_html(self)
+
     def __repr__(self) -> str:
         closed = " closed" if self._lease is None else ""
         closed = closed or (" lost" if self._is_lost else "")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..imaging.frame import VideoFrame
+from ..ranking import Prediction, is_row, ranked
 from ..values.image import ImageFeatureValue
 from ..values.tensor import Tensor
 
@@ -24,8 +23,8 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
         return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
-    if array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape):
-        return facts | {"top": _top(array.reshape(-1), top_k, labels)}
+    if is_row(array):
+        return facts | {"top": [_place(place) for place in ranked(array, top_k, labels)]}
     if array.size <= 16:
         return facts | {"values": array.reshape(-1).tolist()}
     if array.dtype.kind in "fiu":
@@ -33,12 +32,9 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     return facts
 
 
-def _top(scores: np.ndarray[Any, Any], count: int, labels: list[str]) -> list[dict[str, Any]]:
-    best = np.argsort(-scores, kind="stable")[:count]
-    return [
-        {"index": int(index), "value": float(scores[index])} | ({"label": labels[index]} if index < len(labels) else {})
-        for index in best
-    ]
+def _place(place: Prediction) -> dict[str, Any]:
+    facts: dict[str, Any] = {"index": place.index, "value": place.score}
+    return facts | ({"label": place.label} if place.label else {})
 
 
 def print_results(results: list[dict[str, Any]]) -> None:

@@ -1,0 +1,30 @@
+"""The classes with the highest scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A class, its score, and its name, or "" where nobody gave one."""
+
+    index: int
+    score: float
+    label: str = ""
+
+
+def is_row(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is one row of scores: floats, all dimensions but one of size 1."""
+    return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
+
+
+def ranked(array: np.ndarray[Any, Any], count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+    """The best of a row, the highest first; among equals the lower index."""
+    scores = array.reshape(-1)
+    best = np.argsort(-scores, kind="stable")[:count]
+    return [Prediction(int(i), float(scores[i]), labels[i] if i < len(labels) else "") for i in best]
