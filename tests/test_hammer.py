@@ -276,6 +276,7 @@ CASES: dict[str, Case] = {
 }
 INVERT = w.LearningModel.load(MODELS / "invert.onnx")
 PLAIN = {
+    "Prediction",
     "BitmapBounds",
     "BitmapPlaneDescription",
     "DisplayAdapterId",

@@ -420,3 +420,22 @@ def test_a_model_without_inputs() -> None:
     session = LearningModelSession(LearningModel.load(whole.SerializeToString()))
     np.testing.assert_array_equal(session.evaluate_features({}).outputs["y"], [-1, -2])
     assert session.model.output_features[0].tensor_kind is TensorKind.FLOAT
+
+
+def test_placement_names_every_node_on_the_cpu_too(digits: LearningModelSession) -> None:
+    placed = digits.placement
+    assert {node.provider for node in placed} == {"CPUExecutionProvider"}
+    assert {"Conv", "Softmax"} <= {node.operator for node in placed}
+
+
+def test_two_overrides_of_one_dimension_say_what_to_do() -> None:
+    loaded = LearningModel.load(MODELS / "digits_batch.onnx")
+    options = LearningModelSessionOptions()
+    options.override_named_dimension("batch", 4)
+    with pytest.raises(InvalidArgumentError, match="set it to 0, or both to one size"):
+        LearningModelSession(loaded, None, options)
+    for size in (0, 4):
+        options.batch_size_override = size
+        session = LearningModelSession(loaded, None, options)
+        result = session.evaluate_features({"image": np.zeros((4, 1, 28, 28), np.float32)})
+        assert result.outputs["probabilities"].shape == (4, 10)

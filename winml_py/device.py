@@ -92,7 +92,7 @@ class LearningModelDevice(Object):
                 return device
         raise InvalidDeviceError(
             f"There is no device named {name!r}; there are {', '.join(device.name for device in known)}.",
-            hint=_why_none() or "See `winml-py devices`.",
+            hint=(_why_none() if wanted in ("gpu", "npu") else "") or "See `winml-py devices`.",
         )
 
     @classmethod

@@ -149,6 +149,10 @@ def _transformer(model: onnx.ModelProto, kind: str, folder: str) -> onnx.ModelPr
     logger.setLevel(logging.ERROR)
     try:
         found: onnx.ModelProto = optimizer.optimize_model(path, kind, opt_level=0).model
+    except ImportError as error:
+        raise NotSupportedError(
+            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.", hint="pip install 'winml-py[tools]'"
+        ) from None
     except (ValueError, KeyError, IndexError, AttributeError, RuntimeError) as error:
         raise NotSupportedError(
             f"ONNX Runtime's optimizer of {kind} failed: {error}.", hint="Leave the transformer option out."

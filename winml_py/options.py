@@ -199,7 +199,7 @@ class LearningModelSessionOptions:
 
         `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,
         to the cache folder; it and all later ones map that file. They start in a fraction of the time and hold one copy
-        together, whatever else their options are. It takes up to twice the weights on disk (`winml-py cache`).
+        together, whatever their threads and arenas are. It takes up to twice the weights on disk (`winml-py cache`).
         Replace model files by renaming: to change a mapped file in place is undefined.
 
         `PRIVATE`: nothing is mapped or written. Use it where files may be changed in place, where the disk is

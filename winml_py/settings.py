@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import InvalidArgumentError, StorageNotFoundError
+from .errors import InvalidArgumentError, StorageNotFoundError, WinMLError
 from .files import require_folder, written_to, written_whole
 from .kinds import Precision, Weights
 from .tuning import Tuning
@@ -61,6 +61,8 @@ def load(options: Options, path: str | os.PathLike[str]) -> Options:
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
         for key, value in dict(facts["options"]).items():
             _set(options, key, value)
+    except WinMLError as error:  # before OSError, which it is, too
+        raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
     except OSError as error:
         raise StorageNotFoundError(f"The session options {name} cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

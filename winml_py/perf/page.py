@@ -73,7 +73,7 @@ def _map(profile: Profile) -> str:
         import plotly.graph_objects as go
     except ImportError:
         raise NotSupportedError(
-            "The page's map is drawn by plotly, which is not installed.", hint="pip install 'winml-py[report]'"
+            "The page's map is drawn by plotly, which is not installed.", hint="pip install 'winml-py[tools]'"
         ) from None
     operators = profile.sums(lambda node: node.operator)
     colors = {operator: _COLORS[index % len(_COLORS)] for index, operator in enumerate(operators)}

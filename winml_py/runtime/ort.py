@@ -103,9 +103,9 @@ def _providers(
     native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, capture: Capture
 ) -> list[Any] | None:
     device = target.device
+    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if device is None:
         return [CPU]
-    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if not options.allow_cpu_fallback or capture is not Capture.NONE:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     own = native_options(target, options, capture is not Capture.NONE)

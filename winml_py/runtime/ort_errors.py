@@ -56,7 +56,7 @@ def translate(error: Exception) -> WinMLError:
     if isinstance(error, WinMLError):
         return error
     text = str(error).strip()
-    specific = _version(text) or _operator(text) or _shape(text) or _device(text)
+    specific = _version(text) or _operator(text) or _shape(text) or _device(text) or _override(text)
     if specific is not None:
         return specific
     if isinstance(error, UnicodeError):
@@ -71,6 +71,15 @@ def _clean(text: str) -> str:
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
     text = _PLACE.sub("", re.sub(r"^Error in execution: ", "", text))
     return re.sub(r"\s+", " ", text).strip()
+
+
+def _override(text: str) -> InvalidArgumentError | None:
+    if "Conflicting free dimension overrides" not in text:
+        return None
+    return InvalidArgumentError(
+        "Two overrides set one dimension of the model to different sizes: by its name, and as the batch.",
+        hint="batch_size_override is 1 wherever options are passed; set it to 0, or both to one size.",
+    )
 
 
 def _version(text: str) -> ModelVersionError | None:

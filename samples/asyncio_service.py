@@ -1,0 +1,75 @@
+"""A service that reads handwritten digits over HTTP, with asyncio and nothing else.
+
+    python samples/asyncio_service.py          starts the service, asks it a few times, and ends
+    python samples/asyncio_service.py PORT     serves until it is interrupted:
+                                               curl --data-binary @samples/pictures/seven.png 127.0.0.1:PORT
+
+One session serves all requests. While a model runs in a thread of its own, the event loop takes the next request.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, WinMLError
+
+ROOT = Path(__file__).parent.parent
+MOST_BYTES, MOST_SECONDS = 8 << 20, 10  # of a request: strangers shall not fill the memory, nor wait for ever
+
+
+async def read_digit(session: LearningModelSession, picture: bytes) -> dict[str, object]:
+    image = await asyncio.to_thread(ImageFeatureValue.load, picture)  # to decode takes longer than to evaluate
+    result = await session.evaluate_features_async({"image": image})
+    scores = result.outputs["probabilities"].to_numpy()[0]
+    return {"digit": int(scores.argmax()), "probability": round(float(scores.max()), 4)}
+
+
+async def serve(session: LearningModelSession, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers one request: a picture for a body, JSON back."""
+    status, answer = "400 Bad Request", {"error": f"Send a picture of at most {MOST_BYTES} bytes, and its length."}
+    with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        async with asyncio.timeout(MOST_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"\r\ncontent-length: *(\d{1,9})\r\n", head.lower())
+            if length and int(length[1]) <= MOST_BYTES:
+                try:
+                    answer = await read_digit(session, await reader.readexactly(int(length[1])))
+                    status = "200 OK"
+                except WinMLError as error:
+                    answer = {"error": str(error)}
+    with suppress(OSError):  # the client has gone
+        body = json.dumps(answer).encode()
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def ask(port: int, picture: bytes) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(picture) + picture)
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return f"{head.splitlines()[0].decode()} {body.decode()}"
+
+
+async def main() -> None:
+    with LearningModelSession(await LearningModel.load_async(ROOT / "models" / "digits.onnx")) as session:
+        wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+        async with await asyncio.start_server(partial(serve, session), "127.0.0.1", wanted) as server:
+            port = server.sockets[0].getsockname()[1]
+            print(f"http://127.0.0.1:{port}", flush=True)
+            if len(sys.argv) > 1:
+                await server.serve_forever()
+            seven = (ROOT / "samples" / "pictures" / "seven.png").read_bytes()
+            for answer in await asyncio.gather(*(ask(port, picture) for picture in [seven] * 4 + [b"no picture"])):
+                print(answer)
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main())

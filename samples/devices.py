@@ -1,0 +1,42 @@
+"""Where models can run here: lists the devices, takes one, evaluates there, and says why that engine.
+
+    python samples/devices.py [NAME]
+
+NAME is a part of a device's name or of its provider's, or "cpu", "gpu", "npu". By default it is the best GPU, and the
+CPU where there is none.
+"""
+
+import sys
+from pathlib import Path
+
+from winml_py import ImageFeatureValue, InvalidDeviceError, LearningModel, LearningModelDevice, LearningModelSession
+
+ROOT = Path(__file__).parent.parent
+
+
+def chosen(devices: list[LearningModelDevice]) -> LearningModelDevice:
+    if len(sys.argv) > 1:
+        return LearningModelDevice.find(sys.argv[1])
+    return next((device for device in devices if device.hardware == "gpu"), devices[0])
+
+
+def main() -> None:
+    devices = LearningModelDevice.find_all()  # each has just run a small model
+    for device in devices:
+        half = ", has float16" if device.supports_float16 else ""
+        print(f"{device.hardware}: {device.name}, by {device.provider}{half}")
+
+    try:
+        device = chosen(devices)
+    except InvalidDeviceError as error:  # it says which there are
+        sys.exit(str(error))
+    model = LearningModel.load(ROOT / "models" / "digits.onnx")
+    with LearningModelSession(model, device) as session:
+        picture = ImageFeatureValue.load(ROOT / "samples" / "pictures" / "seven.png")
+        scores = session.evaluate_features({"image": picture}).outputs["probabilities"].to_numpy()[0]
+        print(f"on {device.name}: {scores.argmax()}, {scores.max():.4f}")
+        print(session.explain())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Reads the lines of text in a picture: one model finds them, another one reads each.
+
+    pip install rapidocr
+    python samples/read_text.py [PICTURE]
+
+The models are PaddleOCR's, out of the wheel of rapidocr, of which nothing else is used. They say nothing of how they
+see pictures, so a contract is bound with each. Lines stand upright; without a picture, a page is drawn.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelPixelRange,
+    LearningModelSession,
+)
+
+LINES = ("Load, bind, evaluate.", "Three words & 1234567890", "Total: 99.50 EUR")
+CONTRACT = ImageContract(BitmapPixelFormat.BGR8, LearningModelPixelRange.ZERO_TO_ONE, mean=(0.5,) * 3, std=(0.5,) * 3)
+READER_HEIGHT = 48  # the reader's pictures are as high, and as wide as they come
+FINDER_STEP = 32  # the finder's sides are multiples of it
+LEAST_CONFIDENCE = 0.5  # below, it is more likely a pattern than text
+
+
+def drawn() -> Image.Image:
+    page = Image.new("RGB", (640, 256), "white")
+    for number, line in enumerate(LINES):
+        ImageDraw.Draw(page).text((40, 30 + 70 * number), line, "black", ImageFont.load_default(36))
+    return page
+
+
+def output(session: LearningModelSession, picture: Image.Image) -> np.ndarray:
+    binding = LearningModelBinding(session)
+    binding.bind("x", picture, {"ImageContract": CONTRACT})
+    (tensor,) = session.evaluate(binding).outputs.values()
+    return tensor.to_numpy()[0]
+
+
+def boxes(heat: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Left, top, right and bottom of each line. The finder marks the core of a line, so each gets a margin."""
+    found = []
+    for x, y, width, height, _ in cv2.connectedComponentsWithStats((heat > 0.3).astype(np.uint8))[2][1:].tolist():
+        margin = height * 3 // 4
+        right, bottom = min(x + width + margin, heat.shape[1]), min(y + height + margin, heat.shape[0])
+        found.append((max(0, x - margin), max(0, y - margin), right, bottom))
+    return sorted(found, key=lambda box: (box[1], box[0]))
+
+
+def decode(scores: np.ndarray, characters: list[str]) -> tuple[str, float]:
+    """The likeliest character of each step; repetitions count once, and the blank between them not at all (CTC)."""
+    best = scores.argmax(axis=1)
+    taken = (best != 0) & np.append(True, best[1:] != best[:-1])
+    confidence = float(scores.max(axis=1)[taken].mean()) if taken.any() else 0.0
+    return "".join(characters[index] for index in best[taken]), confidence
+
+
+def main() -> None:
+    folder = Path(find_spec("rapidocr").origin).parent / "models"
+    finder = LearningModelSession(LearningModel.load(next(folder.glob("*_det_*.onnx"))))
+    reader = LearningModelSession(LearningModel.load(next(folder.glob("*_rec_*.onnx"))))
+    characters = ["", *reader.model.metadata["character"].split("\n"), " "]  # the blank first, the space last
+
+    page = ImageFeatureValue.load(sys.argv[1]).to_pil().convert("RGB") if len(sys.argv) > 1 else drawn()
+    page = page.resize([-(-side // FINDER_STEP) * FINDER_STEP for side in page.size])
+    for box in boxes(output(finder, page)[0]):
+        width = max(1, round((box[2] - box[0]) * READER_HEIGHT / (box[3] - box[1])))
+        text, confidence = decode(output(reader, page.resize((width, READER_HEIGHT), box=box)), characters)
+        if confidence >= LEAST_CONFIDENCE:
+            print(f"{confidence:.0%} {text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""`winml-py perf`: the right phases, counts, files and ratios. No time is asserted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from build import INT64, STRING, unary
+from conftest import MODELS
+from test_cli import call, failure
+
+from winml_py import InvalidArgumentError, LearningModel
+from winml_py.inputs import generated, jobs, read
+from winml_py.perf import PHASES, Case, measure, measurement, runner_files
+from winml_py.perf import measure as measure_function
+from winml_py.perf.measurement import Measurement, Sample
+from winml_py.perf.stopwatch import Stopwatch
+
+DIGITS = str(MODELS / "digits.onnx")
+
+
+def measured(*arguments: object) -> dict[str, Any]:
+    result = call("perf", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    facts: dict[str, Any] = json.loads(result.stdout)
+    return facts
+
+
+def test_a_picture_goes_through_all_phases(seven: Path) -> None:
+    (case,) = measured(DIGITS, "-i", seven, "-n", 7)["cases"]
+    assert tuple(case["phases"]) == PHASES
+    assert (case["iterations"], case["inputs"], case["threads"]) == (7, [str(seven)], 1)
+    assert set(case["first_ms"]) == set(PHASES)
+    assert all(figures["min_ms"] <= figures["p50_ms"] <= figures["p99_ms"] for figures in case["phases"].values())
+    assert case["memory_mb"]["before"] > 1
+    assert (case["engine"], case["precision"], case["device_memory_mb"]) == ("onnxruntime", "float32", None)
+
+
+def test_made_up_values_need_no_decoding() -> None:
+    (case,) = measured(DIGITS, "-n", 3)["cases"]
+    assert set(case["phases"]) == {"load", "session", "bind", "evaluate", "detensorize"}
+    assert case["inputs"] == ["made-up values"]
+
+
+def test_percentiles_are_numpys() -> None:
+    milliseconds = list(np.random.default_rng(0).random(101))
+    figures = measurement.spread(milliseconds)
+    ordered = sorted(milliseconds)
+    assert (figures["p50_ms"], figures["p90_ms"], figures["p99_ms"]) == (ordered[50], ordered[90], ordered[99])
+    assert (figures["min_ms"], figures["max_ms"]) == (ordered[0], ordered[100])
+    assert figures["stdev_ms"] == pytest.approx(np.std(milliseconds))
+
+
+def test_a_phase_inside_another_is_left_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 4.0, 10.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    watch = Stopwatch()
+    with watch.phase("bind", without="tensorize"), watch.phase("tensorize"):
+        pass
+    assert watch.lap() == {"tensorize": Sample(3, 0), "bind": Sample(7, 0)}
+    assert watch.lap() == {}
+
+
+def test_seconds_instead_of_iterations() -> None:
+    (case,) = measured(DIGITS, "--seconds", 0.05)["cases"]
+    assert case["iterations"] >= 1
+    assert case["evaluations_per_second"] > 0
+
+
+def test_threads_share_the_iterations() -> None:
+    (case,) = measured(DIGITS, "-n", 40, "--threads", 4)["cases"]
+    assert (case["iterations"], case["threads"]) == (40, 4)
+    assert case["phases"]["evaluate"]["cpu_p50_ms"] is None
+
+
+def test_models_devices_and_folders_multiply(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.onnx").write_bytes(unary("Neg", [2]))
+    facts = measured(tmp_path, DIGITS, "-n", 2, "--engine", "onnxruntime", "--engine", "auto")
+    cases = [Path(case["model"]).name for case in facts["cases"]]
+    assert cases == ["a.onnx", "a.onnx", "b.onnx", "b.onnx", "digits.onnx", "digits.onnx"]
+    together = measured(tmp_path, "-n", 2, "--concurrent-load", 2, "--thread-interval", 1)
+    assert [case["iterations"] for case in together["cases"]] == [2, 2]
+
+
+def test_the_table_is_for_people(seven: Path) -> None:
+    lines = call("perf", DIGITS, "-i", seven, "-n", 3).stdout.splitlines()
+    assert lines[0].startswith(f"{DIGITS} on ")
+    assert lines[1].split() == ["ms", "first", "p50", "p90", "p99", "cpu"]
+    assert [line.split()[0] for line in lines[2:9]] == list(PHASES)
+    assert lines[9].startswith("3 evaluations, ")
+
+
+def test_winmlrunners_table(tmp_path: Path, seven: Path) -> None:
+    target = tmp_path / "perf.csv"
+    call("perf", DIGITS, MODELS / "invert.onnx", "-i", seven, "-n", 4, "--csv", target)
+    with open(target, newline="") as file:
+        header, *rows = csv.reader(file)
+    assert len(rows) == 2
+    assert {len(row) for row in rows} == {len(header)} == {8 + 6 * 4 + 3 * 6 * 4}
+    row = dict(zip(header, rows[0], strict=True))
+    assert (row["Model Name"], row["Input Type"], row["Iterations"]) == ("digits.onnx", "Image", "4")
+    assert float(row["Min Evaluate (ms)"]) <= float(row["Average Evaluate (ms)"]) <= float(row["Max Evaluate (ms)"])
+    assert row["Average Evaluate Dedicated Memory (MB)"] == ""
+
+
+def test_a_row_sums_what_winmlrunner_calls_binding() -> None:
+    case = Measurement("m.onnx", samples={"load": [Sample(1, 0)], "session": [Sample(2, 0)]})
+    for phase, seconds in (("decode", 0.1), ("tensorize", 0.02), ("bind", 0.003), ("evaluate", 1), ("detensorize", 2)):
+        case.first[phase] = Sample(seconds, 0)
+        case.samples[phase] = [Sample(seconds, 0), Sample(3 * seconds, 0)]
+    case.memory = dict.fromkeys(("before", "load", "session", "first evaluation", "end"), 0)
+    row = runner_files._row(case)
+    times = [float(word) for word in row[8 : 8 + 24]]
+    assert times[0::4] == [1000, 2000, 123, 246, 3000, 6000]  # averages
+    assert times[15] == pytest.approx(369)  # the largest binding
+
+
+def test_summary_and_tensors(tmp_path: Path, seven: Path, cat: Path) -> None:
+    folder = tmp_path / "runs"
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for place in (seven, cat):
+        (pictures / place.name).write_bytes(place.read_bytes())
+    arguments = ("perf", DIGITS, "-i", pictures, "-n", 4, "--per-iteration", folder, "--save-tensors", "all")
+    assert call(*arguments).exit_code == 0
+    with open(folder / "Summary.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert [row[header.index("Input Name")] for row in rows] == ["seven.png", "cat.jpg", "seven.png", "cat.jpg"]
+    assert [row[header.index("Iteration Number")] for row in rows] == ["1", "2", "3", "4"]
+    names = sorted(path.name for path in folder.glob("probabilities*"))
+    assert names == [f"probabilitiesCpuIteration{number}.csv" for number in range(1, 6)]
+    with open(folder / names[1], newline="") as file:
+        header, *cells = csv.reader(file)
+    assert header == ["Index", "Value"]
+    assert [index for index, _ in cells] == [str(index) for index in range(10)]
+    values = np.array([float(value) for _, value in cells])
+    assert values.argmax() == 7
+    first = call("perf", DIGITS, "-i", seven, "-n", 3, "--per-iteration", tmp_path / "f", "--save-tensors", "first")
+    assert first.exit_code == 0
+    assert [path.name for path in (tmp_path / "f").glob("prob*")] == ["probabilitiesCpuIteration1.csv"]
+
+
+def test_two_saved_runs_are_compared(tmp_path: Path) -> None:
+    facts = measured(DIGITS, "-n", 3)
+    (tmp_path / "old.json").write_text(json.dumps(facts))
+    for figures in facts["cases"][0]["phases"].values():
+        figures["p50_ms"] *= 2
+    (tmp_path / "new.json").write_text(json.dumps(facts))
+    found = json.loads(call("perf", "--compare", tmp_path / "old.json", tmp_path / "new.json", "--json").stdout)
+    assert {row["phase"] for row in found["rows"]} == {"load", "session", "bind", "evaluate", "detensorize"}
+    assert all(row["ratio"] == 2 for row in found["rows"])
+    table = call("perf", "--compare", tmp_path / "old.json", tmp_path / "new.json").stdout.splitlines()
+    assert table[1].rstrip().endswith("2.00")
+    facts["cases"][0]["engine"] = "other"
+    (tmp_path / "new.json").write_text(json.dumps(facts))
+    assert "no case in common" in failure(2, "perf", "--compare", tmp_path / "old.json", tmp_path / "new.json")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "words"),
+    [
+        (2, [], "Name a MODEL"),
+        (2, [DIGITS, "-n", 1, "--seconds", 1], "--iterations or --seconds"),
+        (2, [DIGITS, "--save-tensors", "all"], "--per-iteration FOLDER"),
+        (2, [DIGITS, "--settings", "s.json", "--engine", "auto"], "leave --engine out"),
+        (3, ["missing.onnx"], "not found"),
+        (4, [DIGITS, "-i", "missing.png"], "missing.png"),
+        (6, [DIGITS, "--device", "abacus"], "no device named 'abacus'"),
+        (4, ["--compare", "a.json", "b.json"], "holds no measurement"),
+    ],
+)
+def test_mistakes(code: int, arguments: list[object], words: str, tmp_path: Path) -> None:
+    assert words in failure(code, "perf", *arguments)
+
+
+def test_the_function_refuses_nonsense() -> None:
+    for wrong in ({"iterations": 0}, {"seconds": 0.0}, {"threads": 0}, {"iterations": 1, "seconds": 1.0}):
+        with pytest.raises(InvalidArgumentError):
+            measure_function(Case(DIGITS), **wrong)  # type: ignore[arg-type]
+    assert measure(Case(DIGITS), iterations=2).iterations == 2
+
+
+def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).random(28 * 28).astype(np.float32)
+    path = tmp_path / "digit.csv"
+    path.write_text(",".join(map(str, numbers)))
+    loaded = LearningModel.load(DIGITS)
+    ((label, files),) = jobs(loaded, [str(path)])
+    value = read(loaded, files)["image"]
+    assert label == str(path)
+    np.testing.assert_array_equal(value, numbers.reshape(1, 1, 28, 28))
+    session = onnxruntime.InferenceSession(DIGITS, providers=["CPUExecutionProvider"])
+    best = int(session.run(None, {"image": value})[0].argmax())
+    assert call("run", DIGITS, path, "--top-k", 1).stdout.split()[2] == str(best)
+    path.write_text("1, 2, 3")
+    assert "holds 3 numbers, and image takes 784" in failure(4, "run", DIGITS, path)
+    path.write_text("one, two")
+    assert "holds no numbers" in failure(4, "run", DIGITS, path)
+
+
+def test_values_are_made_up_for_measuring_alone() -> None:
+    assert not generated(LearningModel.load(unary("Neg", [2, "n"], INT64)))["x"].any()
+    assert generated(LearningModel.load(unary("Identity", [2], STRING)))["x"].tolist() == ["0", "0"]
+
+
+def test_a_folder_without_pictures(tmp_path: Path) -> None:
+    assert "no picture in the folder" in failure(2, "run", DIGITS, tmp_path)

@@ -1,0 +1,267 @@
+"""The samples: each runs as its docstring says, and what it prints or writes is right by somebody else's reckoning."""
+
+from __future__ import annotations
+
+import ast
+import http.client
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from conftest import MODELS, PICTURES, ROOT
+from PIL import Image, ImageDraw, ImageFont
+
+SAMPLES = ROOT / "samples"
+
+
+def run(name: str, *arguments: str | Path, folder: Path, succeeds: bool = True, is_quiet: bool = True) -> list[str]:
+    """Runs a sample in a folder, warnings being errors; gives the lines that it prints, or says where it fails."""
+    command = [sys.executable, "-W", "error", SAMPLES / f"{name}.py", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) is succeeds, done.stderr
+    if not succeeds:
+        return done.stderr.splitlines()
+    if is_quiet:
+        assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def raw(model: Path, array: np.ndarray) -> np.ndarray:
+    """What ONNX Runtime gives, without us."""
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: array})[0]
+
+
+def bgr(picture: Image.Image) -> np.ndarray:
+    """The tensor that the effect models want."""
+    return np.asarray(picture.convert("RGB"), np.float32)[None, :, :, ::-1].transpose(0, 3, 1, 2).copy()
+
+
+def drawn(digit: int) -> Image.Image:
+    picture = Image.new("L", (200, 200))
+    ImageDraw.Draw(picture).text((100, 100), str(digit), 255, ImageFont.load_default(180), "mm", stroke_width=8)
+    return picture
+
+
+@pytest.fixture(scope="module")
+def scores() -> np.ndarray:
+    """What the digit model makes of seven.png, which Pillow has scaled."""
+    pixels = np.asarray(Image.open(PICTURES / "seven.png").resize((28, 28), Image.Resampling.BICUBIC), np.float32)
+    return raw(MODELS / "digits.onnx", pixels[None, None] / 255)[0]
+
+
+@pytest.fixture(scope="module")
+def photo() -> Image.Image:
+    return Image.open(PICTURES / "cat.jpg").convert("RGB")
+
+
+def test_every_sample_has_a_test() -> None:
+    tested = set(re.findall(r'run\("(\w+)"', Path(__file__).read_text()))
+    assert tested == {path.stem for path in SAMPLES.glob("*.py")}
+
+
+def test_classify(tmp_path: Path, scores: np.ndarray) -> None:
+    labels = (MODELS / "digits.labels.txt").read_text().split()
+    lines = [line.split() for line in run("classify", PICTURES / "seven.png", folder=tmp_path)]
+    assert [label for label, _ in lines] == [labels[index] for index in scores.argsort()[::-1][:3]]
+    assert lines[0][0] == "seven"
+    for label, percent in lines:
+        assert float(percent.rstrip("%")) / 100 == pytest.approx(scores[labels.index(label)], abs=0.01)
+
+
+def test_effects(tmp_path: Path, photo: Image.Image) -> None:
+    names = [f"{name}.png" for name in ("edges", "sharpen", "blur", "emboss", "invert")]
+    assert run("effects", PICTURES / "cat.jpg", tmp_path, folder=tmp_path) == [str(tmp_path / name) for name in names]
+    for name in names:
+        planes = raw(MODELS / name.replace("png", "onnx"), bgr(photo))[0]
+        wanted = np.rint(planes.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)[:, :, ::-1]
+        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("RGB")), wanted)
+    inverted = np.asarray(Image.open(tmp_path / "invert.png").convert("RGB"))
+    np.testing.assert_array_equal(inverted, 255 - np.asarray(photo))
+
+
+def test_batch(tmp_path: Path) -> None:
+    shape, together, stream = run("batch", folder=tmp_path)
+    assert shape == "one evaluation gives 6 x 10"
+    assert together == "together: 0 1 2 3 4 5"
+    assert stream == "stream: " + " ".join(str(number % 6) for number in range(20))
+
+
+def test_custom_tensorization(tmp_path: Path) -> None:
+    said = dict(line.split(": ") for line in run("custom_tensorization", folder=tmp_path))
+    assert said["digit"] == "7"
+    sine = [tenth / 10 / 2**0.5 for tenth in range(10)]
+    assert ast.literal_eval(said["loudness"]) == pytest.approx(sine, abs=0.005001)
+    assert int(said["zero bytes"]) == (PICTURES / "seven.png").read_bytes().count(0)
+
+
+def test_named_dimensions(tmp_path: Path, photo: Image.Image) -> None:
+    lines = dict(line.split(": ", 1) for line in run("named_dimensions", PICTURES / "cat.jpg", folder=tmp_path))
+    dimensions = onnx.load(MODELS / "edges.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert lines["named"].split() == [dimension.dim_param for dimension in dimensions if dimension.dim_param]
+    centre = photo.resize((320, 240), Image.Resampling.BICUBIC, box=(25, 0, 425, 300))
+    for case, picture in (("free, whole", photo), ("free, small", centre), ("fixed, small", centre)):
+        mean = raw(MODELS / "edges.onnx", bgr(picture)).clip(0, 255).mean()
+        size, level = lines[f"{case} picture"].split(", mean level ")
+        assert size == f"{picture.width}x{picture.height}"
+        assert float(level) == pytest.approx(mean, abs=0.05)
+    assert re.match(r"refused\. .* 300 Expected: 240 .* 451 Expected: 320", lines["fixed, whole picture"])
+
+
+def test_float16(tmp_path: Path, scores: np.ndarray, photo: Image.Image) -> None:
+    text = "\n".join(run("float16", tmp_path, folder=tmp_path))
+    halves = {name: onnx.load(tmp_path / f"{name}_float16.onnx") for name in ("digits", "edges")}
+    for name, half in halves.items():
+        onnx.checker.check_model(half, full_check=True)
+        assert f"{name}: float16" in text
+        assert half.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+    assert not any(tensor.data_type == onnx.TensorProto.FLOAT for tensor in halves["digits"].graph.initializer)
+    assert "4 of 7 nodes stay in float32, as they leave its range: Mul_3, Mul_4, Add_5, Sqrt_6" in text
+
+    digit, level = (float(number) for number in re.findall(r"(?:png|jpg): (\S+) apart", text))
+    assert digit < 0.02
+    assert level <= 1
+    assert float(re.search(r"seven.png: .* of (\S+)", text)[1]) == pytest.approx(scores.max(), abs=0.01)
+    before = raw(MODELS / "edges.onnx", bgr(photo))
+    after = raw(tmp_path / "edges_float16.onnx", bgr(photo).astype(np.float16))
+    assert np.abs(after - before).max() < 0.5
+
+
+def test_webcam_takes_a_folder(tmp_path: Path) -> None:
+    for position, digit in enumerate((2, 0, 3)):
+        drawn(digit).save(tmp_path / f"{position}.png")
+    (tmp_path / "notes.txt").write_text("no picture")
+    *lines, last = run("webcam", tmp_path, folder=tmp_path)
+    assert [line.split(" (")[0] for line in lines] == ["0: 2", "1: 0", "2: 3"]
+    assert last.startswith("3 frames, ")
+
+
+def test_webcam_takes_a_video(tmp_path: Path) -> None:
+    path = tmp_path / "digits.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (200, 200))
+    if not writer.isOpened():
+        pytest.skip("OpenCV cannot write videos here")
+    for digit in (5, 1, 4, 3):
+        writer.write(np.asarray(drawn(digit).convert("RGB")))
+    writer.release()
+    *lines, last = run("webcam", path, folder=tmp_path)
+    assert [line.split(" (")[0] for line in lines] == ["0.00 s: 5", "0.10 s: 1", "0.20 s: 4", "0.30 s: 3"]
+    assert last.startswith("4 frames, ")
+
+
+def test_webcam_is_not_there(tmp_path: Path) -> None:
+    (line,) = run("webcam", "99", folder=tmp_path)
+    assert line.startswith("Nothing to see: camera 99 cannot be opened")
+    (line,) = run("webcam", "nowhere.avi", folder=tmp_path, succeeds=False)
+    assert line.startswith("There is no video nowhere.avi.")
+
+
+@pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed")
+def test_read_text(tmp_path: Path) -> None:
+    lines = run("read_text", folder=tmp_path)
+    assert [line.split(" ", 1)[1] for line in lines] == [
+        "Load, bind, evaluate.",
+        "Three words & 1234567890",
+        "Total: 99.50 EUR",
+    ]
+    page = Image.new("RGB", (901, 333), "navy")
+    pen = ImageDraw.Draw(page)
+    pen.text((60, 180), "Mind the gap!", "white", ImageFont.load_default(70))
+    pen.text((60, 50), "Platform 9, 10:45 to Leeds", "yellow", ImageFont.load_default(44))
+    page.save(tmp_path / "page.png")
+    for line, wanted in zip(
+        run("read_text", "page.png", folder=tmp_path), ["Platform 9, 10:45 to Leeds", "Mind the gap!"], strict=True
+    ):
+        confidence, text = line.split(" ", 1)
+        assert text == wanted
+        assert int(confidence.rstrip("%")) >= 90
+
+
+def test_devices(tmp_path: Path, scores: np.ndarray) -> None:
+    lines = run("devices", folder=tmp_path, is_quiet=False)  # drivers of GPUs have their say
+    end = next(index for index, line in enumerate(lines) if line.startswith("on "))
+    found = [
+        re.fullmatch(r"(cpu|gpu|npu): (.*), by (\w+ExecutionProvider)(, has float16)?", line) for line in lines[:end]
+    ]
+    assert (found[0][1], found[0][3]) == ("cpu", "CPUExecutionProvider")
+    if sys.platform == "linux" and "model name" in (facts := Path("/proc/cpuinfo").read_text()):
+        assert found[0][2] == re.search(r"^model name\s*: (.*)", facts, re.MULTILINE)[1]
+
+    taken = next((device for device in found if device[1] == "gpu"), found[0])
+    name, digit, probability = re.fullmatch(r"on (.*): (\d), (\S+)", lines[end]).groups()
+    assert (name, digit) == (taken[2], "7")
+    assert float(probability) == pytest.approx(scores[7], abs=0.01)
+    engine = "onnxruntime" if taken is found[0] else taken[3]
+    assert lines[end + 1].startswith(f"{engine} in ")
+
+
+def test_encrypted_model(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    nonce, tag = 12, 16
+    size = (MODELS / "digits.onnx").stat().st_size + nonce + tag
+    assert run("encrypted_model", folder=tmp_path) == [f"{size} bytes, encrypted; the picture is a 7"]
+
+
+def test_asyncio_service_asks_itself(tmp_path: Path, scores: np.ndarray) -> None:
+    address, *answers = run("asyncio_service", folder=tmp_path)
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", address)
+    parsed = [re.fullmatch(r"HTTP/1.1 (\d+) [\w ]+ (\{.*\})", answer).groups() for answer in answers]
+    assert [status for status, _ in parsed] == ["200"] * 4 + ["400"]
+    for _, body in parsed[:4]:
+        assert json.loads(body) == {"digit": 7, "probability": pytest.approx(scores[7], abs=0.01)}
+    assert "not a picture" in json.loads(parsed[4][1])["error"]
+
+
+def test_asyncio_service_serves_others(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", SAMPLES / "asyncio_service.py", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as service:
+        try:
+            port = int(service.stdout.readline().rsplit(":", 1)[1])
+
+            def ask(body: bytes, headers: dict[str, str] | None = None) -> tuple[int, dict[str, object]]:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                connection.request("POST", "/", body, headers or {})
+                response = connection.getresponse()
+                answer = response.status, json.loads(response.read())
+                connection.close()
+                return answer
+
+            for digit in (3, 0, 2):
+                drawn(digit).save(tmp_path / "digit.png")
+                status, answer = ask((tmp_path / "digit.png").read_bytes())
+                assert (status, answer["digit"]) == (200, digit)
+                assert 0.9 < answer["probability"] <= 1
+            assert ask(b"", {"Content-Length": str(1 << 29)})[0] == 400
+            assert ask(b"GIF89a, and no more")[0] == 400
+            drawn(5).save(tmp_path / "digit.png")
+            assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5  # it outlives bad requests
+        finally:
+            service.terminate()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by /proc/self/smaps_rollup")
+def test_many_sessions(tmp_path: Path) -> None:
+    first, *lines = run("many_sessions", folder=tmp_path)
+    size = 2 * 1536 * 1536 * 4 / 2**20
+    assert first == f"weights: {size:.0f} MB"
+    pattern = r"(\w+): 4 sessions take (\d+) MB, the first number is (\S+), at most (\S+) apart"
+    said = {kind: figures for kind, *figures in (re.fullmatch(pattern, line).groups() for line in lines)}
+    shared, private = int(said["shared"][0]), int(said["private"][0])
+    assert size * 0.8 < shared < size * 1.5
+    assert private > size * 3
+
+    rng = np.random.default_rng(0)
+    product = np.ones(1536)
+    for _ in range(2):
+        product = product @ (rng.standard_normal((1536, 1536), np.float32) / 1536**0.5)
+    for _, number, difference in said.values():
+        assert float(number) == pytest.approx(product[0], abs=1e-3)
+        assert float(difference) < 1e-4
