@@ -362,6 +362,22 @@ def test_an_undecided_row_does_not_count() -> None:
     assert compare({"y": expected}, {"y": came}, 1e-2)[0].top1 == 1.0
 
 
+def test_made_up_values_of_odd_models() -> None:
+    """Pictures of two channels, and more numbers than memory could hold."""
+    metadata = {"Image.BitmapPixelFormat": "Bgr8"}
+    node = helper.make_node("Identity", ["x"], ["y"])
+    for shape, came in (([1, 2, 8, 8], (1, 2, 8, 8)), ([1, 3, 1 << 20, 1 << 20], None)):
+        ends = [tensor(name, shape, denotation="IMAGE") for name in "xy"]
+        proto = model([node], ends[:1], ends[1:])
+        helper.set_model_props(proto, metadata)
+        loaded = LearningModel.load(proto.SerializeToString())
+        if came is None:
+            with pytest.raises(InvalidArgumentError, match="at most 134,217,728 are made up"):
+                seeded_inputs(loaded, {})
+        else:
+            assert seeded_inputs(loaded, {})[0]["x"].shape == came
+
+
 def test_made_up_pictures_are_what_the_contract_gives() -> None:
     loaded = LearningModel.load(MODELS / "digits.onnx")
     values, seeded = seeded_inputs(loaded, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from .model import LearningModel
 from .values.tensors import TENSOR_CLASSES
 
 Array = np.ndarray[Any, Any]
+
+MAX_NUMBERS = 1 << 27
+"""A model may say that it takes any size; half a gigabyte of made-up numbers is enough."""
 
 FREE = 64
 """What a free side becomes, but for the first, which is taken for the batch and becomes 1."""
@@ -67,9 +71,19 @@ def made_up(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequenc
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     wanted = feature.shape if sizes is None else sizes
     shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(wanted)]
-    if isinstance(feature, ImageFeatureDescriptor) and len(shape) == 4:
+    if math.prod(shape) > MAX_NUMBERS:
+        raise InvalidArgumentError(
+            f"The input {feature.name} has {math.prod(shape):,} numbers; at most {MAX_NUMBERS:,} are made up.",
+            hint="Give its values.",
+        )
+    if isinstance(feature, ImageFeatureDescriptor) and _has_channels(feature, shape):
         return _picture(feature, shape, rng)
     return rng.standard_normal(shape).astype(dtype)
+
+
+def _has_channels(feature: ImageFeatureDescriptor, shape: list[int]) -> bool:
+    """Whether the shape is one of pictures: a damaged model may say that it takes pictures of two channels."""
+    return len(shape) == 4 and shape[feature.contract.axes()[0]] == feature.contract.channels
 
 
 def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.Generator) -> Array:

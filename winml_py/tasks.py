@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -13,7 +14,7 @@ from .model import LearningModel
 from .proto import Dimension, TensorType
 from .runtime.engine import EngineOptions
 from .runtime.task import Inputs, Task
-from .seeds import can_be_made_up, made_up
+from .seeds import MAX_NUMBERS, can_be_made_up, made_up
 from .source import FileSource, ModelSource
 from .stop import Stop
 
@@ -29,7 +30,9 @@ def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, s
         has_float16=model.precision in ("float16", "mixed"),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
-        can_be_seeded=all(map(_is_numeric, features)) and all(map(can_be_made_up, model.input_features)),
+        can_be_seeded=all(map(_is_numeric, features))
+        and all(map(can_be_made_up, model.input_features))
+        and all(math.prod(map(abs, shape)) <= MAX_NUMBERS for shape in sizes.values()),
         seeds=partial(_seeds, model, sizes),
         size=model.size,
         stop=stop,

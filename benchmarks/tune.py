@@ -1,0 +1,70 @@
+"""`winml-py tune` on public models: what it gains over the default, measured apart from the search.
+
+    python benchmarks/tune.py [--json FILE] [--models N]
+
+The options that each search ends with take turns with the default's, each in a process of its own. The bar: none slower
+than the default (within 3 %, the noise of two equal ways); where nothing helped the default is the result, and equal.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx
+from _measure import arguments, paired_processes, report
+from _models import public_models
+
+SERVE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from _measure import serve
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
+from winml_py.inputs import generated
+model = LearningModel.load(sys.argv[1])
+options = LearningModelSessionOptions.load(sys.argv[2]) if sys.argv[2] else LearningModelSessionOptions()
+if not sys.argv[2]:
+    options.batch_size_override = 0
+session = LearningModelSession(model, None, options)
+values = generated(model)
+binding = LearningModelBinding(session)
+for name, value in values.items():
+    binding.bind(name, value)
+serve(lambda: session.evaluate(binding))
+"""
+
+TUNE = """
+import sys
+from winml_py.cli.main import main
+main(["tune", sys.argv[1], "--json", "--output", sys.argv[2]])
+"""
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["WINML_PY_CACHE"] = folder
+        for name, model in list(public_models().items())[: options.models]:
+            path, target = Path(folder) / f"{name}.onnx", Path(folder) / "options.json"
+            onnx.save(model, path)
+            command = [sys.executable, "-c", TUNE, str(path), str(target)]
+            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+            ways = {"default": "", "tuned": str(target)}
+            commands = {name: [sys.executable, "-c", SERVE, str(path), file] for name, file in ways.items()}
+            took = paired_processes(commands, options.rounds, 0.3, generations=2)
+            ratio = statistics.median(a / b for a, b in zip(took["default"], took["tuned"], strict=True))
+            kept = ", ".join(trial["change"] for trial in found["trials"] if trial["kept"] and found["gain"] > 1)
+            print(name, kept or "nothing", f"{ratio:.3f}", file=sys.stderr)
+            rows.append({"model": name, "search's gain": found["gain"], "gain": ratio, "kept": kept or "nothing"})
+    report("tune", rows, options.json)
+
+
+if __name__ == "__main__":
+    main()
