@@ -38,6 +38,8 @@ from winml_py.runtime.task import Task
 from winml_py.source import FileSource
 
 OPENVINO = "OpenVINOExecutionProvider"
+PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
+"""At once; 50 take a minute on two cores, and pass, too."""
 
 
 def options(**settings: Any) -> LearningModelSessionOptions:
@@ -349,17 +351,17 @@ print(session.engine, session.explain().is_remembered)
 """
 
 
-def test_fifty_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> None:
+def test_many_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> None:
     """One measures, the others wait for its verdict; and one that is killed holds up nobody."""
     path = tmp_path / "model.onnx"
     path.write_bytes(conv())
     command = [sys.executable, "-c", MANY, str(path)]
     victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(50)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
     victim.kill()
     victim.wait()
     came = [process.communicate(timeout=240)[0].split() for process in processes]
-    assert [process.returncode for process in processes] == [0] * 50
+    assert [process.returncode for process in processes] == [0] * PROCESSES
     assert len({engine for engine, _ in came}) == 1
     assert sum(remembered == "False" for _, remembered in came) <= 2  # the victim may have left before it answered
     assert len(cache.entries()) == 1

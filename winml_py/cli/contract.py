@@ -11,6 +11,7 @@ from ..authoring import write_contract
 from ..imaging.contract import ImageContract
 from ..kinds import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 from .failures import failures
+from .look import emit, json_option, say
 
 _PRESETS = {
     "imagenet": ImageContract.imagenet,
@@ -44,7 +45,8 @@ _KERNELS = {kernel.name.lower().replace("_", "-"): kernel for kernel in ImageKer
 @click.option("--kernel", type=click.Choice(list(_KERNELS)), metavar="KERNEL", help="How pictures are scaled.")
 @click.option("--pad", help="Red, green, blue of the letterbox's ground: 114,114,114.")
 @click.option("--input", "inputs", multiple=True, help="An input that is an image; all that fit by default.")
-def contract(model: str, output: str, inputs: tuple[str, ...], **options: Any) -> None:
+@json_option
+def contract(model: str, output: str, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Write MODEL with an image contract in its metadata.
 
     Its inputs become images, and pictures bound to them become what the model was trained on.
@@ -54,7 +56,10 @@ def contract(model: str, output: str, inputs: tuple[str, ...], **options: Any) -
     with failures():
         made = _contract(**options)
         write_contract(model, output, made, inputs)
-    click.echo(f"{output}: {made.describe()}")
+    if as_json:
+        emit({"schema_version": 1, "output": output, "contract": made.describe()})
+    else:
+        say(f"{output}: {made.describe()}")
 
 
 def _contract(preset: str | None, **options: str | None) -> ImageContract:

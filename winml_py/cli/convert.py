@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from ..errors import ConversionError
@@ -11,6 +9,7 @@ from ..float16.convert import convert as to_float16
 from ..float16.report import ConversionReport
 from .arguments import named_arrays_option, read_named
 from .failures import EVALUATION, Failure, failures
+from .look import emit, json_option, say
 
 
 @click.command()
@@ -21,7 +20,7 @@ from .failures import EVALUATION, Failure, failures
 @click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=1e-2, show_default=True)
 @named_arrays_option
 @click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@json_option
 def convert(
     model: str,
     out: str,
@@ -52,9 +51,12 @@ def convert(
                 )
         except ConversionError as error:
             if isinstance(error.report, ConversionReport) and as_json:
-                click.echo(json.dumps(error.report.to_json(), indent=2))
+                emit(error.report.to_json())
             raise Failure(str(error), EVALUATION) from error
-    click.echo(json.dumps(report.to_json(), indent=2) if as_json else str(report))
+    if as_json:
+        emit(report.to_json())
+    else:
+        say(str(report))
 
 
 class _Progress:

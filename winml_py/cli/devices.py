@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from ..device import LearningModelDevice
+from .look import emit, json_option, show
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def devices(as_json: bool) -> None:
     """List the devices that installed providers can really use, the best first.
 
@@ -19,7 +19,7 @@ def devices(as_json: bool) -> None:
     """
     found = [describe(device) for device in LearningModelDevice.find_all()]
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "devices": found}, indent=2, ensure_ascii=False))
+        emit({"schema_version": 1, "devices": found})
     else:
         _print(found)
 
@@ -38,15 +38,9 @@ def describe(device: LearningModelDevice) -> dict[str, Any]:
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("device", "hardware", "provider", "memory", "float16"):
-        table.add_column(column)
+    rows = []
     for facts in found:
         memory = f"{facts['memory'] / (1 << 30):.1f} GiB" if facts["memory"] else ""
         half = "yes" if facts["supports_float16"] else "no"
-        table.add_row(escape(facts["name"]), facts["hardware"], facts["provider"], memory, half)
-    Console(highlight=False).print(table)
+        rows.append([facts["name"], facts["hardware"], facts["provider"], memory, half])
+    show(["device", "hardware", "provider", "memory", "float16"], rows, left=5)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from ..diagnosis import diagnose
+from .look import emit, json_option, pairs, say
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 def doctor(as_json: bool) -> None:
     """Report versions, providers, drivers and cores, and run a small model on every device.
 
@@ -20,7 +20,7 @@ def doctor(as_json: bool) -> None:
     """
     facts = diagnose()
     if as_json:
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        emit(facts)
     else:
         _print(facts)
     if facts["problems"] or any("problem" in device for device in facts["devices"]):
@@ -28,19 +28,9 @@ def doctor(as_json: bool) -> None:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for title, text in _rows(facts):
-        table.add_row(title, escape(text))
-    console.print(table)
+    pairs(_rows(facts))
     for problem in facts["problems"]:
-        console.print(f"[bold red]problem[/]  {escape(problem)}", soft_wrap=True)
+        say(f"problem  {problem}", "bold red")
 
 
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -18,18 +17,19 @@ from ..descriptors import (
 )
 from ..model import LearningModel
 from .failures import failures
+from .look import emit, json_option, pairs, say, show
 
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def info(model: str, as_json: bool) -> None:
     """Show what MODEL takes and gives, without running it."""
     with failures():
         loaded = LearningModel.load(model)
     facts = describe_model(loaded, model)
     if as_json:
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        emit(facts)
     else:
         _print(facts)
 
@@ -85,14 +85,8 @@ def _side(size: int) -> int | None:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    head = Table.grid(padding=(0, 2))
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
-    rows = {
+    about = {
         "model": facts["name"],
         "description": facts["description"],
         "author": facts["author"],
@@ -103,20 +97,14 @@ def _print(facts: dict[str, Any]) -> None:
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **facts["metadata"],
     }
-    for key, value in rows.items():
-        if value:
-            head.add_row(f"[bold]{escape(key)}[/bold]", escape(value))
-    console.print(head)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("", "name", "kind", "type", "shape", "notes"):
-        table.add_column(column)
+    pairs(about.items())
+    say("")
+    rows = []
     for direction in ("inputs", "outputs"):
         for feature in facts[direction]:
             shape = " x ".join(map(str, feature.get("shape", [])))
-            cells = (direction[:-1], feature["name"], feature["kind"], _type(feature), shape, _notes(feature))
-            table.add_row(*map(escape, cells))
-    console.print()
-    console.print(table)
+            rows.append([direction[:-1], feature["name"], feature["kind"], _type(feature), shape, _notes(feature)])
+    show(["", "name", "kind", "type", "shape", "notes"], rows, left=6)
 
 
 def _type(feature: dict[str, Any]) -> str:

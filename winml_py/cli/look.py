@@ -50,6 +50,20 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -
     console().print(table)
 
 
+def pairs(rows: Iterable[tuple[str, str]]) -> None:
+    """Prints what things are called, and what they are; those that are nothing are left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        if text:
+            table.add_row(Text(name), Text(text))
+    console().print(table)
+
+
 class Steps(Protocol):
     """What a progress bar is told."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,7 @@ from ..session import LearningModelSession
 from ..values.image import ImageFeatureValue
 from ..values.tensor import Tensor
 from .failures import OUTPUT, Failure, failures, status_of, usage
+from .look import console, emit, json_option
 from .summary import print_results, summarize
 
 _PRECISIONS = [precision.name.lower() for precision in Precision]
@@ -40,7 +40,7 @@ _PRECISIONS = [precision.name.lower() for precision in Precision]
 )
 @click.option("--log-cpu-fallback", is_flag=True, help="List what a GPU leaves to the CPU.")
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 def run(
     model: str,
     inputs: tuple[str, ...],
@@ -87,7 +87,7 @@ def run(
         summary = {name: summarize(value, top_k, names) for name, value in outputs.items()}
         results.append({"input": label, "outputs": summary} | ({"written": written} if written else {}))
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "model": model, "results": results}, indent=2, ensure_ascii=False))
+        emit({"schema_version": 1, "model": model, "results": results})
     else:
         print_results(results)
     if code:
@@ -124,11 +124,10 @@ def _read_labels(path: str | None) -> list[str]:
 def _with_progress(jobs: list[tuple[str, dict[str, str]]]) -> Iterable[tuple[str, dict[str, str]]]:
     if len(jobs) < 3:
         return jobs
-    from rich.console import Console
     from rich.progress import track
 
-    console = Console(stderr=True)
-    return track(jobs, "Evaluating", console=console, transient=True, disable=not console.is_terminal)
+    screen = console(is_error=True)
+    return track(jobs, "Evaluating", console=screen, transient=True, disable=not screen.is_terminal)
 
 
 class _Writer:

@@ -8,6 +8,7 @@ from ..imaging.frame import VideoFrame
 from ..ranking import Prediction, is_row, ranked
 from ..values.image import ImageFeatureValue
 from ..values.tensor import Tensor
+from .look import console
 
 
 def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
@@ -39,19 +40,18 @@ def _place(place: Prediction) -> dict[str, Any]:
 
 def print_results(results: list[dict[str, Any]]) -> None:
     """Prints what `run` found, errors to stderr."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
+    screen, errors = console(), console(is_error=True)
     for result in results:
         if "error" in result:
             errors.print(f"[bold red]{escape(result['input'])}[/]: {escape(result['error'])}", soft_wrap=True)
             continue
-        console.print(f"[bold]{escape(result['input'])}[/]", soft_wrap=True)
+        screen.print(f"[bold]{escape(result['input'])}[/]", soft_wrap=True)
         for name, facts in result["outputs"].items():
             if "top" not in facts:
-                console.print(f"  {escape(name)}: {escape(_spell(facts))}", soft_wrap=True)
+                screen.print(f"  {escape(name)}: {escape(_spell(facts))}", soft_wrap=True)
                 continue
             table = Table(box=None, show_header=False, padding=(0, 2), pad_edge=True)
             table.add_column(justify="right")
@@ -59,10 +59,10 @@ def print_results(results: list[dict[str, Any]]) -> None:
             table.add_column(justify="right")
             for entry in facts["top"]:
                 table.add_row(str(entry["index"]), escape(entry.get("label", "")), f"{entry['value']:.4f}")
-            console.print(f"  {escape(name)}", soft_wrap=True)
-            console.print(table)
+            screen.print(f"  {escape(name)}", soft_wrap=True)
+            screen.print(table)
         for path in result.get("written", []):
-            console.print(f"  written to {escape(path)}", soft_wrap=True)
+            screen.print(f"  written to {escape(path)}", soft_wrap=True)
 
 
 def _spell(facts: dict[str, Any]) -> str:
