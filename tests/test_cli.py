@@ -218,12 +218,17 @@ def test_other_outputs_are_summarized(tmp_path: Path) -> None:
             np.testing.assert_array_equal(arrays["y"], value)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["info", "-h"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "-h"], *([name, "--help"] for name in main.commands)])
 def test_help_fits_a_screen(arguments: list[str]) -> None:
     lines = CliRunner().invoke(main, arguments, env={"COLUMNS": "80"}).stdout.splitlines()
     assert lines[0].startswith("Usage:")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
+
+
+def test_every_command_prints_json() -> None:
+    for command in main.commands.values():
+        assert "--json" in {name for option in command.params for name in option.opts}, command.name
 
 
 def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:

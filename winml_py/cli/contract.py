@@ -33,18 +33,18 @@ _KERNELS = {kernel.name.lower().replace("_", "-"): kernel for kernel in ImageKer
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.option("--output", required=True, type=click.Path(), help="Where to write the model; may be MODEL.")
-@click.option("--preset", type=click.Choice(list(_PRESETS)), help="Start from a well-known contract.")
+@click.option("--output", required=True, type=click.Path(), help="Where to write it; may be MODEL.")
+@click.option("--preset", type=click.Choice(list(_PRESETS)), metavar="NAME", help=f"{', '.join(_PRESETS)}.")
 @click.option("--pixel-format", type=click.Choice(list(_FORMATS)), help="The order of the channels.")
 @click.option("--range", "pixel_range", type=click.Choice(list(_RANGES)), help="What bytes become first.")
-@click.option("--mean", help="Taken off each channel: 0.485,0.456,0.406.")
-@click.option("--std", help="Each channel is divided by it: 0.229,0.224,0.225.")
+@click.option("--mean", metavar="R,G,B", help="Taken off each channel.")
+@click.option("--std", metavar="R,G,B", help="Each channel is divided by it.")
 @click.option("--layout", type=click.Choice(list(_LAYOUTS)), help="The order of the dimensions.")
-@click.option("--dtype", "tensor_kind", type=click.Choice(list(_DTYPES)), help="The tensor's type.")
-@click.option("--crop", "crop_mode", type=click.Choice(list(_CROPS)), help="What becomes of another aspect ratio.")
+@click.option("--dtype", "tensor_kind", type=click.Choice(list(_DTYPES)), metavar="NAME", help=f"{', '.join(_DTYPES)}.")
+@click.option("--crop", "crop_mode", type=click.Choice(list(_CROPS)), metavar="NAME", help=f"{', '.join(_CROPS)}.")
 @click.option("--kernel", type=click.Choice(list(_KERNELS)), metavar="KERNEL", help="How pictures are scaled.")
-@click.option("--pad", help="Red, green, blue of the letterbox's ground: 114,114,114.")
-@click.option("--input", "inputs", multiple=True, help="An input that is an image; all that fit by default.")
+@click.option("--pad", metavar="R,G,B", help="The letterbox's ground.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image; all that fit by default.")
 @json_option
 def contract(model: str, output: str, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Write MODEL with an image contract in its metadata.
