@@ -1,25 +1,66 @@
-"""README, docs, samples and docstrings: every example runs, every link leads somewhere."""
+"""README, docs and docstrings: every example runs and prints what it says, every link leads somewhere; and the site."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
+import click
+import numpy as np
+import onnx
 import pytest
+from build import data, model, tensor, unary
 from conftest import ROOT
+from onnx import helper
+from PIL import Image
 
 import winml_py
+from winml_py import (
+    BitmapPixelFormat,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelDeviceKind,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    SoftwareBitmap,
+    TensorFloat,
+    VideoReader,
+    WinMLError,
+    float16,
+)
+from winml_py.cli.failures import status_of
+from winml_py.cli.main import main
+from winml_py.diagnosis import _clash
+from winml_py.runtime import capture
+from winml_py.runtime.device_binding import require_process
+from winml_py.runtime.ort_errors import translate
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 MODULES = sorted(module.name for module in pkgutil.walk_packages(winml_py.__path__, "winml_py."))
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 @pytest.fixture
@@ -31,26 +72,51 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_run(page: Path, checkout: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_the_examples_run_and_print_what_they_say(
+    page: Path, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number, code in enumerate(PYTHON.findall(page.read_text()), 1):
         exec(compile(code, f"{page.name}, example {number}", "exec"), {"__name__": "__main__"})
-
-
-def test_the_quickstart_says_what_its_examples_print(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pages = "\n".join(page.read_text() for page in PAGES)
-    for code in PYTHON.findall(pages):
-        exec(compile(code, "example", "exec"), {})
         stated = re.findall(r"^(?:print\(.*\)  )?# (.*)$", code, re.MULTILINE)
         printed = " ".join(capsys.readouterr().out.split())
         if stated and printed:
             assert " ".join(stated) in printed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def anchors(page: Path) -> set[str]:
+    """The headings' names in links, as GitHub makes them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in HEADING.findall(FENCED.sub("", page.read_text())):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), target
+    text = re.sub(r"`[^`]*`", "", FENCED.sub("", page.read_text()).replace("``", ""))
+    for link in LINK.findall(text):
+        if re.match(r"https?:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        place = (page.parent / target).resolve() if target else page
+        assert place.exists(), link
+        if anchor:
+            assert anchor in anchors(place), link
+
+
+def test_every_page_is_on_the_site() -> None:
+    listed = set()
+    for page in PAGES[1:]:
+        for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            lines = [line for line in toctree.splitlines() if line and not line.startswith(":")]
+            names = [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
+            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
+    assert listed == set(PAGES[1:]) - {DOCS / "index.md"}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -65,14 +131,323 @@ def test_there_are_docstring_examples() -> None:
     assert count >= 12
 
 
-@pytest.mark.parametrize("sample", sorted((ROOT / "samples").glob("*.py")), ids=lambda path: path.name)
-def test_the_samples_run(sample: Path, checkout: Path) -> None:
-    done = subprocess.run([sys.executable, "samples/" + sample.name], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
-
-
 def test_ci_calls_the_two_lines_of_the_readme() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     assert script.count('eval "$(readme_line ') == 2
     assert len(re.findall(r"^```sh\n.*\n```$", PAGES[0].read_text(), re.MULTILINE)) == 2
+
+
+def documented(module: str) -> list[str]:
+    """The names of a module that the reference has."""
+    pages = "\n".join(page.read_text() for page in sorted((DOCS / "api").glob("*.md")))
+    return re.findall(rf"^\.\. auto(?:class|function):: {re.escape(module)}\.(\w+)$", pages, re.MULTILINE)
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    assert sorted([*documented("winml_py"), "__version__"]) == sorted(winml_py.__all__)
+    assert "`winml_py.__version__`" in (DOCS / "api" / "index.md").read_text()
+    assert sorted(documented("winml_py.float16")) == sorted(float16.__all__)
+    assert documented("winml_py.testing") == ["FakeDevice"]
+    assert {"WinMLBackend", "WinMLBackendRep"} == set(documented("winml_py.backend"))
+
+
+def rows(page: str) -> Iterator[list[str]]:
+    """The cells of the page's tables, line by line."""
+    for line in (DOCS / page).read_text().splitlines():
+        if line.startswith("| "):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def names_in(cell: str) -> list[str]:
+    return re.findall(r"`(\w+)`", cell)
+
+
+def test_the_table_of_errors_is_right() -> None:
+    table = {names_in(row[0])[0]: row for row in rows("api/errors.md") if names_in(row[0])}
+    public = {name for name in winml_py.__all__ if name.endswith("Error")}
+    assert set(table) == public
+    for name, (_, hresult, builtins, *_) in table.items():
+        kind = getattr(winml_py, name)
+        assert int(names_in(hresult)[0], 16) == kind.hresult
+        ours = [parent for parent in kind.__mro__ if issubclass(parent, WinMLError)]
+        bases = {base.__name__ for parent in ours for base in parent.__bases__ if base.__module__ == "builtins"}
+        assert set(names_in(builtins)) | {"OSError"} == bases
+
+
+def test_the_command_line_page_has_every_command_option_and_code() -> None:
+    page = (DOCS / "command-line.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert set(sections) == set(main.commands)
+    for name, command in main.commands.items():
+        told = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", sections[name]))
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert set(parameter.opts) <= told, f"{name}: {parameter.opts}"
+    codes = {row[0]: row[2] for row in rows("command-line.md") if row[0].isdecimal()}
+    assert sorted(codes) == list("0123456")
+    for code, errors in codes.items():
+        for error in names_in(errors):
+            assert status_of(getattr(winml_py, error)("it failed")) == int(code)
+
+
+DIGITS = "models/digits.onnx"
+ZEROS = np.zeros((1, 1, 28, 28), np.float32)
+
+
+def session(source: Any = DIGITS, **settings: Any) -> LearningModelSession:
+    options = LearningModelSessionOptions() if settings else None
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return LearningModelSession(LearningModel.load(source), None, options)
+
+
+def bind(value: Any, source: Any = DIGITS, name: str = "image", properties: Any = None) -> LearningModelBinding:
+    binding = LearningModelBinding(session(source))
+    binding.bind(name, value, properties)
+    return binding
+
+
+def node(operator: str, **options: Any) -> bytes:
+    return data([helper.make_node(operator, ["x"], ["y"], **options)], [tensor("x", [2])], [tensor("y", [2])])
+
+
+def newer(**versions: int) -> bytes:
+    loaded = onnx.load(DIGITS)
+    loaded.ir_version = versions.get("ir", loaded.ir_version)
+    loaded.opset_import[0].version = versions.get("opset", loaded.opset_import[0].version)
+    return bytes(loaded.SerializeToString())
+
+
+def optional() -> bytes:
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(1, [2]))
+    ends = [helper.make_value_info(name, kind) for name in "xy"]
+    return data([helper.make_node("Identity", ["x"], ["y"])], ends[:1], ends[1:])
+
+
+def gather() -> bytes:
+    weights = {"w": np.zeros(2, np.float32)}
+    return data([helper.make_node("Gather", ["w", "x"], ["y"])], [tensor("x", [1], 7)], [tensor("y", [1])], weights)
+
+
+def library() -> bytes:
+    odd = helper.make_node("Odd", ["x"], ["y"], domain="my.ops")
+    return data([odd], [tensor("x", [2])], [tensor("y", [2])], domains={"my.ops": 1})
+
+
+def external(location: str) -> str:
+    made = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        [tensor("x", [2])],
+        [tensor("y", [2])],
+        {"w": np.zeros(2, np.float32)},
+    )
+    weight = made.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    Path("external.onnx").write_bytes(made.SerializeToString())
+    return "external.onnx"
+
+
+def changed() -> None:
+    loaded = LearningModel.load(shutil.copy(DIGITS, "changed.onnx"))
+    with open("changed.onnx", "ab") as file:
+        file.write(b" ")
+    LearningModelSession(loaded)
+
+
+def disposed() -> None:
+    with LearningModel.load(DIGITS) as loaded:
+        pass
+    LearningModelSession(loaded)
+
+
+def closed() -> None:
+    with (opened := session()):
+        binding = LearningModelBinding(opened)
+    opened.evaluate(binding)
+
+
+def stopped(read: bool) -> None:
+    count = 400  # products of matrices: seconds, and a boundary every few milliseconds
+    nodes = [helper.make_node("MatMul", [f"v{i}", "v0"], [f"v{i + 1}"]) for i in range(count)]
+    slow = session(data(nodes, [tensor("v0", [600, 600])], [tensor(f"v{count}", [600, 600])]))
+    binding, output = LearningModelBinding(slow), TensorFloat.create()
+    binding.bind("v0", np.zeros((600, 600), np.float32))
+    binding.bind(f"v{count}", output)
+    try:
+        slow.evaluate(binding, timeout=0.01)
+    except TimeoutError:
+        if not read:
+            raise
+        output.to_numpy()
+
+
+def wrong_output() -> None:
+    binding = bind(np.zeros((3, 1, 28, 28), np.float32), "models/digits_batch.onnx")
+    binding.bind("probabilities", np.zeros((2, 10), np.float32))
+    binding._session.evaluate(binding)
+
+
+def referenced() -> None:
+    image = TensorFloat.create([1, 1, 28, 28])
+    with image.create_reference():
+        bind(image)
+
+
+def closed_value(value: Any) -> Any:
+    value.close()
+    return value
+
+
+def seven() -> ImageFeatureValue:
+    return ImageFeatureValue.load("samples/pictures/seven.png")
+
+
+MISTAKES: list[Callable[[], object]] = [
+    lambda: LearningModel.load("missing.onnx"),
+    lambda: LearningModel.load("samples/pictures/cat.jpg"),
+    lambda: LearningModel.load(optional()),
+    lambda: LearningModel.load_from_file_path(DIGITS, object()),  # type: ignore[arg-type]
+    lambda: session(external("missing.bin")),
+    lambda: session(Path(external("missing.bin")).read_bytes()),
+    lambda: session(external("../missing.bin")),
+    disposed,
+    changed,
+    lambda: session(newer(ir=99)),
+    lambda: session(newer(opset=99)),
+    lambda: session(node("Nonsense")),
+    lambda: session(library()),
+    lambda: LearningModelSession(LearningModel.load(DIGITS), LearningModelDeviceKind.CPU),  # type: ignore[arg-type]
+    lambda: session(provider_options={"nonsense": 1}),
+    lambda: LearningModelDevice(LearningModelDeviceKind.GPU),
+    lambda: LearningModelDevice.find("abacus"),
+    lambda: session(engine="openvino"),
+    lambda: session(graph_capture=True),
+    lambda: capture.unmet("fixed-shapes"),
+    lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
+    lambda: session().upload(ZEROS),
+    lambda: require_process(0),
+    lambda: translate(RuntimeError("the device was lost")),
+    lambda: TensorFloat.create([1]).to_cupy(),
+    lambda: _clash(["onnxruntime", "onnxruntime-gpu"]),
+    lambda: bind(ZEROS, name="picture"),
+    lambda: bind("samples/pictures/seven.png"),
+    lambda: bind(ZEROS[..., :27]),
+    lambda: bind(np.zeros((28, 28, 3), np.uint8)),
+    lambda: ImageFeatureValue.from_array(np.zeros((3, 4, 4), np.uint8), BitmapPixelFormat.RGB8),
+    lambda: bind(seven(), properties={"BitmapBounds": [0, 0, 500, 500]}),
+    lambda: bind(seven(), properties={"BitmapPixelFormat": BitmapPixelFormat.RGB8}),
+    lambda: bind(TensorFloat.create()),
+    referenced,
+    lambda: bind(np.zeros((10, 2), np.float32)[:, :1].T, name="probabilities"),
+    lambda: bind(Image.new("RGB", (4, 4)), "models/invert.onnx", "result"),
+    lambda: bind(ZEROS + 1e6, "models/digits_float16.onnx"),
+    lambda: bind([1.0, 2.0], unary(shape=("a", "b")), "x"),
+    lambda: session().evaluate_features({}),
+    lambda: session().evaluate(LearningModelBinding(session())),
+    closed,
+    lambda: session("models/digits_batch.onnx", batch_size_override=2).evaluate_features({"image": ZEROS}),
+    wrong_output,
+    lambda: stopped(read=False),
+    lambda: stopped(read=True),
+    lambda: bind(closed_value(TensorFloat.create([1, 1, 28, 28]))),
+    lambda: TensorFloat.create().to_numpy(),
+    lambda: session().evaluate_many([], batch=4),
+    lambda: session(gather()).evaluate_features({"x": np.array([9])}),
+    lambda: ImageFeatureValue.load("missing.png"),
+    lambda: ImageFeatureValue.load(DIGITS),
+    lambda: ImageFeatureValue.load("samples/pictures/seven.png", max_pixels=9),
+    lambda: seven().save("seven.doc"),
+    lambda: closed_value(SoftwareBitmap(BitmapPixelFormat.BGRA8, 2, 2)).to_numpy(),
+    lambda: VideoReader(DIGITS),
+    lambda: float16.convert("models/digits_float16.onnx", "half.onnx"),
+    lambda: float16.convert(str(Path("gather.onnx").write_bytes(gather()) and "gather.onnx"), "half.onnx"),
+    lambda: float16.convert("models/edges.onnx", "half.onnx", tolerance=1e-9),
+    lambda: float16.convert("models/edges.onnx", "nowhere/half.onnx"),
+]
+"""One for each message on the page of troubles: what it says must be what the package says."""
+
+
+def said(mistake: Callable[[], object]) -> str:
+    """What the call raises, or gives."""
+    try:
+        return str(mistake())
+    except WinMLError as error:
+        return str(error)
+
+
+def test_the_messages_on_the_page_of_troubles_are_given(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    messages = [row[0].strip("`") for row in rows("troubleshooting.md") if row[0].startswith("`")]
+    given = [said(mistake) for mistake in MISTAKES]
+    unmatched = set(given)
+    for message in messages:
+        pattern = re.compile(re.escape(message).replace("…", ".+"), re.DOTALL)
+        found = set(filter(pattern.match, given))
+        assert found, message
+        unmatched -= found
+    assert unmatched == set()
+
+
+class Page(HTMLParser):
+    """What a page of the site refers to, what it loads, and the anchors it has."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = {""}
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name == "id" and value:
+                self.anchors.add(value)
+            elif name in ("href", "src") and value:
+                (self.links if tag == "a" else self.loaded).append(value)
+
+
+NO_SPHINX = [name for name in ("furo", "myst_parser", "sphinx") if importlib.util.find_spec(name) is None]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", str(folder / "doctrees"), "docs", str(folder / "html")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "html"
+
+
+@pytest.mark.skipif(NO_SPHINX, reason=f"not installed: {', '.join(NO_SPHINX)}; winml-py[docs] brings them")
+class TestSite:
+    def test_it_has_every_public_name(self, site: Path) -> None:
+        lines = (site / "objects.inv").read_bytes().split(b"\n", 4)
+        names = {line.split()[0] for line in zlib.decompress(lines[4]).decode().splitlines()}
+        assert {f"winml_py.{name}" for name in winml_py.__all__ if name != "__version__"} <= names
+        assert {"winml_py.float16.convert", "winml_py.testing.FakeDevice", "winml_py.backend.WinMLBackend"} <= names
+
+    def test_its_links_lead_somewhere(self, site: Path) -> None:
+        pages = {path: Page(path) for path in site.rglob("*.html")}
+        for path, page in pages.items():
+            for link in (*page.links, *page.loaded):
+                if re.match(r"[a-z]+:", link):
+                    continue
+                target, _, anchor = link.partition("#")
+                place = (path.parent / unquote(target.partition("?")[0])).resolve() if target else path
+                assert place.is_file(), f"{path.name}: {link}"
+                if place in pages:
+                    assert unquote(anchor) in pages[place].anchors, f"{path.name}: {link}"
+
+    def test_it_asks_the_network_for_nothing(self, site: Path) -> None:
+        for path in site.rglob("*.html"):
+            assert [link for link in Page(path).loaded if re.match(r"[a-z]+:|//", link)] == [], path
+        for path in site.rglob("*.css"):
+            assert re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""", path.read_text()) == [], path

@@ -56,6 +56,7 @@ class LearningModel(Object):
             ModelNotFoundError: there is no such file, or it cannot be opened.
             CorruptModelError: it is not an ONNX model.
             NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
+            InvalidArgumentError: the source is none of these.
         """
         if isinstance(source, (str, os.PathLike)):
             return cls.load_from_file_path(source)

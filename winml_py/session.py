@@ -35,7 +35,7 @@ class LearningModelSession(Object):
 
     Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
     thread pool. A CPU session takes no lock: threads evaluate at the same time, each with its own binding.
-    A GPU session holds a lock of its own while it talks to the device; two sessions run side by side there.
+    A GPU session holds a lock while it talks to the device: one of its own, or with WebGPU one for all sessions there.
     A session that cannot be made on its device is an error: nothing falls back to another one.
 
     Args:
@@ -51,6 +51,8 @@ class LearningModelSession(Object):
         NotSupportedError: the model uses operators that nobody here runs, or that the provider leaves to the CPU
             where the options forbid that.
         InvalidDeviceError: the engine that the options name is not there.
+        InvalidArgumentError: an argument of another type, or options that contradict each other.
+        ModelNotFoundError: the model's file, or one with its weights, is gone.
 
     Example:
         >>> import numpy as np
@@ -237,6 +239,7 @@ class LearningModelSession(Object):
 
         Raises:
             ClosedError: the session has been closed.
+            InvalidArgumentError: the binding is another session's, or the timeout is no number of seconds.
             EvaluationTimeoutError: the time was up.
             MissingInputError: an input has not been bound.
             SizeMismatchError: an output does not fit the memory it is bound to.

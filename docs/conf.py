@@ -1,0 +1,94 @@
+"""The documentation site: `sphinx-build -W --keep-going -n -b html docs docs/_build/html`."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import GoogleDocstring
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the checkout, whatever is installed
+
+import winml_py
+
+project = "winml-py"
+version = release = winml_py.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+highlight_language = "none"  # a block that names no language has none
+smartquotes_action = "D"  # dashes alone: docstrings quote words of the code
+
+myst_heading_anchors = 3  # [text](page.md#a-heading) leads where it does when the file is read as it is
+
+default_role = "py:obj"  # docstrings put code between single backticks; names of ours become links
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+python_trailing_comma_in_multi_line_signatures = False
+toc_object_entries_show_parents = "hide"
+
+# With -n, a reference that leads nowhere is a warning. These lead out of the site, which is built without a network.
+nitpick_ignore_regex = [
+    ("py:obj", r".*"),  # what stands between single backticks need not be a name
+    ("py:class", r"(numpy|np|onnx|PIL|collections|contextlib|datetime|enum|os|types|typing)\..*"),
+    ("py:class", r"Image"),  # Pillow's, which is imported for type checkers alone
+    ("py:class", r"winml_py\.\w+\.[A-Z]"),  # type variables
+]
+
+html_theme = "furo"
+html_title = "winml-py"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+
+NOT_CALLED = {
+    "AsyncOperation",
+    "BitmapBuffer",
+    "Candidate",
+    "ConversionReport",
+    "EvaluationStream",
+    "Explanation",
+    "LearningModel",
+    "LearningModelEvaluationResult",
+    "MemoryBufferReference",
+    "NameMap",
+    "OutputReport",
+    "PlacedNode",
+    "Vector",
+    "VectorView",
+    "WinMLBackendRep",
+}
+"""Classes that programs get and do not make: what they are made of is nobody's business."""
+
+
+def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Reads a docstring in Google's style.
+
+    Napoleon does, but its own hook takes what stands before the first colon of a property's docstring for a type.
+    """
+    lines[:] = GoogleDocstring(lines, what="method" if what in ("attribute", "property") else what, name=name).lines()
+
+
+def shorten_signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None] | None:
+    """Leaves out the parameters of classes that are not called, and of errors, where they are all the same."""
+    if what != "class":
+        return None
+    bases = (Enum, winml_py.FeatureDescriptor, winml_py.Tensor, winml_py.WinMLError)
+    is_hidden = issubclass(obj, bases) or obj.__name__ in NOT_CALLED
+    return ("", None) if is_hidden and obj is not winml_py.WinMLError else None
+
+
+def setup(app: Sphinx) -> None:
+    """Connects the two above."""
+    app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", shorten_signature)
