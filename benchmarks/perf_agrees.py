@@ -1,0 +1,82 @@
+"""Does `winml-py perf` say what a plain loop says? Its evaluate and detensorize together, against `session.evaluate`.
+
+    python benchmarks/perf_agrees.py [--json FILE]
+
+The command and the loop take turns, each in a process of its own, on the same model with the same made-up values. The
+loop calls `session.evaluate(binding)`, outputs unbound, and takes the median. The bar: within noise, here 10 %; the
+stopwatch itself costs some microseconds, which show on models of less than a tenth of a millisecond.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx
+from _measure import arguments, report
+from _models import public_models
+
+LOOP = """
+import statistics, sys, time
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
+from winml_py.inputs import generated
+model = LearningModel.load(sys.argv[1])
+options = LearningModelSessionOptions()
+options.batch_size_override = 0
+session = LearningModelSession(model, None, options)
+binding = LearningModelBinding(session)
+values = generated(model)
+times = []
+until = time.perf_counter() + float(sys.argv[2])
+while time.perf_counter() < until or len(times) < 6:
+    for name, value in values.items():
+        binding.bind(name, value)
+    started = time.perf_counter()
+    session.evaluate(binding)
+    times.append(time.perf_counter() - started)
+print(statistics.median(times[1:]) * 1e3)
+"""
+PERF = "import sys; from winml_py.cli.main import main; main(['perf', sys.argv[1], '--seconds', sys.argv[2], '--json'])"
+MODELS = ("light_squeezenet", "light_shufflenet", "light_bvlc_alexnet", "light_resnet50")
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    options = parser.parse_args()
+    own = Path(__file__).parent.parent / "models" / "digits.onnx"
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [own]
+        for name, model in public_models().items():
+            if name in MODELS or f"light_{name}" in MODELS:
+                paths.append(Path(folder) / f"{name}.onnx")
+                onnx.save(model, paths[-1])
+        for path in paths:
+            pairs = [(loop(path, options.seconds), perf(path, options.seconds)) for _ in range(options.rounds)]
+            loops, perfs = zip(*pairs, strict=True)
+            ratio = statistics.median(told / looped for looped, told in pairs)
+            row = {"model": path.stem, "loop ms": statistics.median(loops), "perf ms": statistics.median(perfs)}
+            rows.append(row | {"perf / loop": ratio})
+    report("perf-agrees", rows, options.json)
+
+
+def loop(path: Path, seconds: float) -> float:
+    return float(_said(LOOP, path, seconds))
+
+
+def perf(path: Path, seconds: float) -> float:
+    phases = json.loads(_said(PERF, path, seconds))["cases"][0]["phases"]
+    return phases["evaluate"]["p50_ms"] + phases["detensorize"]["p50_ms"]
+
+
+def _said(code: str, path: Path, seconds: float) -> str:
+    command = [sys.executable, "-c", code, str(path), str(seconds)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+if __name__ == "__main__":
+    main()
