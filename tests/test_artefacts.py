@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,9 +16,20 @@ import onnx
 import onnxruntime
 import pytest
 from build import model, tensor
+from filelock import FileLock
 from onnx import helper
 
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning, Weights, artefacts
+from winml_py import (
+    CanceledError,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    ModelNotFoundError,
+    Tuning,
+    Weights,
+    artefacts,
+    cache,
+)
 from winml_py.runtime import artefact as compiling
 
 SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
@@ -221,6 +233,8 @@ def test_somebody_elses_is_not_used(chain: Path, monkeypatch: pytest.MonkeyPatch
     opened(chain)
     (made,) = artefacts.entries()
     assert artefacts.is_whole(made.path)
+    if os.geteuid() == 0:
+        os.chown(made.path, 1, 1)
     monkeypatch.setattr(os, "geteuid", lambda: 123456)
     assert not artefacts.is_whole(made.path)
 
@@ -309,3 +323,138 @@ def test_wrong_weights_are_refused() -> None:
     options = LearningModelSessionOptions()
     with pytest.raises(InvalidArgumentError, match=r"Weights\.PRIVATE"):
         options.weights = "private"  # type: ignore[assignment]
+
+
+def folded(path: Path) -> None:
+    """Weights that underflow while they are folded: 1e-39 is a denormal number."""
+    weights = {
+        "w": np.full((2300, 2300), 1e-39, np.float32),
+        "up": np.array(1e38, np.float32),
+    }
+    nodes = [helper.make_node("Mul", ["w", "up"], ["v"]), helper.make_node("MatMul", ["x", "v"], ["y"])]
+    proto = model(nodes, [tensor("x", ["rows", 2300])], [tensor("y", ["rows", 2300])], weights)
+    path.write_bytes(proto.SerializeToString())
+
+
+def test_denormals_that_count_as_0_leave_nothing_behind(tmp_path: Path) -> None:
+    folded(tmp_path / "m.onnx")
+    code = """
+import sys
+import numpy as np
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning, artefacts
+for flushes in sys.argv[2:]:
+    options = LearningModelSessionOptions()
+    options.tuning = Tuning(denormals_as_zero=flushes == "yes")
+    session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
+result = session.evaluate_features({"x": np.ones((1, 2300), np.float32)})
+print(len(artefacts.entries()), result.outputs["y"].to_numpy()[0, 0])
+"""
+    found = []
+    for words in (["yes", "no"], ["no"]):  # in one process, and in the next
+        done = subprocess.run(
+            [sys.executable, "-c", code, tmp_path / "m.onnx", *words], check=True, capture_output=True, text=True
+        )
+        found.append(done.stdout.split())
+    assert found[0][0] == "0"
+    assert found[1][0] == "1"
+    assert float(found[1][1]) == pytest.approx(230, rel=1e-3)
+
+
+def test_weights_in_files_of_functions_are_the_models_too(tmp_path: Path) -> None:
+    attribute = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR)
+    attribute.t.name, attribute.t.data_type, attribute.t.data_location = "inner", 1, 1
+    attribute.t.dims.append(SIDE)
+    for key, value in (("location", "inner.bin"), ("offset", "0"), ("length", str(4 * SIDE))):
+        attribute.t.external_data.add(key=key, value=value)
+    constant = onnx.NodeProto(op_type="Constant", output=["c"])
+    constant.attribute.append(attribute)
+    function = helper.make_function(
+        "own",
+        "Plus",
+        ["a"],
+        ["b"],
+        [constant, helper.make_node("Add", ["a", "c"], ["b"])],
+        [helper.make_opsetid("", 17)],
+    )
+    nodes = [
+        helper.make_node("MatMul", ["h0", "w"], ["m"]),
+        helper.make_node("Plus", ["m"], ["h2"], domain="own"),
+    ]
+    weights = {"w": np.zeros((SIDE, 2 * SIDE), np.float32)[:, :SIDE].copy()}
+    weights["more"] = np.zeros((SIDE, SIDE), np.float32)
+    proto = model(nodes, [tensor("h0", ["rows", SIDE])], [tensor("h2", ["rows", SIDE])], weights)
+    proto.functions.append(function)
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    loaded = LearningModel.load(path)
+    with pytest.raises(ModelNotFoundError, match=r"the weight inner in the file inner\.bin"):
+        LearningModelSession(loaded)
+    for number in (1.0, 7.0):
+        (tmp_path / "inner.bin").write_bytes(np.full(SIDE, number, np.float32).tobytes())
+        came = answer(opened(path), np.zeros((1, SIDE), np.float32))
+        assert set(came.reshape(-1)) == {number}
+
+
+def test_what_is_left_of_one_is_seen_and_removed(chain: Path) -> None:
+    opened(chain)
+    (made,) = artefacts.entries()
+    (made.path / "artefact.json").unlink()
+    (left,) = artefacts.entries()
+    assert (left.path, left.used, left.model) == (made.path, 0.0, "")
+    assert left.size > 18e6
+    assert artefacts.clear() == 1
+    assert not made.path.exists()
+
+
+def test_another_models_under_its_name_is_not_used(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    opened(chain)
+    (made,) = artefacts.entries()
+    other = made.path.parent / ("0" * 40)
+    shutil.copytree(made.path, other)
+    assert not artefacts.is_whole(other)
+    shutil.rmtree(other)
+    os.symlink(made.path, other)
+    assert not artefacts.is_whole(other)
+    assert artefacts.is_whole(made.path)
+
+
+def test_a_cache_that_is_read_only_is_one(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(chain)
+    (made,) = artefacts.entries()
+
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert artefacts.is_whole(made.path)
+
+
+def test_who_has_waited_too_long_neither_builds_nor_deletes(
+    chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(chain)
+    (made,) = artefacts.entries()
+    artefacts.clear()
+    building = made.path.parent / f".{made.path.name}.{'0' * 16}"
+    building.mkdir()
+    monkeypatch.setattr(cache, "WAIT_SECONDS", 0.2)
+    with FileLock(made.path.parent / f"{made.path.name}.lock"):
+        np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+        assert cache.clear() == 0
+        assert (made.path.parent / f"{made.path.name}.lock").exists()
+    assert building.is_dir()
+    assert artefacts.entries() == []
+
+
+def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
+    opened(chain)
+    (made,) = artefacts.entries()
+    artefacts.clear()
+    options = LearningModelSessionOptions()
+    options.intra_op_num_threads = 1
+    with FileLock(made.path.parent / f"{made.path.name}.lock"):
+        operation = LearningModelSession.create_async(LearningModel.load(chain), None, options)
+        operation.cancel()
+        with pytest.raises(CanceledError):
+            operation.get()  # and not after two minutes

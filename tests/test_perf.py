@@ -113,9 +113,9 @@ def test_winmlrunners_table(tmp_path: Path, seven: Path) -> None:
 
 def test_a_row_sums_what_winmlrunner_calls_binding() -> None:
     case = Measurement("m.onnx", samples={"load": [Sample(1, 0)], "session": [Sample(2, 0)]})
-    for phase, seconds in (("decode", 0.1), ("tensorize", 0.02), ("bind", 0.003), ("evaluate", 1), ("detensorize", 2)):
-        case.first[phase] = Sample(seconds, 0)
-        case.samples[phase] = [Sample(seconds, 0), Sample(3 * seconds, 0)]
+    took = {"decode": 0.1, "tensorize": 0.02, "bind": 0.003, "evaluate": 1, "detensorize": 2}
+    case.first |= {phase: Sample(seconds, 0) for phase, seconds in took.items()}
+    case.laps = [{phase: Sample(times * seconds, 0) for phase, seconds in took.items()} for times in (1, 3)]
     case.memory = dict.fromkeys(("before", "load", "session", "first evaluation", "end"), 0)
     row = runner_files._row(case)
     times = [float(word) for word in row[8 : 8 + 24]]
@@ -133,8 +133,9 @@ def test_summary_and_tensors(tmp_path: Path, seven: Path, cat: Path) -> None:
     assert call(*arguments).exit_code == 0
     with open(folder / "Summary.csv", newline="") as file:
         header, *rows = csv.reader(file)
-    assert [row[header.index("Input Name")] for row in rows] == ["seven.png", "cat.jpg", "seven.png", "cat.jpg"]
-    assert [row[header.index("Iteration Number")] for row in rows] == ["1", "2", "3", "4"]
+    names = [row[header.index("Input Name")] for row in rows]
+    assert names == ["cat.jpg", "seven.png", "cat.jpg", "seven.png", "cat.jpg"]
+    assert [row[header.index("Iteration Number")] for row in rows] == ["1", "2", "3", "4", "5"]
     names = sorted(path.name for path in folder.glob("probabilities*"))
     assert names == [f"probabilitiesCpuIteration{number}.csv" for number in range(1, 6)]
     with open(folder / names[1], newline="") as file:
@@ -170,7 +171,9 @@ def test_two_saved_runs_are_compared(tmp_path: Path) -> None:
         (2, [], "Name a MODEL"),
         (2, [DIGITS, "-n", 1, "--seconds", 1], "--iterations or --seconds"),
         (2, [DIGITS, "--save-tensors", "all"], "--per-iteration FOLDER"),
-        (2, [DIGITS, "--settings", "s.json", "--engine", "auto"], "leave --engine out"),
+        (2, [DIGITS, "--settings", "s.json", "--engine", "auto"], "leave --engine and"),
+        (2, [DIGITS, "--settings", "s.json", "--precision", "half"], "--precision out"),
+        (5, [DIGITS, "--csv", "missing/f.csv"], "no folder"),
         (3, ["missing.onnx"], "not found"),
         (4, [DIGITS, "-i", "missing.png"], "missing.png"),
         (6, [DIGITS, "--device", "abacus"], "no device named 'abacus'"),
@@ -213,3 +216,66 @@ def test_values_are_made_up_for_measuring_alone() -> None:
 
 def test_a_folder_without_pictures(tmp_path: Path) -> None:
     assert "no picture in the folder" in failure(2, "run", DIGITS, tmp_path)
+
+
+def test_inputs_of_several_kinds(tmp_path: Path, seven: Path) -> None:
+    """An array is neither decoded from a picture nor tensorized."""
+    array = tmp_path / "digit.npy"
+    np.save(array, np.zeros((1, 1, 28, 28), np.float32))
+    table = tmp_path / "perf.csv"
+    facts = measured(DIGITS, "-i", seven, "-i", array, "-n", 4, "--csv", table, "--per-iteration", tmp_path)
+    assert facts["cases"][0]["iterations"] == 4
+    assert len(table.read_text().splitlines()) == 2
+    assert len((tmp_path / "Summary.csv").read_text().splitlines()) == 6
+
+
+def test_outputs_of_several_models_are_apart(tmp_path: Path) -> None:
+    arguments = ("perf", DIGITS, DIGITS, "-n", 1, "--per-iteration", tmp_path, "--save-tensors", "all")
+    assert call(*arguments).exit_code == 0
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*.csv"))
+    assert found == [f"{case}-digits/probabilitiesCpuIteration{number}.csv" for case in (1, 2) for number in (1, 2)]
+
+
+@pytest.mark.parametrize("content", [b"PK\3\4", b"\x93NUMPY\x01\x00", b"", b"archive", b"huge"])
+def test_files_that_hold_no_array(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    if content == b"archive":
+        with open(path, "wb") as file:
+            np.savez(file, x=np.zeros(3))
+    if content == b"huge":
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (35184372088832,), }"
+        header += b" " * (117 - len(header)) + b"\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    assert "holds no array" in failure(4, "run", DIGITS, path)
+
+
+def test_fractions_are_no_whole_numbers(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(unary("Neg", [2], INT64))
+    table = tmp_path / "x.csv"
+    table.write_text("1, 2")
+    assert call("run", tmp_path / "m.onnx", table).exit_code == 0
+    for text in ("1.5, 2", "nan, 2"):
+        table.write_text(text)
+        assert "holds fractions" in failure(4, "run", tmp_path / "m.onnx", table)
+
+
+def test_more_numbers_than_memory_holds(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(unary("Neg", [1 << 20, 1 << 23], INT64))
+    assert "at most 134,217,728 are made up" in failure(4, "perf", tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"schema_version": 1, "kind": "perf", "cases": [{"phases": {"load": {"p50_ms": 1}}}]}',
+        '{"schema_version": 1, "kind": "perf", "cases": 3}',
+        '{"schema_version": 1, "kind": "perf", "cases": [{"model": "m", "device": "d", "engine": "e", "precision": "p", '
+        '"threads": 1, "phases": {"load": {"p50_ms": "x"}}}]}',
+    ],
+)
+def test_files_that_hold_no_measurement(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    assert "holds no measurement" in failure(4, "perf", "--compare", path, path)

@@ -15,10 +15,11 @@ from conftest import MODELS
 from onnx import helper
 from test_cli import call, failure
 
-from winml_py import IllegalCallError
+from winml_py import IllegalCallError, cache
 from winml_py.perf import Case
 from winml_py.perf import page as pages
 from winml_py.perf.profile import Profile, profile, read
+from winml_py.runtime.plugins import ProviderDevice
 
 DIGITS = str(MODELS / "digits.onnx")
 
@@ -150,3 +151,14 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "plotly.graph_objects", None)
     assert "winml-py[tools]" in failure(3, "profile", DIGITS, "--html", tmp_path / "p.html", "-n", 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven: Path) -> None:
+    for _ in range(2):  # measured, and remembered
+        profiled = profile(Case(DIGITS, (str(seven),), engine="auto"), 3)
+        assert profiled.evaluations == 3
+    assert len(cache.entries()) == 1
+
+
+def test_settings_name_the_engine() -> None:
+    assert "leave --engine out" in failure(2, "profile", DIGITS, "--settings", "s.json", "--engine", "auto")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from winml_py import (
     StorageNotFoundError,
     Tuning,
     Weights,
+    artefacts,
     settings,
 )
 from winml_py.perf import tune as tuning
 from winml_py.perf.tune import THROUGHPUT, tune
+from winml_py.runtime import artefact
 
 DIGITS = str(MODELS / "digits.onnx")
 
@@ -120,6 +123,22 @@ def test_batches_for_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tune(DIGITS, goal=THROUGHPUT).batch == 1  # its batch is 1
 
 
+def test_maps_and_sequences_must_be_the_same() -> None:
+    one = [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]
+    assert tuning._error({"y": one}, {"y": [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]}) == 0
+    assert tuning._error({"y": one}, {"y": [{1: 0.5, 2: 0.5}, np.ones(2, np.float32)]}) == 0.5
+    assert tuning._error({"y": one}, {"y": one[:1]}) == float("inf")
+
+
+def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed(monkeypatch, lambda values, batch: 5)
+    monkeypatch.setattr(artefact, "MAPPED_FROM", 0)
+    before = os.environ["WINML_PY_CACHE"]
+    tune(DIGITS)
+    assert os.environ["WINML_PY_CACHE"] == before
+    assert artefacts.entries() == []
+
+
 def test_whole_numbers_must_be_the_same() -> None:
     one, two = np.array([1, 2]), np.array([1, 3])
     assert tuning._error({"y": one}, {"y": one}) == 0
@@ -194,6 +213,9 @@ def test_options_come_back_from_a_file(tmp_path: Path) -> None:
         '{"schema_version": 1, "kind": "session-options", "options": {"precision": "quarter"}}',
         '{"schema_version": 1, "kind": "session-options", "options": {"precision": 3}}',
         '{"schema_version": 1, "kind": "session-options", "options": {"tuning": {"speed": 9}}}',
+        '{"schema_version": 1, "kind": "session-options", "options": {"profiling": "no"}}',
+        '{"schema_version": 1, "kind": "session-options", "options": {"named_dimensions": {"\\ud800": 3}}}',
+        "[" * 100_000,
         '{"schema_version": 1, "kind": "session-options", "options": {"intra_op_num_threads": -1}}',
     ],
 )

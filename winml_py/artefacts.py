@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import time
 import zlib
 from collections.abc import Iterator
@@ -73,24 +74,32 @@ def place(key: str, weights: int) -> Path | None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether an artefact is there, ours, and as it was written; notes that it was used."""
+    """Whether an artefact is there, ours, and as it was written under this name; notes that it was used."""
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
-        if hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid():
+        if not _is_ours(path) or manifest["schema_version"] != memory.SCHEMA or manifest["key"] != path.name:
             return False
-        if manifest["schema_version"] != memory.SCHEMA or manifest["files"] != _described(path):
+        if manifest["files"] != _described(path):
             return False
-        os.utime(path / _MANIFEST)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+    with suppress(OSError):  # a cache that is read-only is one
+        os.utime(path / _MANIFEST)
     return True
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a folder, not a link to one, and its owner this user, or the system's."""
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and (not hasattr(os, "geteuid") or status.st_uid in (os.geteuid(), 0))
 
 
 @contextmanager
 def written(path: Path, model: str = "") -> Iterator[str]:
     """A new folder to put files into, which becomes the artefact when the block ends without an error.
 
-    Whoever writes holds `cache.asking` of the artefact's name: what is left of another try is removed.
+    Whoever writes holds `cache.asking` of the artefact's name: what is left of another try is removed, and so is an
+    artefact that was there, for it was damaged.
 
     Raises:
         OSError: the disk refuses.
@@ -101,10 +110,10 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     temporary.mkdir(mode=0o700)
     try:
         yield str(temporary)
-        manifest = {"schema_version": memory.SCHEMA, "model": model, "files": _described(temporary)}
+        manifest = {"schema_version": memory.SCHEMA, "key": path.name, "model": model, "files": _described(temporary)}
         with written_whole(str(temporary / _MANIFEST)) as file:
             file.write(json.dumps(manifest, indent=2).encode())
-        shutil.rmtree(path, ignore_errors=True)  # a damaged one; sessions that map its files keep them
+        _remove(path)
         os.rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -118,8 +127,15 @@ def entries() -> list[Artefact]:
     for path in memory.own(folder, "") if folder is not None and folder.is_dir() else []:
         with suppress(OSError):
             size = sum(file.stat().st_size for file in path.iterdir())
-            found.append(Artefact(path, size, (path / _MANIFEST).stat().st_mtime, _model(path)))
+            found.append(Artefact(path, size, _used(path), _model(path)))
     return sorted(found, key=lambda artefact: artefact.used)
+
+
+def _used(path: Path) -> float:
+    try:
+        return (path / _MANIFEST).stat().st_mtime
+    except OSError:
+        return 0.0  # nobody uses one without its manifest
 
 
 def _model(path: Path) -> str:
@@ -131,12 +147,24 @@ def _model(path: Path) -> str:
 
 def clear() -> int:
     """Removes all artefacts; gives how many there were. Sessions that use them go on."""
-    found = entries()
-    for artefact in found:
-        shutil.rmtree(artefact.path, ignore_errors=True)
+    count = sum(_remove(artefact.path) for artefact in entries())
     for path in _unfinished():
         shutil.rmtree(path, ignore_errors=True)
-    return len(found)
+    return count
+
+
+def _remove(path: Path) -> bool:
+    """Removes an artefact at once or not at all. Sessions that map its files keep them; on Windows they keep it whole.
+
+    It gets the name of an unfinished one first, which nobody opens, and which is swept up if this process dies.
+    """
+    left = path.parent / f".{path.name}.{os.urandom(8).hex()}"
+    try:
+        os.rename(path, left)
+    except OSError:
+        return False
+    shutil.rmtree(left, ignore_errors=True)
+    return True
 
 
 def _unfinished() -> list[Path]:
@@ -153,8 +181,7 @@ def _make_room(newest: Path) -> None:
     found = entries()
     total = sum(artefact.size for artefact in found)
     for artefact in found:
-        if total > limit() and artefact.path != newest:
-            shutil.rmtree(artefact.path, ignore_errors=True)
+        if total > limit() and artefact.path != newest and _remove(artefact.path):
             total -= artefact.size
 
 

@@ -10,12 +10,17 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .files import written_whole
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 SCHEMA = 1
 KEY_LENGTH = 40
@@ -23,6 +28,7 @@ ENVIRONMENT = "WINML_PY_CACHE"
 """The environment variable that names another folder; empty, nothing is remembered."""
 
 WAIT_SECONDS = 120.0
+SLICE_SECONDS = 0.1  # between two looks at whether to go on waiting
 
 
 class Entry(NamedTuple):
@@ -41,6 +47,20 @@ def folder() -> Path | None:
     from platformdirs import user_cache_path
 
     return user_cache_path("winml-py", appauthor=False)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Within the block the whole process keeps what it finds out in a folder that goes with it."""
+    before = os.environ.get(ENVIRONMENT)
+    with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as place:
+        os.environ[ENVIRONMENT] = place if before != "" else ""
+        try:
+            yield
+        finally:
+            os.environ.pop(ENVIRONMENT)
+            if before is not None:
+                os.environ[ENVIRONMENT] = before
 
 
 def key_of(*parts: object) -> str:
@@ -75,28 +95,55 @@ def write(key: str, facts: dict[str, Any]) -> None:
 
 
 @contextmanager
-def asking(key: str) -> Iterator[None]:
+def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Within the block this process alone answers the question; others wait, two minutes at most.
 
     The system drops the lock of a process that dies.
+
+    Args:
+        key: of the question.
+        check: is called while this waits, and may raise.
+
+    Yields:
+        Whether the others really wait: False where nothing is kept, or the two minutes are over.
     """
-    from filelock import FileLock, Timeout
+    lock = _lock(key)
+    until = time.monotonic() + WAIT_SECONDS
+    while lock is not None and not _acquired(lock):
+        check()
+        if time.monotonic() >= until:
+            lock = None
+    if lock is None:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _lock(key: str) -> FileLock | None:
+    from filelock import FileLock
 
     place = folder()
     if place is None:
-        yield
-        return
+        return None
     try:
         place.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place / f"{key}.lock", timeout=WAIT_SECONDS)
-        lock.acquire()
-    except (OSError, Timeout):  # it costs time to answer twice, and nothing else
-        yield
-        return
+        lock = FileLock(place / f"{key}.lock", timeout=SLICE_SECONDS)
+        return lock if os.access(place, os.W_OK) else None
+    except OSError:
+        return None
+
+
+def _acquired(lock: FileLock) -> bool:
+    from filelock import Timeout
+
     try:
-        yield
-    finally:
-        lock.release()
+        lock.acquire()
+    except Timeout:
+        return False
+    return True
 
 
 def entries() -> list[Entry]:
@@ -120,12 +167,17 @@ def own(place: Path, ending: str, start: str = "") -> list[Path]:
 
 def clear() -> int:
     """Forgets everything; gives the number of answers that were there."""
+    from filelock import FileLock, Timeout
+
     place = folder()
     if place is None or not place.is_dir():
         return 0
     count = 0
-    for path in [*own(place, r"\.(json|lock)"), *own(place, r"\.json\.[0-9a-f]+", r"\.")]:
+    for path in [*own(place, r"\.json"), *own(place, r"\.json\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"
+    for path in own(place, r"\.lock"):
+        with suppress(OSError, Timeout), FileLock(path, timeout=0):  # not one that somebody holds
+            path.unlink()
     return count

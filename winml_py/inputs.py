@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatur
 from .errors import InvalidArgumentError
 from .kinds import TensorKind
 from .model import LearningModel
-from .seeds import FREE, can_be_made_up, made_up
+from .seeds import FREE, can_be_made_up, made_up, require_size
 from .values.image import ImageFeatureValue
 from .values.tensors import TENSOR_CLASSES
 
@@ -75,10 +76,13 @@ def read_array(path: str) -> np.ndarray[Any, Any]:
         InvalidArgumentError: there is none.
     """
     try:
-        array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with open(path, "rb") as file:  # numpy leaves it open where it is an archive
+            array = np.load(file, allow_pickle=False)
+            if isinstance(array, np.ndarray):
+                return array
+        raise ValueError("it is an archive of several")
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
-    return array
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
@@ -97,7 +101,10 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
             f"({' x '.join(map(str, shape))}).",
             hint="Write as many, separated by commas.",
         )
-    return numbers.reshape(shape).astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
+    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+    if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
+        raise InvalidArgumentError(f"{path} holds fractions, and {feature.name} takes {feature.expects()}.")
+    return numbers.reshape(shape).astype(dtype)
 
 
 def generated(model: LearningModel) -> dict[str, Any]:
@@ -121,6 +128,7 @@ def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
     shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(feature.shape)]
+    require_size(feature, shape)
     if feature.tensor_kind is TensorKind.STRING:
         return np.full(shape, "0", object)
     return np.zeros(shape, TENSOR_CLASSES[feature.tensor_kind].dtype)

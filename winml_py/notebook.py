@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from .errors import ClosedError, DeviceLostError
 from .imaging.frame import VideoFrame
 from .ranking import is_row, ranked
 from .values.image import ImageFeatureValue
@@ -33,7 +34,10 @@ def model_html(model: LearningModel) -> str:
 def session_html(session: LearningModelSession) -> str:
     """A session's model, where it runs, and the features."""
     model = session.model
-    where = "closed" if session._lease is None else f"{session.engine}, {session.precision.name.lower()}"
+    try:
+        where = f"{session.engine}, {session.precision.name.lower()}"
+    except (ClosedError, DeviceLostError):
+        where = "lost" if session.is_lost else "closed"
     about = f"<b>{escape(model.name or 'a model')}</b> on {escape(session.device.name)}: {escape(where)}"
     return f"<div>{about}{_features(model)}</div>"
 

@@ -70,6 +70,10 @@ class LearningModelSessionOptions:
         """
         if not isinstance(name, str):
             raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgumentError(f"{name!r} is the name of no dimension.", hint="See `winml-py info`.") from None
         self._dimensions[name] = _uint32(dimension, f"the dimension {name!r}")
 
     @property

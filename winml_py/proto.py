@@ -272,21 +272,43 @@ def _key_value(buffer: Buffer, proto: Field) -> tuple[str, str]:
     return key, value
 
 
-def external_locations(buffer: Buffer, graph: Field, nesting: int = 0) -> Iterator[tuple[str, str]]:
-    """Names the tensors, in subgraphs and attributes too, that are kept in other files, and those files.
+def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
+    """Names the tensors that are kept in other files, and those files: of graphs, subgraphs, attributes and functions.
 
     Raises:
         CorruptModelError: subgraphs nested too deep to be meant.
     """
+    for item in fields(buffer, 0, len(buffer)):
+        if item.number == 7 and item.wire_type == BYTES:
+            yield from _graph_locations(buffer, item, 0)
+        elif item.number == 25 and item.wire_type == BYTES:  # a function
+            for node in fields(buffer, item.value, item.end):
+                if node.number == 7 and node.wire_type == BYTES:
+                    yield from _node_locations(buffer, node, 0)
+
+
+def _graph_locations(buffer: Buffer, graph: Field, nesting: int) -> Iterator[tuple[str, str]]:
     if nesting > MAX_TYPE_NESTING:
         raise corrupt(f"subgraphs are nested more than {MAX_TYPE_NESTING} deep")
     for item in fields(buffer, graph.value, graph.end):
         if item.number == 5:
             yield from _location(buffer, item)
+        elif item.number == 15 and item.wire_type == BYTES:
+            yield from _sparse_locations(buffer, item)
         elif item.number == 1:
-            for attribute in fields(buffer, item.value, item.end):
-                if attribute.number == 5 and attribute.wire_type == BYTES:
-                    yield from _attribute_locations(buffer, attribute, nesting)
+            yield from _node_locations(buffer, item, nesting)
+
+
+def _node_locations(buffer: Buffer, node: Field, nesting: int) -> Iterator[tuple[str, str]]:
+    for attribute in fields(buffer, node.value, node.end):
+        if attribute.number == 5 and attribute.wire_type == BYTES:
+            yield from _attribute_locations(buffer, attribute, nesting)
+
+
+def _sparse_locations(buffer: Buffer, sparse: Field) -> Iterator[tuple[str, str]]:
+    for item in fields(buffer, sparse.value, sparse.end):
+        if item.wire_type == BYTES and item.number in (1, 2):  # its values, and where they are
+            yield from _location(buffer, item)
 
 
 def _attribute_locations(buffer: Buffer, attribute: Field, nesting: int) -> Iterator[tuple[str, str]]:
@@ -294,7 +316,9 @@ def _attribute_locations(buffer: Buffer, attribute: Field, nesting: int) -> Iter
         if item.wire_type == BYTES and item.number in (5, 10):  # a tensor, or one of several
             yield from _location(buffer, item)
         elif item.wire_type == BYTES and item.number in (6, 11):  # a graph, or one of several
-            yield from external_locations(buffer, item, nesting + 1)
+            yield from _graph_locations(buffer, item, nesting + 1)
+        elif item.wire_type == BYTES and item.number in (22, 23):  # a sparse tensor, or one of several
+            yield from _sparse_locations(buffer, item)
 
 
 def _location(buffer: Buffer, tensor: Field) -> Iterator[tuple[str, str]]:

@@ -71,14 +71,23 @@ def made_up(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequenc
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     wanted = feature.shape if sizes is None else sizes
     shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(wanted)]
+    require_size(feature, shape)
+    if isinstance(feature, ImageFeatureDescriptor) and _has_channels(feature, shape):
+        return _picture(feature, shape, rng)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def require_size(feature: FeatureDescriptor, shape: Sequence[int]) -> None:
+    """Refuses to make up more numbers than memory may hold.
+
+    Raises:
+        InvalidArgumentError: there would be too many.
+    """
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
             f"The input {feature.name} has {math.prod(shape):,} numbers; at most {MAX_NUMBERS:,} are made up.",
             hint="Give its values.",
         )
-    if isinstance(feature, ImageFeatureDescriptor) and _has_channels(feature, shape):
-        return _picture(feature, shape, rng)
-    return rng.standard_normal(shape).astype(dtype)
 
 
 def _has_channels(feature: ImageFeatureDescriptor, shape: list[int]) -> bool:

@@ -184,6 +184,8 @@ class LearningModelSession(Object):
     def end_profiling(self, path: str | os.PathLike[str], /) -> None:
         """Writes what each node took since the session was made, and records no more; see `options.profiling`.
 
+        Called again, it writes the same to another file.
+
         Args:
             path: of the file to write: a trace in Chrome's format, which Perfetto and `chrome://tracing` show. Times
                 are microseconds.

@@ -30,6 +30,8 @@ _PLAIN = (
     "profiling",
 )
 
+_FLAGS = ("intra_op_thread_spinning", "allow_cpu_fallback", "close_model_on_session_creation", "profiling")
+
 Options = TypeVar("Options", bound="LearningModelSessionOptions")
 
 
@@ -65,7 +67,7 @@ def load(options: Options, path: str | os.PathLike[str]) -> Options:
         raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
     except OSError as error:
         raise StorageNotFoundError(f"The session options {name} cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{name} holds no session options: {error}.", hint="Write it with options.save(path), or `winml-py tune`."
         ) from error
@@ -92,6 +94,8 @@ def _set(options: LearningModelSessionOptions, key: str, value: Any) -> None:
     elif key == "named_dimensions":
         for name, size in value.items():
             options.override_named_dimension(name, size)
+    elif key in _FLAGS and not isinstance(value, bool):
+        raise TypeError(f"{key} is {value!r}, and not true or false")
     elif key in _PLAIN:
         setattr(options, key, value)
     else:

@@ -212,7 +212,7 @@ def _neighbours(path: str) -> str:
 
 def _external(buffer: Buffer, header: Header) -> list[tuple[str, str]]:
     assert header.graph is not None
-    return list(external_locations(buffer, header.graph))
+    return list(external_locations(buffer))
 
 
 def _is_inside(path: str, folder: str) -> bool:

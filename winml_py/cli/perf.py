@@ -11,6 +11,7 @@ import click
 
 from .. import __version__
 from ..cores import usable_cores
+from ..files import require_folder
 from ..kinds import Precision
 from ..perf import compare as comparing
 from ..perf import runner_files
@@ -68,8 +69,8 @@ def perf(
         raise click.UsageError("Give --iterations or --seconds.")
     if save_tensors and not per_iteration:
         raise click.UsageError("--save-tensors wants a folder: --per-iteration FOLDER.")
-    if settings and engines:
-        raise click.UsageError("--settings names the engine; leave --engine out.")
+    if settings and (engines or precision != "auto"):
+        raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
     cases = [
         Case(path, inputs, device, engine, Precision[precision.upper()], settings or "")
         for path in _files(models)
@@ -78,8 +79,10 @@ def perf(
     ]
     if iterations is None and seconds is None:
         iterations = 100
-    saver = _Saver(per_iteration, save_tensors)
+    saver = _Saver(per_iteration, save_tensors, has_several=len(cases) > 1)
     with failures():
+        if csv_file:
+            require_folder(csv_file)
         prepared: Sequence[Prepared | None] = [None] * len(cases)
         if concurrent_load:
             prepared = prepare_together(cases, concurrent_load, thread_interval / 1e3)
@@ -104,14 +107,18 @@ def perf(
 class _Saver:
     """Writes the outputs of the first evaluation, or of all."""
 
-    def __init__(self, folder: str | None, which: str | None) -> None:
-        self._folder, self._which = folder, which
+    def __init__(self, folder: str | None, which: str | None, has_several: bool) -> None:
+        self._folder, self._which, self._has_several, self._count = folder, which, has_several, 0
 
     def receiver(self, prepared: Prepared) -> Any:
         """What is to be called with each result, or None."""
         if self._folder is None or self._which is None:
             return None
         folder, hardware = self._folder, prepared.session.device.hardware
+        self._count += 1
+        if self._has_several:  # a folder for each, or they would write over each other's
+            stem = os.path.splitext(os.path.basename(prepared.case.model))[0]
+            folder = os.path.join(folder, f"{self._count}-{stem}")
 
         def receive(index: int, result: Any) -> None:
             if self._which == "first" and index > 0:

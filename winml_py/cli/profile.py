@@ -22,7 +22,7 @@ ROWS = 15
 @click.option("--trace", type=click.Path(), metavar="FILE", help="Write the recording, for Perfetto.")
 @click.option("-n", "--iterations", type=click.IntRange(1), default=20, show_default=True, help="After the first.")
 @click.option("--device", default="cpu", show_default=True, help="Or gpu, or a name.")
-@click.option("--engine", default="onnxruntime", show_default=True, help="Or auto, openvino.")
+@click.option("--engine", help="auto, openvino, ...  [default: onnxruntime]")
 @click.option("--settings", type=click.Path(), help="What `winml-py tune --output` wrote.")
 @json_option
 def profile(
@@ -32,7 +32,7 @@ def profile(
     trace: str | None,
     iterations: int,
     device: str,
-    engine: str,
+    engine: str | None,
     settings: str | None,
     as_json: bool,
 ) -> None:
@@ -40,12 +40,14 @@ def profile(
 
     The page of --html is one file, which asks the network for nothing; drawing it takes plotly.
     """
+    if settings and engine:
+        raise click.UsageError("--settings names the engine; leave --engine out.")
     with failures():
         for path in filter(None, (html, trace)):
             require_folder(path)
         with progress("profiling") as tell:
             tell(0.1)
-            profiled = record(Case(model, inputs, device, engine, settings=settings or ""), iterations)
+            profiled = record(Case(model, inputs, device, engine or "onnxruntime", settings=settings or ""), iterations)
         if html:
             _write(html, page(profiled).encode())
         if trace:

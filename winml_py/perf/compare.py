@@ -21,8 +21,11 @@ def load(path: str) -> dict[str, Any]:
             facts = json.load(file)
         if facts["schema_version"] != SCHEMA or facts["kind"] != "perf":
             raise ValueError(f"its schema is {facts.get('schema_version')}")
-        facts["cases"][0]["phases"]["evaluate"]["p50_ms"]
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        for case in facts["cases"]:
+            _key(case)
+            for figures in case["phases"].values():
+                float(figures["p50_ms"] + 0.0)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{path} holds no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
         ) from error

@@ -67,14 +67,17 @@ class Prepared:
         first = self._worker(receive)
         measured.first |= first(0)
         measured.memory["first evaluation"] = resident()
-        budget = _Budget(iterations, seconds, progress)
         workers = [first, *(self._worker(receive) for _ in range(threads - 1))]
+        for other in workers[1:]:
+            other(0)  # their first evaluations are no more like the rest than the first of all
+        budget = _Budget(iterations, seconds, progress)
         started = time.perf_counter()
         with ThreadPoolExecutor(threads) as pool:
             laps = [lap for part in pool.map(budget.spend, workers) for lap in part]
         measured.elapsed = time.perf_counter() - started
         for index, phases in sorted(laps, key=lambda lap: lap[0]):
             measured.items.append(self._item(index)[0])
+            measured.laps.append(phases)
             for phase, sample in phases.items():
                 measured.samples.setdefault(phase, []).append(sample)
         measured.memory["end"] = resident()

@@ -38,6 +38,7 @@ class Measurement:
         memory: bytes resident before, and after each step.
         device_memory: bytes that the process has on the device; None where nobody says.
         items: the input of each iteration.
+        laps: what the phases of each iteration took.
     """
 
     model: str
@@ -52,6 +53,7 @@ class Measurement:
     memory: dict[str, int] = field(default_factory=dict)
     device_memory: int | None = None
     items: list[str] = field(default_factory=list)
+    laps: list[dict[str, Sample]] = field(default_factory=list)
 
     @property
     def iterations(self) -> int:

@@ -84,8 +84,7 @@ def _joined(phases: dict[str, Sample], *names: str) -> Sample:
 
 
 def _each(case: Measurement, *names: str) -> list[Sample]:
-    columns = [case.samples[name] for name in names if name in case.samples]
-    return [Sample(sum(s.wall for s in row), sum(s.cpu for s in row)) for row in zip(*columns, strict=True)]
+    return [_joined(phases, *names) for phases in case.laps]
 
 
 def _four(figures: list[float]) -> list[str]:
@@ -96,16 +95,17 @@ def _four(figures: list[float]) -> list[str]:
 
 
 def iterations(folder: str, measured: Sequence[Measurement]) -> str:
-    """`Summary.csv` in the folder: a row for each evaluation; gives its path."""
+    """`Summary.csv` in the folder: a row for each evaluation, the first of them, too; gives its path."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "Summary.csv")
     rows: list[list[Any]] = [[*_ITERATION]]
     for case in measured:
-        binds = _each(case, "decode", "tensorize", "bind")
-        runs = _each(case, "evaluate", "detensorize")
+        binds = [_joined(case.first, "decode", "tensorize", "bind"), *_each(case, "decode", "tensorize", "bind")]
+        runs = [_joined(case.first, "evaluate", "detensorize"), *_each(case, "evaluate", "detensorize")]
+        items = [case.inputs[0], *case.items]
         start = case.memory["first evaluation"] / 1e6
-        for number, (item, bind, run) in enumerate(zip(case.items, binds, runs, strict=True), 1):
-            words = [os.path.basename(case.model), os.path.basename(item), case.iterations, number]
+        for number, (item, bind, run) in enumerate(zip(items, binds, runs, strict=True), 1):
+            words = [os.path.basename(case.model), os.path.basename(item), len(items), number]
             load = case.first["load"].wall * 1e3
             memory = ["", f"{start:.3f}", "", "", ""]
             rows.append([*words, *memory, f"{load:.6g}", f"{bind.wall * 1e3:.6g}", f"{run.wall * 1e3:.6g}"])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import cache as memory
 from .. import settings
 from ..binding import LearningModelBinding
 from ..cores import usable_cores
@@ -106,7 +107,8 @@ def tune(
     Raises:
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
-    return _Search(model, inputs, goal, progress).run()
+    with memory.apart():  # or candidates that lose would fill the cache, and push out what is used
+        return _Search(model, inputs, goal, progress).run()
 
 
 class _Contender:
@@ -129,7 +131,7 @@ class _Contender:
             outputs = list(stream)[-1].outputs
         else:
             outputs = self.session.evaluate(self._binding).outputs
-        return {name: array.copy() for name, value in outputs.items() if (array := plain(value)) is not None}
+        return {name: _plain(value) for name, value in outputs.items()}
 
     def evaluate(self, count: int) -> None:
         if self._goal == LATENCY:
@@ -251,6 +253,14 @@ class _Search:
         return True
 
 
+def _plain(value: Any) -> Any:
+    """An output as an array of its own; a map or a sequence as it is, with arrays in it."""
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    array = plain(value)
+    return value if array is None else array.copy()
+
+
 def _merged(values: Settings, change: Settings) -> Settings:
     merged = copy.deepcopy(values)
     for key, value in change.items():
@@ -260,13 +270,17 @@ def _merged(values: Settings, change: Settings) -> Settings:
 
 def _error(expected: Mapping[str, Any], came: Mapping[str, Any]) -> float:
     """The largest difference of any output; words and whole numbers must be the same."""
-    errors = [0.0]
-    for name, array in expected.items():
-        if array.dtype.kind == "f":
-            errors.append(relative_error(array, came[name]))
-        else:
-            errors.append(0.0 if np.array_equal(array, came[name]) else float("inf"))
-    return max(errors)
+    return max((_difference(value, came[name]) for name, value in expected.items()), default=0.0)
+
+
+def _difference(expected: Any, came: Any) -> float:
+    if isinstance(expected, list) and len(expected) == len(came):
+        return max(map(_difference, expected, came), default=0.0)
+    if isinstance(expected, Mapping) and list(expected) == list(came):
+        return _difference(np.array(list(expected.values())), np.array(list(came.values())))
+    if isinstance(expected, np.ndarray) and expected.dtype.kind == "f":
+        return relative_error(expected, came)
+    return 0.0 if np.array_equal(expected, came) else float("inf")
 
 
 def _compared(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from .. import artefacts
@@ -13,7 +14,7 @@ from ..files import written_whole
 from ..source import MAPPED_FROM
 from . import heap
 from .machine import processor
-from .ort import GRAPH, OrtEngine, Saving, compile_model
+from .ort import GRAPH, OrtEngine, Saving, compile_model, flushes_denormals
 from .prepacked import readable
 from .task import Task
 
@@ -28,17 +29,32 @@ def compile_shared(task: Task) -> OrtEngine:
     Raises:
         WinMLError: the runtime refuses the model.
     """
-    place = artefacts.place(_key(task), task.weights) if task.weights >= MAPPED_FROM else None
+    place = artefacts.place(_key(task), task.weights) if _is_wanted(task) else None
     if place is None:
-        engine = compile_model(task.model, task.options, stop=task.stop)
+        engine = _plain(task)
         if task.size >= MAPPED_FROM:
             heap.trim()
         return engine
     opened = _opened(task, place)
     if opened is not None:
         return opened
-    with memory.asking(place.name):
-        return _opened(task, place) or _made(task, place)
+    with memory.asking(place.name, _check(task)) as is_alone:
+        return _opened(task, place) or (_made(task, place) if is_alone else _plain(task))
+
+
+def _is_wanted(task: Task) -> bool:
+    """Whether the weights are worth it. Where denormals count as 0 they do so while constants are folded, too, in the
+    whole process and for good: what comes of it is nobody else's.
+    """
+    return task.weights >= MAPPED_FROM and not flushes_denormals(task.options)
+
+
+def _check(task: Task) -> Callable[[], None]:
+    return task.stop.require_not_requested if task.stop is not None else lambda: None
+
+
+def _plain(task: Task) -> OrtEngine:
+    return compile_model(task.model, task.options, stop=task.stop)
 
 
 def _key(task: Task) -> str:
@@ -87,4 +103,4 @@ def _made(task: Task, place: Path) -> OrtEngine:
     except (OSError, WinMLError) as error:  # a full disk, say; where it is the model's fault it is said again below
         _log.info("no artefact %s: %s", place, error)
         engine = None
-    return engine or compile_model(task.model, task.options, stop=task.stop)
+    return engine or _plain(task)

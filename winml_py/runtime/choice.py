@@ -119,14 +119,15 @@ def decide(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
     remembered = _remembered(task, targets, key)
     if remembered is not None:
         return remembered
-    with memory.asking(key):
+    with memory.asking(key, task.stop.require_not_requested if task.stop is not None else lambda: None):
         return _remembered(task, targets, key) or _find_out(task, targets, inputs, key, question)
 
 
 def _question(task: Task, targets: list[Target], inputs: Inputs) -> list[object]:
     shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
     rivals = [(target.provider, target.half) for target in targets]
-    return [task.digest(), list(task.options), rivals, shapes, versions(), processor()]
+    options = list(task.options._replace(is_profiled=False))
+    return [task.digest(), options, rivals, shapes, versions(), processor()]
 
 
 def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
@@ -148,7 +149,8 @@ def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
 def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, question: list[object]) -> Engine:
     from .measure import compare
 
-    contenders = compare(task, targets, inputs)
+    quiet = replace(task, options=task.options._replace(is_profiled=False))  # what is compared is not to be recorded
+    contenders = compare(quiet, targets, inputs)
     looked_at = tuple(contender.candidate(_spelling(contender.target)[0]) for contender in contenders)
     best = next((contender for contender in contenders if contender.engine is not None), None)
     if best is None or best.engine is None:
@@ -163,6 +165,9 @@ def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, quest
         reason = "it agrees and is faster"
     engine = best.engine
     assert engine is not None
+    if task.options.is_profiled:
+        engine.close()
+        engine = _compiled(task, best.target)
     name, precision = _spelling(best.target)
     engine.explanation = Explanation(name, precision, reason, looked_at)
     memory.write(key, _to_facts(engine.explanation, task, inputs))

@@ -40,6 +40,15 @@ GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
 _FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
 
 
+_flushed: set[bool] = set()
+"""Whether a session has had denormals count as 0: the runtime's flag stays set in the thread that made it."""
+
+
+def flushes_denormals(options: EngineOptions) -> bool:
+    """Whether constants may be folded with denormals as 0 in this process."""
+    return options.tuning.denormals_as_zero or bool(_flushed)
+
+
 class Saving(NamedTuple):
     """Where the optimised graph and its weights are written, and whether also the weights as kernels want them."""
 
@@ -185,6 +194,7 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning) -> None:
         native.add_session_config_entry("session.dynamic_block_base", str(tuning.dynamic_block_base))
     if tuning.denormals_as_zero:
         native.add_session_config_entry("session.set_denormal_as_zero", "1")
+        _flushed.add(True)
 
 
 class OrtEngine:
@@ -210,6 +220,7 @@ class OrtEngine:
         memory = MEMORY.get(target.provider) if target.device and is_numeric else None
         self.place = Place(memory, target.device.number) if memory and target.device else None
         self._capture = capture
+        self._recorded: bytes | None = None
         self._trace = trace  # where the runtime records, and what the runtime has recorded goes with it
         self._device_lock = device_lock(target.device)
         self._process = os.getpid()
@@ -257,20 +268,19 @@ class OrtEngine:
         return upload(array, self.place, session, self._device_lock)
 
     def end_profiling(self) -> bytes:
-        """What was recorded since the engine was made; nothing is from now on."""
-        session, trace = self._session, self._trace
+        """What was recorded until this was called first; nothing is from then on."""
+        session = self._session
         if session is None:
             raise closed()
-        if trace is None:
-            raise IllegalCallError(
-                "Nothing is recorded, or its recording has ended.", hint="Set options.profiling = True first."
-            )
         with self._device_lock, self._lock:
-            self._trace = None
-            with open(session.end_profiling(), "rb") as file:
-                recorded = file.read()
-        trace.cleanup()
-        return recorded
+            if self._recorded is None:
+                trace, self._trace = self._trace, None
+                if trace is None:
+                    raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
+                with open(session.end_profiling(), "rb") as file:
+                    self._recorded = file.read()
+                trace.cleanup()
+            return self._recorded
 
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
