@@ -5,10 +5,13 @@ from __future__ import annotations
 import conformance
 import numpy as np
 import onnx
+import pytest
 from conftest import MODELS
 from onnx import helper
 
 from winml_py import backend
+
+pytestmark = pytest.mark.once
 
 
 def test_what_passes_raw_passes_through_ours() -> None:

@@ -50,6 +50,8 @@ from winml_py.runtime import capture
 from winml_py.runtime.device_binding import require_process
 from winml_py.runtime.ort_errors import translate
 
+pytestmark = pytest.mark.once
+
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -13,6 +13,8 @@ from build import INT64, model, tensor, unary
 from cycles import measure
 from onnx import helper
 
+pytestmark = pytest.mark.once
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 
 SMALL = unary("Neg", [1, 2])

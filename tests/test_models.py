@@ -21,6 +21,8 @@ from winml_py import (
     SoftwareBitmap,
 )
 
+pytestmark = pytest.mark.once
+
 KERNELS = {
     "sharpen": ([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], 0),
     "blur": ((np.outer([1, 4, 6, 4, 1], [1, 4, 6, 4, 1]) / 256).tolist(), 0),

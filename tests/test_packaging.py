@@ -8,9 +8,12 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from conftest import ROOT
 
 import winml_py
+
+pytestmark = pytest.mark.once
 
 
 def test_the_wheel_holds_the_package_and_its_types(tmp_path: Path) -> None:

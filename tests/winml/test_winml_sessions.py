@@ -217,6 +217,7 @@ def test_raw_evaluate_many_buffers(image: np.ndarray, expected: np.ndarray) -> N
     np.testing.assert_array_equal(result.to_numpy(), expected)
 
 
+@pytest.mark.once
 @pytest.mark.winml("ModelTest.Run")
 def test_every_model_with_stored_data() -> None:
     total, raw, failures = conformance.judge()
