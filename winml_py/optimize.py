@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from .model import LearningModel
 from .numbers import relative_error
 from .options import LearningModelSessionOptions
 from .runtime.ort import save_optimized
+from .runtime.transformers import fused
 from .seeds import seeded_inputs
 from .session import LearningModelSession
 
@@ -107,7 +107,10 @@ def optimize(
     moved = _initializers_out_of_inputs(changed)
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
         if transformer is not None:
-            changed = _transformer(changed, transformer, folder)
+            path = os.path.join(folder, "transformer.onnx")
+            with open(path, "wb") as file:
+                file.write(_serialized(changed))
+            changed = fused(path, transformer)
         if level != "none":
             save_optimized(_serialized(changed), os.path.join(folder, "optimized.onnx"), level)
             changed = onnx.load(os.path.join(folder, "optimized.onnx"))
@@ -133,33 +136,6 @@ def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
     if listed:
         model.ir_version = max(model.ir_version, 4)  # the first in which initializers need not be inputs
     return tuple(info.name for info in listed)
-
-
-def _transformer(model: onnx.ModelProto, kind: str, folder: str) -> onnx.ModelProto:
-    from onnxruntime.transformers import optimizer
-
-    kinds = sorted(optimizer.MODEL_TYPES)
-    if kind not in kinds:
-        raise InvalidArgumentError(f"There is no optimizer for {kind!r}.", hint=f"There is one for {', '.join(kinds)}.")
-    path = os.path.join(folder, "transformer.onnx")
-    with open(path, "wb") as file:
-        file.write(_serialized(model))
-    logger = logging.getLogger("onnxruntime.transformers")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        found: onnx.ModelProto = optimizer.optimize_model(path, kind, opt_level=0).model
-    except ImportError as error:
-        raise NotSupportedError(
-            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.", hint="pip install 'winml-py[tools]'"
-        ) from None
-    except Exception as error:  # it was written for the models it knows, and trips over others in every way
-        raise NotSupportedError(
-            f"ONNX Runtime's optimizer of {kind} failed: {error}.", hint="Leave the transformer option out."
-        ) from error
-    finally:
-        logger.setLevel(before)
-    return found
 
 
 def _restore(model: onnx.ModelProto, original: onnx.ModelProto, moved: tuple[str, ...]) -> None:

@@ -103,8 +103,9 @@ class FileSource(NamedTuple):
 
     def mappable(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
-        inside = sum(weight.size for weight in header.weights)
-        return inside + sum(size for _, size, _, _ in self.data_stamps(header)[1:])
+        files = {weight.location for weight in header.weights if weight.location}
+        beside = sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
+        return beside + sum(weight.size for weight in header.weights)
 
     def data_stamps(self, header: Header) -> tuple[tuple[str, int, int, int], ...]:
         """Name, size and times of the model's file, and of each file beside it that holds weights.

@@ -18,6 +18,7 @@ from ..perf import runner_files
 from ..perf.case import Case
 from ..perf.measure import Prepared, plain, prepare_together
 from ..perf.measurement import PHASES, Measurement
+from ..runtime.machine import runtime_version
 from .failures import OUTPUT, failures
 from .look import emit, json_option, progress, say, show
 
@@ -146,14 +147,12 @@ def _files(models: tuple[str, ...]) -> list[str]:
 
 
 def _facts(measured: list[Measurement]) -> dict[str, Any]:
-    import onnxruntime
-
     host = {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "cores": usable_cores(),
         "winml_py": __version__,
-        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime": runtime_version(),
     }
     return {
         "schema_version": comparing.SCHEMA,

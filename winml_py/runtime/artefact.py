@@ -13,7 +13,7 @@ from ..errors import CanceledError, WinMLError
 from ..files import written_whole
 from ..source import MAPPED_FROM
 from . import heap
-from .machine import processor
+from .machine import processor, runtime_version
 from .ort import GRAPH, OrtEngine, Saving, compile_model, flushes_denormals
 from .prepacked import readable
 from .task import Task
@@ -59,11 +59,9 @@ def _plain(task: Task) -> OrtEngine:
 
 def _key(task: Task) -> str:
     """All that the optimised graph depends on; how many threads there are, say, is not among it."""
-    import onnxruntime
-
     options = task.options
     graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
-    return memory.key_of("artefact", task.digest(), graph, onnxruntime.__version__, processor())
+    return memory.key_of("artefact", task.digest(), graph, runtime_version(), processor())
 
 
 def _opened(task: Task, place: Path) -> OrtEngine | None:

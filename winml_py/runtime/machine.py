@@ -8,11 +8,16 @@ from functools import cache
 from . import plugins
 
 
-def versions() -> dict[str, str]:
-    """The versions of ONNX Runtime and of the plugins."""
+def runtime_version() -> str:
+    """The version of ONNX Runtime."""
     import onnxruntime
 
-    return {"onnxruntime": onnxruntime.__version__} | {name: plugins.version(name) for name in plugins.installed()}
+    return str(onnxruntime.__version__)
+
+
+def versions() -> dict[str, str]:
+    """The versions of ONNX Runtime and of the plugins."""
+    return {"onnxruntime": runtime_version()} | {name: plugins.version(name) for name in plugins.installed()}
 
 
 @cache
