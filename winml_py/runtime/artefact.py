@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from .. import artefacts
@@ -38,7 +37,7 @@ def compile_shared(task: Task) -> OrtEngine:
     opened = _opened(task, place)
     if opened is not None:
         return opened
-    with memory.asking(place.name, _check(task)) as is_alone:
+    with memory.asking(place.name, task.require_not_stopped) as is_alone:
         return _opened(task, place) or (_made(task, place) if is_alone else _plain(task))
 
 
@@ -47,10 +46,6 @@ def _is_wanted(task: Task) -> bool:
     whole process and for good: what comes of it is nobody else's.
     """
     return task.weights >= MAPPED_FROM and not flushes_denormals(task.options)
-
-
-def _check(task: Task) -> Callable[[], None]:
-    return task.stop.require_not_requested if task.stop is not None else lambda: None
 
 
 def _plain(task: Task) -> OrtEngine:

@@ -119,7 +119,7 @@ def decide(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
     remembered = _remembered(task, targets, key)
     if remembered is not None:
         return remembered
-    with memory.asking(key, task.stop.require_not_requested if task.stop is not None else lambda: None):
+    with memory.asking(key, task.require_not_stopped):
         return _remembered(task, targets, key) or _find_out(task, targets, inputs, key, question)
 
 

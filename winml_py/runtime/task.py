@@ -49,6 +49,15 @@ class Task:
     stop: Stop | None = None
     data_stamps: Callable[[], object] = tuple
 
+    def require_not_stopped(self) -> None:
+        """Refuses to go on where another thread has ended the compilation.
+
+        Raises:
+            CanceledError: it has.
+        """
+        if self.stop is not None:
+            self.stop.require_not_requested()
+
     def digest(self) -> str:
         """A fingerprint of the model: of its bytes, or of its file's skeleton, size, place and time."""
         import hashlib
