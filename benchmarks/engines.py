@@ -18,7 +18,7 @@ from _measure import arguments, geometric_mean, medians, paired_processes, repor
 from _models import inputs, public_models
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.cores import usable_cores
+from winml_py.base.cpu_cores import usable_cores
 
 OPENVINO = "OpenVINOExecutionProvider"
 WAYS = ("raw", OPENVINO, "auto")

@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession
 from winml_py.float16 import convert
-from winml_py.runtime.choice import processor
+from winml_py.runtime.cpu.choice import processor
 
 CONVOLUTIONAL = (
     "densenet121",

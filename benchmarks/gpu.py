@@ -29,8 +29,8 @@ from winml_py import (
     LearningModelSession,
 )
 from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.ort import compile_model
-from winml_py.runtime.providers import Target
+from winml_py.runtime.ort.engine import compile_model
+from winml_py.runtime.providers.catalogue import Target
 
 MODELS = ("squeezenet", "resnet50", "densenet121")
 

@@ -11,13 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from winml_py import (
-    ImageFeatureValue,
-    LearningModel,
-    LearningModelSession,
-    LearningModelSessionOptions,
-    Precision,
-)
+from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
 from winml_py.float16 import convert
 
 ROOT = Path(__file__).parent.parent

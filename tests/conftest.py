@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
-from winml_py.runtime import plugins
+from winml_py.runtime.providers import plugins
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"

@@ -10,12 +10,12 @@ import numpy as np
 import onnxruntime
 
 from winml_py import LearningModelDevice, Precision
-from winml_py.device_array import DeviceArray, Place
+from winml_py.base.device_array import DeviceArray, Place
 from winml_py.runtime.engine import EngineOptions, PlacedNode
 from winml_py.runtime.explanation import Explanation
-from winml_py.runtime.plugins import ProviderDevice
-from winml_py.runtime.providers import CUDA
-from winml_py.runtime.task import Task
+from winml_py.runtime.providers.catalogue import CUDA
+from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.runtime.request import Task
 
 CARD = Place("cuda")
 H200 = ProviderDevice(CUDA, "onnxruntime", "", 1, "gpu", "NVIDIA H200", "NVIDIA", float16=True, is_discrete=True)

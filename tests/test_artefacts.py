@@ -27,10 +27,10 @@ from winml_py import (
     ModelNotFoundError,
     Tuning,
     Weights,
-    artefacts,
-    cache,
 )
-from winml_py.runtime import artefact as compiling
+from winml_py.cache import answers as cache
+from winml_py.cache import folders as artefacts
+from winml_py.runtime.ort import saved_graph as compiling
 
 SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
 
@@ -258,7 +258,8 @@ def test_many_threads_make_one(chain: Path, one: np.ndarray[Any, Any], monkeypat
 def test_a_process_killed_while_it_writes_leaves_none(chain: Path, one: np.ndarray[Any, Any]) -> None:
     code = """
 import os, sys
-from winml_py import LearningModel, LearningModelSession, artefacts
+from winml_py import LearningModel, LearningModelSession
+from winml_py.cache import folders as artefacts
 artefacts._described = lambda folder: os._exit(9)
 LearningModelSession(LearningModel.load(sys.argv[1]))
 """
@@ -341,7 +342,8 @@ def test_denormals_that_count_as_0_leave_nothing_behind(tmp_path: Path) -> None:
     code = """
 import sys
 import numpy as np
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning, artefacts
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
+from winml_py.cache import folders as artefacts
 for flushes in sys.argv[2:]:
     options = LearningModelSessionOptions()
     options.tuning = Tuning(denormals_as_zero=flushes == "yes")

@@ -26,10 +26,10 @@ from winml_py import (
     SizeMismatchError,
     TensorFloat,
 )
-from winml_py.runtime import nvidia, probe
 from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.plugins import ProviderDevice
-from winml_py.runtime.providers import CUDA, TENSORRT, Target, native_options
+from winml_py.runtime.providers import nvidia, probe
+from winml_py.runtime.providers.catalogue import CUDA, TENSORRT, Target, native_options
+from winml_py.runtime.providers.plugins import ProviderDevice
 
 
 def on(device: LearningModelDevice | None, model: bytes) -> LearningModelSession:

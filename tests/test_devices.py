@@ -14,10 +14,15 @@ import pytest
 from click.testing import CliRunner
 from conftest import MODELS
 
-from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind, cache, cores, diagnosis, smoke
+from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
+from winml_py.base import cpu_cores as cores
+from winml_py.cache import answers as cache
 from winml_py.cli.main import main
-from winml_py.runtime import nvidia, plugins, providers
-from winml_py.runtime.plugins import Plugin, ProviderDevice
+from winml_py.runtime.providers import catalogue as providers
+from winml_py.runtime.providers import nvidia, plugins
+from winml_py.runtime.providers.plugins import Plugin, ProviderDevice
+from winml_py.tools import doctor as diagnosis
+from winml_py.tools import doctor_child as smoke
 
 
 def package(folder: Path, name: str, code: str) -> None:

@@ -41,14 +41,14 @@ from winml_py import (
     TensorFloat,
     VideoReader,
     WinMLError,
-    float16,
 )
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
-from winml_py.diagnosis import _clash
-from winml_py.runtime import capture
-from winml_py.runtime.device_binding import require_process
-from winml_py.runtime.ort_errors import translate
+from winml_py.runtime.gpu import recording as capture
+from winml_py.runtime.ort.device_binding import require_process
+from winml_py.runtime.ort.errors import translate
+from winml_py.tools import float16
+from winml_py.tools.doctor import _clash
 
 pytestmark = pytest.mark.once
 

@@ -27,15 +27,15 @@ from winml_py import (
     LearningModelSessionOptions,
     NotSupportedError,
     Precision,
-    cache,
 )
-from winml_py.runtime import choice, measure
+from winml_py.cache import answers as cache
+from winml_py.onnx_file.source import FileSource
+from winml_py.runtime.cpu import choice, measure
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.explanation import Candidate
-from winml_py.runtime.plugins import ProviderDevice
-from winml_py.runtime.providers import Target, native_options, require_known
-from winml_py.runtime.task import Task
-from winml_py.source import FileSource
+from winml_py.runtime.providers.catalogue import Target, native_options, require_known
+from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.runtime.request import Task
 
 OPENVINO = "OpenVINOExecutionProvider"
 PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from winml_py.files import written_whole
+from winml_py.base.atomic_files import written_whole
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:

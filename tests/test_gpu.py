@@ -44,12 +44,12 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
+from winml_py.base.agreement import relative_error
 from winml_py.imaging.geometry import place, resize
 from winml_py.imaging.graph import matrices
-from winml_py.numbers import relative_error
-from winml_py.runtime.capture import CONSTRAINTS
-from winml_py.runtime.ort_errors import translate
-from winml_py.seeds import made_up
+from winml_py.runtime.gpu.recording import CONSTRAINTS
+from winml_py.runtime.ort.errors import translate
+from winml_py.session.example_inputs import made_up
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
 

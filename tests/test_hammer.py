@@ -24,7 +24,7 @@ from conftest import MODELS
 from onnx import helper
 
 import winml_py as w
-from winml_py.values.tensors import TENSOR_CLASSES
+from winml_py.features.tensor_classes import TENSOR_CLASSES
 
 THREADS, ROUNDS, TIMES = 8, 10, 60
 BGRA8, GRAY8 = w.BitmapPixelFormat.BGRA8, w.BitmapPixelFormat.GRAY8

@@ -16,8 +16,9 @@ from reference import run_raw
 from test_cli import call, failure
 
 from winml_py import ConversionError, InvalidArgumentError, LearningModel, NotSupportedError
-from winml_py import optimize as module
-from winml_py.optimize import LEVELS, optimize
+from winml_py.optimize import optimize
+from winml_py.tools import optimize as module
+from winml_py.tools.optimize import LEVELS
 
 DIGITS = MODELS / "digits.onnx"
 

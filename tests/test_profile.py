@@ -15,11 +15,12 @@ from conftest import MODELS
 from onnx import helper
 from test_cli import call, failure
 
-from winml_py import IllegalCallError, cache
+from winml_py import IllegalCallError
+from winml_py.cache import answers as cache
 from winml_py.perf import Case
-from winml_py.perf import page as pages
-from winml_py.perf.profile import Profile, profile, read
-from winml_py.runtime.plugins import ProviderDevice
+from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.tools.perf import page as pages
+from winml_py.tools.perf.profile import Profile, profile, read
 
 DIGITS = str(MODELS / "digits.onnx")
 

@@ -14,7 +14,7 @@ from corpus import CORPUS
 from onnx import helper
 
 from winml_py.errors import CorruptModelError
-from winml_py.proto import (
+from winml_py.onnx_file.header import (
     MAX_TYPE_NESTING,
     Dimension,
     MapType,
@@ -24,7 +24,7 @@ from winml_py.proto import (
     cut_weights,
     read_header,
 )
-from winml_py.wire import encode_varint, fields, varint
+from winml_py.onnx_file.protobuf import encode_varint, fields, varint
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)

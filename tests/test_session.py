@@ -33,12 +33,12 @@ from winml_py import (
     SizeMismatchError,
     TensorKind,
     WinMLError,
-    artefacts,
 )
-from winml_py.cores import usable_cores
-from winml_py.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
-from winml_py.runtime import artefact
-from winml_py.values.tensors import TENSOR_CLASSES
+from winml_py.base.cpu_cores import usable_cores
+from winml_py.cache import folders as artefacts
+from winml_py.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from winml_py.features.tensor_classes import TENSOR_CLASSES
+from winml_py.runtime.ort import saved_graph as artefact
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
 

@@ -24,12 +24,12 @@ from winml_py import (
     StorageNotFoundError,
     Tuning,
     Weights,
-    artefacts,
-    settings,
 )
-from winml_py.perf import tune as tuning
-from winml_py.perf.tune import THROUGHPUT, tune
-from winml_py.runtime import artefact
+from winml_py.cache import folders as artefacts
+from winml_py.runtime.ort import saved_graph as artefact
+from winml_py.session import options_file as settings
+from winml_py.tools.perf import tune as tuning
+from winml_py.tools.perf.tune import THROUGHPUT, tune
 
 DIGITS = str(MODELS / "digits.onnx")
 

@@ -56,13 +56,7 @@ from winml_py.winrt.windows.graphics.imaging import (
     ColorManagementMode,
     ExifOrientationMode,
 )
-from winml_py.winrt.windows.storage import (
-    CreationCollisionOption,
-    FileAccessMode,
-    FileIO,
-    StorageFile,
-    StorageFolder,
-)
+from winml_py.winrt.windows.storage import CreationCollisionOption, FileAccessMode, FileIO, StorageFile, StorageFolder
 from winml_py.winrt.windows.storage.streams import (
     Buffer,
     DataReader,

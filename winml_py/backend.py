@@ -21,11 +21,11 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from .binding import LearningModelBinding
-from .descriptors import TensorFeatureDescriptor
-from .model import LearningModel
-from .session import LearningModelSession
-from .values.tensor import Tensor
+from .features.descriptors import TensorFeatureDescriptor
+from .features.tensor import Tensor
+from .session.binding import LearningModelBinding
+from .session.model import LearningModel
+from .session.session import LearningModelSession
 
 
 class WinMLBackendRep(BackendRep):
@@ -110,7 +110,7 @@ def _bindable(value: Any) -> Any:
 
 
 def _placeholder(kind: Any) -> Tensor:
-    from .values.tensors import TENSOR_CLASSES
+    from .features.tensor_classes import TENSOR_CLASSES
 
     return TENSOR_CLASSES[kind].create()
 

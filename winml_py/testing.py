@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .device import LearningModelDevice
-from .device_array import DeviceArray, Place
+from .base.cancellation import Stop
+from .base.device_array import DeviceArray, Place
+from .enums import Precision
 from .errors import ClosedError, InvalidDeviceError
-from .kinds import Precision
 from .runtime.engine import EngineBinding, EngineOptions, PlacedNode, Value
 from .runtime.explanation import Explanation
-from .runtime.task import Task
-from .stop import Stop
+from .runtime.request import Task
+from .session.device import LearningModelDevice
 
 Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
 

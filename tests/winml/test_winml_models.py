@@ -25,11 +25,7 @@ from winml_py import (
     TensorKind,
 )
 from winml_py.winrt.windows.storage import StorageFile
-from winml_py.winrt.windows.storage.streams import (
-    DataWriter,
-    InMemoryRandomAccessStream,
-    RandomAccessStreamReference,
-)
+from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAccessStream, RandomAccessStreamReference
 
 
 @pytest.fixture

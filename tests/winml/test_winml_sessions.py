@@ -25,7 +25,7 @@ from winml_py import (
     TensorFloat,
     TensorString,
 )
-from winml_py.cores import usable_cores
+from winml_py.base.cpu_cores import usable_cores
 
 
 @pytest.mark.winml(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..inputs import read_array
+from ..tools.input_files import read_array
 
 
 def _split(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from .. import artefacts
-from .. import cache as memory
-from .look import emit, json_option, say, show
+from ..cache import answers as memory
+from ..cache import folders as artefacts
+from .style import emit, json_option, say, show
 
 
 @click.command()

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from ..authoring import write_contract
+from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 from ..imaging.contract import ImageContract
-from ..kinds import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
+from ..tools.write_contract import write_contract
 from .failures import failures
-from .look import emit, json_option, say
+from .style import emit, json_option, say
 
 _PRESETS = {
     "imagenet": ImageContract.imagenet,

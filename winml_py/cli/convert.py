@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from ..errors import ConversionError
-from ..float16.convert import convert as to_float16
-from ..float16.report import ConversionReport
+from ..tools.float16.convert import convert as to_float16
+from ..tools.float16.report import ConversionReport
 from .arguments import named_arrays_option, read_named
 from .failures import EVALUATION, Failure, failures
-from .look import emit, json_option, say
+from .style import emit, json_option, say
 
 
 @click.command()

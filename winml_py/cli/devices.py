@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ..device import LearningModelDevice
-from .look import emit, json_option, show
+from ..session.device import LearningModelDevice
+from .style import emit, json_option, show
 
 
 @click.command()

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ..diagnosis import diagnose
-from .look import emit, json_option, pairs, say
+from ..tools.doctor import diagnose
+from .style import emit, json_option, pairs, say
 
 
 @click.command()

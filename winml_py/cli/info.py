@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..descriptors import (
+from ..features.descriptors import (
     FREE,
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -15,9 +15,9 @@ from ..descriptors import (
     TensorFeatureDescriptor,
     spell_kind,
 )
-from ..model import LearningModel
+from ..session.model import LearningModel
 from .failures import failures
-from .look import emit, json_option, pairs, say, show
+from .style import emit, json_option, pairs, say, show
 
 
 @click.command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from ..errors import ConversionError
-from ..optimize import LEVELS, TOLERANCE
-from ..optimize import optimize as to_optimized
+from ..tools.optimize import LEVELS, TOLERANCE
+from ..tools.optimize import optimize as to_optimized
 from .arguments import named_arrays_option, read_named
 from .failures import EVALUATION, Failure, failures
-from .look import emit, json_option, progress, say
+from .style import emit, json_option, progress, say
 
 
 @click.command()

@@ -10,17 +10,17 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..cores import usable_cores
-from ..files import require_folder
-from ..kinds import Precision
-from ..perf import compare as comparing
-from ..perf import runner_files
-from ..perf.case import Case
-from ..perf.measure import Prepared, plain, prepare_together
-from ..perf.measurement import PHASES, Measurement
-from ..runtime.machine import runtime_version
+from ..base.atomic_files import require_folder
+from ..base.cpu_cores import usable_cores
+from ..enums import Precision
+from ..runtime.providers.machine import runtime_version
+from ..tools.perf import compare as comparing
+from ..tools.perf import runner_files
+from ..tools.perf.case import Case
+from ..tools.perf.measure import Prepared, plain, prepare_together
+from ..tools.perf.measurement import PHASES, Measurement
 from .failures import OUTPUT, failures
-from .look import emit, json_option, progress, say, show
+from .style import emit, json_option, progress, say, show
 
 _PRECISIONS = [precision.name.lower() for precision in Precision]
 

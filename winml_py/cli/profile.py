@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ..files import require_folder, written_to, written_whole
-from ..perf.case import Case
-from ..perf.page import page
-from ..perf.profile import OUTSIDE, Profile
-from ..perf.profile import profile as record
+from ..base.atomic_files import require_folder, written_to, written_whole
+from ..tools.perf.case import Case
+from ..tools.perf.page import page
+from ..tools.perf.profile import OUTSIDE, Profile
+from ..tools.perf.profile import profile as record
 from .failures import failures
-from .look import emit, json_option, progress, say, show
+from .style import emit, json_option, progress, say, show
 
 ROWS = 15
 

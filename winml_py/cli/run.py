@@ -10,18 +10,18 @@ from typing import Any
 import click
 import numpy as np
 
-from ..device import LearningModelDevice
+from ..base.atomic_files import written_whole
+from ..enums import Precision
 from ..errors import WinMLError
-from ..files import written_whole
-from ..inputs import jobs, read
-from ..kinds import Precision
-from ..model import LearningModel
-from ..options import LearningModelSessionOptions
-from ..session import LearningModelSession
-from ..values.image import ImageFeatureValue
-from ..values.tensor import Tensor
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor import Tensor
+from ..session.device import LearningModelDevice
+from ..session.model import LearningModel
+from ..session.options import LearningModelSessionOptions
+from ..session.session import LearningModelSession
+from ..tools.input_files import jobs, read
 from .failures import OUTPUT, Failure, failures, status_of, usage
-from .look import console, emit, json_option
+from .style import console, emit, json_option
 from .summary import print_results, summarize
 
 _PRECISIONS = [precision.name.lower() for precision in Precision]

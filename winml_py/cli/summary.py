@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
-from ..ranking import Prediction, is_row, ranked
-from ..values.image import ImageFeatureValue
-from ..values.tensor import Tensor
-from .look import console
+from ..session.ranking import Prediction, is_row, ranked
+from .style import console
 
 
 def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:

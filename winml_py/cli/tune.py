@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from .. import settings
-from ..files import require_folder
-from ..perf.tune import LATENCY, THROUGHPUT, Tuned
-from ..perf.tune import tune as search
+from ..base.atomic_files import require_folder
+from ..session import options_file as settings
+from ..tools.perf.tune import LATENCY, THROUGHPUT, Tuned
+from ..tools.perf.tune import tune as search
 from .failures import failures, usage
-from .look import emit, json_option, progress, say, show
+from .style import emit, json_option, progress, say, show
 
 
 @click.command()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..cores import usable_cores
+from ..base.cpu_cores import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract
 from .geometry import BitmapBounds

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..base.buffers import Buffer, byte_view
+from ..base.winrt_object import Object
+from ..enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ..errors import IllegalCallError, InvalidArgumentError
-from ..kinds import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
-from ..memory import Buffer, byte_view
-from ..objects import Object
 from . import codecs
 from .buffer import BitmapBuffer
 from .formats import Pixels, convert, convert_alpha, layout_of, require_even

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..base.buffers import MemoryBufferReference
+from ..enums import BitmapBufferAccessMode
 from ..errors import ClosedError, InvalidArgumentError
-from ..kinds import BitmapBufferAccessMode
-from ..memory import MemoryBufferReference
 from .formats import Pixels
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from ..base.atomic_files import written_whole
+from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..files import written_whole
-from ..kinds import BitmapPixelFormat
 from .formats import Pixels, convert
 
 if TYPE_CHECKING:

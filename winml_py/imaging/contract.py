@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 from ..errors import InvalidArgumentError
-from ..kinds import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 
 E = TypeVar("E")
 Floats = tuple[float, ...]

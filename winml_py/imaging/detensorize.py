@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kinds import BitmapPixelFormat, TensorLayout
+from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
 from .formats import PLAIN_FORMATS, Pixels, convert, gray_of, layout_of

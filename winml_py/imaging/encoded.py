@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..kinds import BitmapPixelFormat
+from ..enums import BitmapPixelFormat
 from . import codecs
 from .formats import Pixels
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..enums import BitmapAlphaMode, BitmapPixelFormat
 from ..errors import InvalidArgumentError
-from ..kinds import BitmapAlphaMode, BitmapPixelFormat
 from .scratch import Scratch
 
 Pixels = np.ndarray[Any, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from ..base.async_operation import AsyncOperation
+from ..base.winrt_object import Object
+from ..enums import BitmapAlphaMode, BitmapPixelFormat
 from ..errors import InvalidArgumentError
-from ..kinds import BitmapAlphaMode, BitmapPixelFormat
-from ..objects import Object
-from ..operation import AsyncOperation
 from .bitmap import SoftwareBitmap
 from .formats import VIDEO_FORMATS, convert, convert_alpha, to_plain
 from .geometry import BitmapBounds, center_crop, crop, require_inside, resize

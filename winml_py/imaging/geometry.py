@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..enums import ImageCropMode, ImageKernel
 from ..errors import InvalidBindingError
-from ..kinds import ImageCropMode, ImageKernel
 from .formats import Pixels, to_eight_bits
 
 

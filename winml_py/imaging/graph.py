@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..kinds import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorLayout
+from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorLayout
 from .contract import ImageContract
 from .formats import layout_of
 from .geometry import Placement, exact_factor

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kinds import BitmapPixelFormat, TensorLayout
+from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract
 from .formats import PLAIN_FORMATS, VIDEO_FORMATS, Pixels, gray_of, layout_of, to_plain

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from ..enums import BitmapPixelFormat
 from ..errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError
-from ..kinds import BitmapPixelFormat
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..device_array import DeviceArray, Place
-from ..kinds import Precision, Weights
-from ..source import Skeleton
-from ..stop import Stop
-from ..tuning import Tuning
+from ..base.cancellation import Stop
+from ..base.device_array import DeviceArray, Place
+from ..enums import Precision, Weights
+from ..onnx_file.source import Skeleton
 from .explanation import Explanation
+from .tuning import Tuning
 
 ONNXRUNTIME = "onnxruntime"
 """The engine by default: the runtime's own CPU provider, or the provider of the device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..kinds import Precision
+from ..enums import Precision
 
 
 class Candidate(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..base.winrt_object import Object
 from ..errors import InvalidArgumentError
-from ..objects import Object
 
 __all__ = [
     "Array",

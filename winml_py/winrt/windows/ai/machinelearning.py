@@ -1,24 +1,16 @@
 """Windows.AI.MachineLearning: the classes of `winml_py`."""
 
-from ....binding import LearningModelBinding
-from ....descriptors import (
-    FeatureDescriptor as ILearningModelFeatureDescriptor,
-)
-from ....descriptors import (
+from ....enums import LearningModelDeviceKind, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
+from ....features.descriptors import FeatureDescriptor as ILearningModelFeatureDescriptor
+from ....features.descriptors import (
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
-from ....device import LearningModelDevice
-from ....kinds import LearningModelDeviceKind, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
-from ....model import LearningModel
-from ....options import LearningModelSessionOptions
-from ....result import LearningModelEvaluationResult
-from ....session import LearningModelSession
-from ....values.image import ImageFeatureValue
-from ....values.tensor import Tensor as ITensor
-from ....values.tensors import (
+from ....features.pictures import ImageFeatureValue
+from ....features.tensor import Tensor as ITensor
+from ....features.tensor_classes import (
     TensorBoolean,
     TensorDouble,
     TensorFloat,
@@ -33,6 +25,12 @@ from ....values.tensors import (
     TensorUInt32Bit,
     TensorUInt64Bit,
 )
+from ....session.binding import LearningModelBinding
+from ....session.device import LearningModelDevice
+from ....session.model import LearningModel
+from ....session.options import LearningModelSessionOptions
+from ....session.result import LearningModelEvaluationResult
+from ....session.session import LearningModelSession
 
 ILearningModelFeatureValue = ITensor | ImageFeatureValue
 

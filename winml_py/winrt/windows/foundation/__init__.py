@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ....base.async_operation import AsyncOperation
+from ....base.buffers import MemoryBufferReference as IMemoryBufferReference
+from ....enums import AsyncStatus
 from ....errors import InvalidArgumentError
-from ....kinds import AsyncStatus
-from ....memory import MemoryBufferReference as IMemoryBufferReference
-from ....operation import AsyncOperation
 from ...system import Array
 
 __all__ = ["AsyncStatus", "IAsyncAction", "IAsyncOperation", "IMemoryBufferReference", "PropertyType", "PropertyValue"]

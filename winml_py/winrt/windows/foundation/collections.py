@@ -7,8 +7,8 @@ from collections.abc import MutableMapping as IMap
 from collections.abc import MutableSequence as IVector
 from collections.abc import Sequence as IVectorView
 
-from ....collections import KeyValuePair as IKeyValuePair
-from ....collections import PropertySet
+from ....base.collections import KeyValuePair as IKeyValuePair
+from ....base.collections import PropertySet
 
 __all__ = [
     "IIterable",

@@ -1,5 +1,5 @@
 """Windows.Graphics: the number of an adapter."""
 
-from ....device import DisplayAdapterId
+from ....session.device import DisplayAdapterId
 
 __all__ = ["DisplayAdapterId"]

@@ -9,16 +9,10 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ....errors import (
-    InvalidArgumentError,
-    StorageAccessError,
-    StorageExistsError,
-    StorageNotFoundError,
-    WinMLError,
-)
-from ....files import written_whole
-from ....objects import Object
-from ....operation import AsyncOperation
+from ....base.async_operation import AsyncOperation
+from ....base.atomic_files import written_whole
+from ....base.winrt_object import Object
+from ....errors import InvalidArgumentError, StorageAccessError, StorageExistsError, StorageNotFoundError, WinMLError
 from .streams import Buffer, IRandomAccessStream
 
 __all__ = [

@@ -7,9 +7,9 @@ import threading
 from enum import IntEnum
 from typing import Any, BinaryIO, Protocol, Self
 
+from ....base.async_operation import AsyncOperation
+from ....base.buffers import Buffer, byte_view
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
-from ....memory import Buffer, byte_view
-from ....operation import AsyncOperation
 
 __all__ = [
     "Buffer",

@@ -1,9 +1,9 @@
 """Windows.Graphics.Imaging: bitmaps, and the codecs that read and write picture files, over Pillow."""
 
+from .....enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from .....imaging.bitmap import SoftwareBitmap
 from .....imaging.buffer import BitmapBuffer, BitmapPlaneDescription
 from .....imaging.geometry import BitmapBounds
-from .....kinds import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from .codecs import BitmapCodecInformation
 from .decoder import BitmapDecoder, BitmapFrame, ColorManagementMode, ExifOrientationMode, PixelDataProvider
 from .encoder import BitmapEncoder, BitmapPropertySet, BitmapTypedValue

@@ -8,11 +8,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from .....base.async_operation import AsyncOperation
+from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import InvalidArgumentError, PictureError
 from .....imaging import codecs
 from .....imaging.bitmap import SoftwareBitmap
-from .....kinds import BitmapAlphaMode, BitmapPixelFormat
-from .....operation import AsyncOperation
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
 from .codecs import DECODER_IDS, BitmapCodecInformation, codec_information

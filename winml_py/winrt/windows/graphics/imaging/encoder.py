@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from .....collections import PropertySet
+from .....base.async_operation import AsyncOperation
+from .....base.collections import PropertySet
+from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import IllegalCallError, InvalidArgumentError, NotSupportedError
 from .....imaging import codecs
 from .....imaging.bitmap import SoftwareBitmap
-from .....kinds import BitmapAlphaMode, BitmapPixelFormat
-from .....operation import AsyncOperation
 from ...foundation import PropertyType
 from ...storage.streams import IRandomAccessStream
 from .codecs import ENCODER_IDS, BitmapCodecInformation, codec_information

@@ -1,0 +1,65 @@
+"""Writing files so that nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from ..errors import StorageAccessError, StorageNotFoundError, WinMLError
+
+
+def require_folder(path: str | os.PathLike[str]) -> None:
+    """Refuses a file whose folder is not there, before work is spent on what it would hold.
+
+    Raises:
+        StorageNotFoundError: there is no such folder.
+        StorageAccessError: the path is that of a folder.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise StorageNotFoundError(f"There is no folder {folder} to write {os.fspath(path)} to.", hint="Make it first.")
+    if os.path.isdir(path):
+        raise StorageAccessError(f"{os.fspath(path)} is a folder.", hint="Name a file in it.")
+
+
+@contextmanager
+def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Tells what the system says against writing a file.
+
+    Raises:
+        StorageAccessError: it cannot be written.
+    """
+    try:
+        yield
+    except WinMLError:
+        raise
+    except OSError as error:
+        raise StorageAccessError(f"{os.fspath(path)} cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def written_whole(path: str) -> Iterator[BinaryIO]:
+    """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
+
+    Example:
+        >>> import os, tempfile
+        >>> target = os.path.join(tempfile.mkdtemp(), "answer.txt")
+        >>> with written_whole(target) as file:
+        ...     _ = file.write(b"42")
+        >>> os.listdir(os.path.dirname(target))
+        ['answer.txt']
+    """
+    folder, file_name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename = path  # the caller knows of no other file
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise

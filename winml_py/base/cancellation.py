@@ -1,0 +1,72 @@
+"""Stop: how one thread ends what another one does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ..errors import CanceledError, EvaluationTimeoutError
+
+
+class Stop:
+    """One run's way to be stopped from another thread, at the next node boundary: a running kernel goes on."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        """With a number of seconds, the run is stopped by itself when they are over: see `limited`."""
+        self.seconds = seconds
+        self._is_late = False
+        self._lock = threading.Lock()
+        self._terminate: Callable[[], None] | None = None
+        self.requested = False
+
+    def request(self) -> None:
+        """Stops the run, or keeps it from starting."""
+        with self._lock:
+            self.requested = True
+            if self._terminate is not None:
+                self._terminate()
+
+    @contextmanager
+    def reaching(self, terminate: Callable[[], None]) -> Iterator[None]:
+        """Within the block, a request calls `terminate`; one that came before ends it here.
+
+        Raises:
+            CanceledError: the stop was requested before.
+        """
+        with self._lock:
+            self.require_not_requested()
+            self._terminate = terminate
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._terminate = None
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Within the block, time runs: when it is up, the stop is requested."""
+        if self.seconds is None:
+            yield
+            return
+        timer = threading.Timer(self.seconds, self._time_is_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _time_is_up(self) -> None:
+        self._is_late = True
+        self.request()
+
+    def require_not_requested(self) -> None:
+        """Raises CanceledError once the stop has been requested, or EvaluationTimeoutError where time was up."""
+        if self.requested and self._is_late:
+            raise EvaluationTimeoutError(
+                f"The evaluation did not end within {self.seconds:g} s, and was stopped.",
+                hint="Allow more time; a running kernel goes on to its end, and only then is it stopped.",
+            )
+        if self.requested:
+            raise CanceledError("The evaluation was cancelled.")

@@ -1,0 +1,166 @@
+"""Tensors in a device's own memory, as the rest of the package sees them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import IllegalCallError, InvalidBindingError
+
+_leaked: list[Any] = []
+_DLPACK_CUDA = 2  # kDLCUDA
+
+
+class Place(NamedTuple):
+    """Where memory is: "cuda" or "webgpu", and which of them. Arrays of one place can be bound without a copy."""
+
+    kind: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.number}"
+
+
+class DeviceArray:
+    """An array in a device's memory.
+
+    Args:
+        place: where it lies.
+        shape: its sizes.
+        dtype: of its elements.
+        read: makes a copy in the host's memory.
+        handle: the engine's own object for the memory, which this array keeps alive; None for somebody else's memory.
+        pointer: the address on the device, where there is such a thing.
+        owner: whoever must live as long as the memory is used.
+        lock: held while it is read.
+    """
+
+    __slots__ = ("_lock", "_process", "_read", "dtype", "handle", "owner", "place", "pointer", "shape")
+
+    def __init__(
+        self,
+        place: Place,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        read: Callable[[], np.ndarray[Any, Any]],
+        *,
+        handle: Any = None,
+        pointer: int | None = None,
+        owner: Any = None,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self.place, self.shape, self.dtype = place, shape, dtype
+        self.handle, self.pointer, self.owner = handle, pointer, owner
+        self._read: Callable[[], np.ndarray[Any, Any]] | None = read
+        self._lock = lock or nullcontext()
+        self._process = os.getpid()
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
+        if self.handle is not None and os.getpid() != self._process:
+            raise IllegalCallError(
+                "What is in a GPU's memory cannot be read in a forked process.",
+                hint='Start processes with multiprocessing.get_context("spawn"), and give them to_numpy().',
+            )
+        with self._lock:
+            copy = np.array(self._bytes())
+        copy.flags.writeable = False
+        return copy
+
+    def _bytes(self) -> np.ndarray[Any, Any]:
+        assert self._read is not None, "it is let go of only when nobody can ask any more"
+        return self._read()
+
+    def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
+        """The same memory with other sizes; only of memory that has an address."""
+        return DeviceArray(
+            self.place, shape, self.dtype, lambda: self._bytes().reshape(shape), pointer=self.pointer, owner=self
+        )
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.handle is None or is_finalizing():
+            return
+        if os.getpid() != self._process:
+            _leaked.append((self.handle, self._read, self.owner))  # to let go would wait for threads of the parent
+        else:
+            with self._lock:  # memory comes and goes under it, on devices that ask for that
+                self.handle = self._read = self.owner = None
+
+    @property
+    def cuda_interface(self) -> dict[str, Any]:
+        """The dictionary of `__cuda_array_interface__`, version 3.
+
+        Raises:
+            AttributeError: the memory is not CUDA's; so `hasattr` on who passes this on tells the truth.
+        """
+        if self.place.kind != "cuda" or self.pointer is None:
+            raise AttributeError("__cuda_array_interface__")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "version": 3,
+        }
+
+
+def is_on_card(value: Any) -> bool:
+    """Whether a value is an array that another library has on a CUDA card."""
+    if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
+        return False
+    if hasattr(type(value), "__cuda_array_interface__"):
+        return hasattr(value, "__cuda_array_interface__")
+    ask = getattr(type(value), "__dlpack_device__", None)
+    return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
+
+
+def as_device_array(value: Any) -> DeviceArray:
+    """The memory of such an array, shared and kept alive.
+
+    Raises:
+        InvalidBindingError: its elements do not lie in a row; or it speaks DLPack alone, and CuPy is not installed.
+    """
+    return _from_interface(value) if hasattr(value, "__cuda_array_interface__") else _from_dlpack(value)
+
+
+def _from_interface(value: Any) -> DeviceArray:
+    facts = value.__cuda_array_interface__
+    shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
+    expected, stride = [], dtype.itemsize
+    for size in reversed(shape):
+        expected.append(stride)
+        stride *= size
+    if facts.get("strides") not in (None, tuple(reversed(expected))):
+        raise InvalidBindingError(
+            f"The array on the card, of shape {shape}, does not lie in a row.", hint="Bind cupy.ascontiguousarray(it)."
+        )
+
+    def read() -> np.ndarray[Any, Any]:
+        get = getattr(value, "get", None) or getattr(value, "copy_to_host", None)
+        if get is None:
+            raise IllegalCallError(
+                f"{type(value).__name__} cannot be copied to the host by itself.", hint="Use cupy.asnumpy on it."
+            )
+        host: np.ndarray[Any, Any] = get()
+        return host
+
+    device = getattr(value, "device", 0)
+    index = getattr(device, "id", getattr(device, "index", device))
+    place = Place("cuda", index if isinstance(index, int) else 0)
+    return DeviceArray(place, shape, dtype, read, pointer=int(facts["data"][0]), owner=value)
+
+
+def _from_dlpack(value: Any) -> DeviceArray:
+    try:
+        import cupy
+    except ImportError as error:
+        raise InvalidBindingError(
+            f"{type(value).__name__} is on a CUDA card, and CuPy, which reads such arrays, is not installed.",
+            hint="pip install 'winml-py[cuda]'",
+        ) from error
+    return _from_interface(cupy.from_dlpack(value))

@@ -1,0 +1,183 @@
+"""What is remembered from one process to the next: small facts in files, one a question.
+
+A file is written whole or not at all, and one that cannot be read counts as not there: processes that run at once,
+a full disk or a kill in mid-flight lose no more than the answer that was being written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..base.atomic_files import written_whole
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+SCHEMA = 1
+KEY_LENGTH = 40
+ENVIRONMENT = "WINML_PY_CACHE"
+"""The environment variable that names another folder; empty, nothing is remembered."""
+
+WAIT_SECONDS = 120.0
+SLICE_SECONDS = 0.1  # between two looks at whether to go on waiting
+
+
+class Entry(NamedTuple):
+    """A remembered answer: its file, its size in bytes, and what it says."""
+
+    path: Path
+    size: int
+    facts: dict[str, Any]
+
+
+def folder() -> Path | None:
+    """Where answers are kept: the user's cache folder, or what WINML_PY_CACHE says; None where nothing is kept."""
+    named = os.environ.get(ENVIRONMENT)
+    if named is not None:
+        return Path(named) if named else None
+    from platformdirs import user_cache_path
+
+    return user_cache_path("winml-py", appauthor=False)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Within the block the whole process keeps what it finds out in a folder that goes with it."""
+    before = os.environ.get(ENVIRONMENT)
+    with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as place:
+        os.environ[ENVIRONMENT] = place if before != "" else ""
+        try:
+            yield
+        finally:
+            os.environ.pop(ENVIRONMENT)
+            if before is not None:
+                os.environ[ENVIRONMENT] = before
+
+
+def key_of(*parts: object) -> str:
+    """A name for the question that the parts make up."""
+    text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
+
+
+def read(key: str) -> dict[str, Any] | None:
+    """The answer under a key, or None: never given, damaged, or written by another version."""
+    place = folder()
+    return None if place is None else _read(place / f"{key}.json")
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) and facts.get("schema_version") == SCHEMA else None
+
+
+def write(key: str, facts: dict[str, Any]) -> None:
+    """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
+    place = folder()
+    if place is None:
+        return
+    with suppress(OSError):
+        place.mkdir(parents=True, exist_ok=True)
+        with written_whole(str(place / f"{key}.json")) as file:
+            file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
+
+
+@contextmanager
+def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
+    """Within the block this process alone answers the question; others wait, two minutes at most.
+
+    The system drops the lock of a process that dies.
+
+    Args:
+        key: of the question.
+        check: is called while this waits, and may raise.
+
+    Yields:
+        Whether the others really wait: False where nothing is kept, or the two minutes are over.
+    """
+    lock = _lock(key)
+    until = time.monotonic() + WAIT_SECONDS
+    while lock is not None and not _acquired(lock):
+        check()
+        if time.monotonic() >= until:
+            lock = None
+    if lock is None:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _lock(key: str) -> FileLock | None:
+    from filelock import FileLock
+
+    place = folder()
+    if place is None:
+        return None
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place / f"{key}.lock", timeout=SLICE_SECONDS)
+        return lock if os.access(place, os.W_OK) else None
+    except OSError:
+        return None
+
+
+def _acquired(lock: FileLock) -> bool:
+    from filelock import Timeout
+
+    try:
+        lock.acquire()
+    except Timeout:
+        return False
+    return True
+
+
+def entries() -> list[Entry]:
+    """All answers, oldest first."""
+    place = folder()
+    if place is None or not place.is_dir():
+        return []
+    found = []
+    for path in own(place, r"\.json"):
+        facts = _read(path)
+        with suppress(OSError):
+            found.append((path.stat().st_mtime, Entry(path, path.stat().st_size, facts or {})))
+    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+
+
+def own(place: Path, ending: str, start: str = "") -> list[Path]:
+    """Our files among whatever else is in the folder: a key between a start and an ending, given as patterns."""
+    pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
+    return [path for path in place.iterdir() if pattern.fullmatch(path.name)]
+
+
+def clear() -> int:
+    """Forgets everything; gives the number of answers that were there."""
+    from filelock import FileLock, Timeout
+
+    place = folder()
+    if place is None or not place.is_dir():
+        return 0
+    count = 0
+    for path in [*own(place, r"\.json"), *own(place, r"\.json\.[0-9a-f]+", r"\.")]:
+        with suppress(OSError):
+            path.unlink()
+            count += path.suffix == ".json"
+    for path in own(place, r"\.lock"):
+        with suppress(OSError, Timeout), FileLock(path, timeout=0):  # not one that somebody holds
+            path.unlink()
+    return count

@@ -1,0 +1,204 @@
+"""Folders of files that a model was made into: kept in the cache folder, checked before use, bounded in size."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import time
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ..base.atomic_files import written_whole
+from ..base.cpu_cores import usable_cores
+from . import answers as memory
+
+LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
+"""The environment variable that sets another bound, in bytes."""
+
+LIMIT = 4 << 30
+"""Bytes that all artefacts may take together; those that were not used for longest go first."""
+
+ABANDONED_SECONDS = 3600.0
+"""After so long without a new file, whoever was writing an artefact is taken for dead."""
+
+_GROWTH = 2.2  # an artefact has the weights, and once more as they were rearranged
+_MANIFEST = "artefact.json"
+_PART = 16 << 20  # bytes under one checksum
+_READ = 256 << 10
+
+
+class Artefact(NamedTuple):
+    """A folder of files, what they take in bytes, when they were used last (seconds since 1970), and of what they are.
+
+    `model` is the path of the model's file, or "" where nothing says.
+    """
+
+    path: Path
+    size: int
+    used: float
+    model: str = ""
+
+
+def limit() -> int:
+    """Bytes that all artefacts may take together."""
+    try:
+        return int(os.environ[LIMIT_VARIABLE])
+    except (KeyError, ValueError):
+        return LIMIT
+
+
+def place(key: str, weights: int) -> Path | None:
+    """Where the artefact of a model with so many bytes of weights is, or would be.
+
+    None where nothing is kept, it would break the bound, or it would take more than half of what is free on the disk.
+    """
+    folder = memory.folder()
+    size = int(weights * _GROWTH)
+    if folder is None or size > limit():
+        return None
+    found = folder / key
+    if not found.is_dir():
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if shutil.disk_usage(folder).free < 2 * size:
+                return None
+        except OSError:
+            return None
+    return found
+
+
+def is_whole(path: Path) -> bool:
+    """Whether an artefact is there, ours, and as it was written under this name; notes that it was used."""
+    try:
+        manifest = json.loads((path / _MANIFEST).read_bytes())
+        if not _is_ours(path) or manifest["schema_version"] != memory.SCHEMA or manifest["key"] != path.name:
+            return False
+        if manifest["files"] != _described(path):
+            return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    with suppress(OSError):  # a cache that is read-only is one
+        os.utime(path / _MANIFEST)
+    return True
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a folder, not a link to one, and its owner this user, or the system's."""
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and (not hasattr(os, "geteuid") or status.st_uid in (os.geteuid(), 0))
+
+
+@contextmanager
+def written(path: Path, model: str = "") -> Iterator[str]:
+    """A new folder to put files into, which becomes the artefact when the block ends without an error.
+
+    Whoever writes holds `cache.asking` of the artefact's name: what is left of another try is removed, and so is an
+    artefact that was there, for it was damaged.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    for left in path.parent.glob(f".{path.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    temporary = path.parent / f".{path.name}.{os.urandom(8).hex()}"
+    temporary.mkdir(mode=0o700)
+    try:
+        yield str(temporary)
+        manifest = {"schema_version": memory.SCHEMA, "key": path.name, "model": model, "files": _described(temporary)}
+        with written_whole(str(temporary / _MANIFEST)) as file:
+            file.write(json.dumps(manifest, indent=2).encode())
+        _remove(path)
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _make_room(path)
+
+
+def entries() -> list[Artefact]:
+    """All artefacts, the one that was not used for longest first."""
+    folder = memory.folder()
+    found = []
+    for path in memory.own(folder, "") if folder is not None and folder.is_dir() else []:
+        with suppress(OSError):
+            size = sum(file.stat().st_size for file in path.iterdir())
+            found.append(Artefact(path, size, _used(path), _model(path)))
+    return sorted(found, key=lambda artefact: artefact.used)
+
+
+def _used(path: Path) -> float:
+    try:
+        return (path / _MANIFEST).stat().st_mtime
+    except OSError:
+        return 0.0  # nobody uses one without its manifest
+
+
+def _model(path: Path) -> str:
+    try:
+        return str(json.loads((path / _MANIFEST).read_bytes())["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def clear() -> int:
+    """Removes all artefacts; gives how many there were. Sessions that use them go on."""
+    count = sum(_remove(artefact.path) for artefact in entries())
+    for path in _unfinished():
+        shutil.rmtree(path, ignore_errors=True)
+    return count
+
+
+def _remove(path: Path) -> bool:
+    """Removes an artefact at once or not at all. Sessions that map its files keep them; on Windows they keep it whole.
+
+    It gets the name of an unfinished one first, which nobody opens, and which is swept up if this process dies.
+    """
+    left = path.parent / f".{path.name}.{os.urandom(8).hex()}"
+    try:
+        os.rename(path, left)
+    except OSError:
+        return False
+    shutil.rmtree(left, ignore_errors=True)
+    return True
+
+
+def _unfinished() -> list[Path]:
+    """What somebody is writing, or was when the process was killed."""
+    folder = memory.folder()
+    return memory.own(folder, r"\.[0-9a-f]+", r"\.") if folder is not None and folder.is_dir() else []
+
+
+def _make_room(newest: Path) -> None:
+    for path in _unfinished():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+    found = entries()
+    total = sum(artefact.size for artefact in found)
+    for artefact in found:
+        if total > limit() and artefact.path != newest and _remove(artefact.path):
+            total -= artefact.size
+
+
+def _described(folder: Path) -> dict[str, list[int]]:
+    """Of each file its size and the checksums of its parts: against accidents, not against somebody's malice."""
+    names = sorted(file.name for file in folder.iterdir() if file.name != _MANIFEST)
+    return {name: [(folder / name).stat().st_size, *_checksums(folder / name)] for name in names}
+
+
+def _checksums(path: Path) -> list[int]:
+    def part(offset: int) -> int:
+        checksum, buffer = 0, bytearray(_READ)
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            for _ in range(_PART // _READ):
+                checksum = zlib.crc32(memoryview(buffer)[: file.readinto(buffer)], checksum)
+        return checksum
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        return list(pool.map(part, range(0, path.stat().st_size, _PART)))

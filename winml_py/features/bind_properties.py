@@ -1,0 +1,120 @@
+"""The properties of a bind: Windows ML's and `ImageContract`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+from ..enums import BitmapPixelFormat, LearningModelPixelRange
+from ..errors import InvalidBindingError
+from ..imaging.contract import ImageContract
+from ..imaging.geometry import BitmapBounds
+
+E = TypeVar("E", bound=IntEnum)
+
+_TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
+
+
+class BindProperties(NamedTuple):
+    """What a bind asks for beside the value. None means: as the model says.
+
+    Attributes:
+        bounds: the part of the picture to use, stretched to the model's size.
+        pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
+        pixel_range: what the bytes 0 to 255 become.
+        contract: all of how a picture becomes the tensor, in place of what the model says.
+        stays_on_device: whether an output stays in the device's memory.
+    """
+
+    bounds: BitmapBounds | None = None
+    pixel_format: BitmapPixelFormat | None = None
+    pixel_range: LearningModelPixelRange | None = None
+    contract: ImageContract | None = None
+    stays_on_device: bool = False
+
+    @classmethod
+    def read(cls, properties: Mapping[str, Any] | None) -> BindProperties:
+        """Reads the keys Windows ML knows; others are ignored, and so are values of None, as it does.
+
+        Raises:
+            InvalidBindingError: a value of the wrong type.
+        """
+        if not properties:
+            return _NONE
+        if not isinstance(properties, Mapping):
+            raise InvalidBindingError(
+                f"The properties of a bind are a mapping, not {type(properties).__name__}.",
+                hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+            )
+        return cls(
+            _bounds(properties.get("BitmapBounds")),
+            _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
+            _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
+            _contract(properties.get("ImageContract")),
+            _truth(properties.get("DisableTensorCpuSync")),
+        )
+
+    def override(self, contract: ImageContract) -> ImageContract:
+        """The contract with the properties in place of what it says.
+
+        Raises:
+            InvalidBindingError: a format that Windows ML does not take there.
+        """
+        contract = self.contract or contract
+        if self.pixel_range is not None:
+            contract = replace(contract, pixel_range=self.pixel_range)
+        if self.pixel_format is None:
+            return contract
+        if self.pixel_format not in _TENSOR_FORMATS:
+            raise InvalidBindingError(
+                f"The property BitmapPixelFormat is {self.pixel_format.name}; for the channels of a tensor it is "
+                "RGBA8, BGRA8 or GRAY8.",
+                hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
+            )
+        return replace(contract, pixel_format=self.pixel_format)
+
+
+_NONE = BindProperties()
+
+
+def _bounds(value: Any) -> BitmapBounds | None:
+    if value is None:
+        return None
+    try:
+        numbers = [operator.index(number) for number in value]
+    except TypeError:
+        numbers = []
+    if len(numbers) != 4 or any(not 0 <= number < 1 << 32 for number in numbers):
+        raise InvalidBindingError(
+            f"The property BitmapBounds is {value!r}.", hint="It is four whole numbers: x, y, width, height."
+        )
+    return BitmapBounds(*numbers)
+
+
+def _truth(value: Any) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise InvalidBindingError(f"The property DisableTensorCpuSync is {value!r}.", hint="It is True or False.")
+    return bool(value)
+
+
+def _contract(value: Any) -> ImageContract | None:
+    if value is not None and not isinstance(value, ImageContract):
+        raise InvalidBindingError(
+            f"The property ImageContract is {value!r}.", hint="Write ImageContract.imagenet(), or make one."
+        )
+    return value
+
+
+def _member(enum: type[E], value: Any, key: str) -> E | None:
+    if value is None:
+        return None
+    try:
+        return enum(value)
+    except ValueError:
+        members = ", ".join(member.name for member in enum)
+        raise InvalidBindingError(
+            f"The property {key} is {value!r}.", hint=f"It is a {enum.__name__}: {members}."
+        ) from None

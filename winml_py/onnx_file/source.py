@@ -1,0 +1,229 @@
+"""Where a model's bytes are: a file that stays on disk, or a buffer in memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
+from .header import Header, cut_weights, external_locations, read_header
+from .protobuf import Buffer
+
+MAPPED_FROM = 16 << 20
+"""Bytes of weights from which a model's file is mapped by the engine, not read whole."""
+
+_IN_MEMORY = "weights"  # a name for bytes that have no file
+
+
+class Skeleton(NamedTuple):
+    """A model without its weights, which stay where they are.
+
+    Attributes:
+        model: the rest of the model, or the path of its file.
+        folder: where the files with the weights are, to be mapped; "" where `files` has them.
+        files: the contents of those files in memory, by the names that the model has for them.
+    """
+
+    model: bytes | str
+    folder: str = ""
+    files: Mapping[str, bytes] = MappingProxyType({})
+
+
+class FileSource(NamedTuple):
+    """A model file, and what it looked like when its header was read."""
+
+    path: str
+    stamp: tuple[int, ...]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> tuple[FileSource, Header]:
+        """Reads the header of the model at `path`, without bringing the weights into memory.
+
+        Raises:
+            ModelNotFoundError: there is no such file, or it cannot be opened.
+            CorruptModelError: it is not an ONNX model.
+        """
+        absolute = os.path.abspath(os.fsdecode(path))
+        if not os.fspath(path):
+            raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
+        with _mapped(absolute) as (buffer, stamp):
+            return cls(absolute, stamp), read_header(buffer)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model file, external data apart."""
+        return self.stamp[0]
+
+    @property
+    def folder(self) -> str:
+        """Where the model's external data files are looked for."""
+        return os.path.dirname(self.path)
+
+    def engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
+        """What an engine compiles: the path, or for large models a skeleton over the mapped file.
+
+        A mapped file saves a copy of the weights at the peak, and lets weights that the engine
+        does not rearrange stay in the system's file cache. The engine maps it, and owns the map.
+
+        Args:
+            header: what `open` read.
+            is_private: whether no file may be mapped: what the engine would map is read into memory.
+
+        Raises:
+            ModelNotFoundError: the file, or a data file it names, is gone.
+            CorruptModelError: the file is no longer the one whose header was read.
+        """
+        with _mapped(self.path) as (buffer, stamp):
+            if stamp != self.stamp:
+                raise CorruptModelError(
+                    f"The model file {self.path} has changed since the model was loaded from it.",
+                    hint="Load it again, and replace model files by renaming, never in place.",
+                )
+            external = _external(buffer, header)
+            self._require_data_files(external)
+            if is_private:
+                return self._read_whole(external)
+            cut = sum(weight.size for weight in header.weights)
+            real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
+            if cut < max(MAPPED_FROM, self.size // 2) or external or not _is_text(real):
+                return self.path
+            folder, name = os.path.split(real)
+            return Skeleton(cut_weights(buffer, header, name), folder)
+
+    def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
+        files = {}
+        for location in sorted({location for _, location in external}):
+            with open(os.path.join(self.folder, location), "rb") as file:
+                files[location] = file.read()
+        return Skeleton(self.path, files=files) if files else self.path
+
+    def mappable(self, header: Header) -> int:
+        """Bytes of weights, those in files beside the model included."""
+        files = {weight.location for weight in header.weights if weight.location}
+        beside = sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
+        return beside + sum(weight.size for weight in header.weights)
+
+    def data_stamps(self, header: Header) -> tuple[tuple[str, int, int, int], ...]:
+        """Name, size and times of the model's file, and of each file beside it that holds weights.
+
+        The time of the last change of any kind is among them, which no program that changes a file can set back.
+        """
+        with _mapped(self.path) as (buffer, _):
+            names = sorted({location for _, location in _external(buffer, header)})
+        found = [(name, os.stat(os.path.join(self.folder, name))) for name in (os.path.basename(self.path), *names)]
+        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for name, status in found)
+
+    def _require_data_files(self, external: list[tuple[str, str]]) -> None:
+        # Model caches keep links in one folder to files in another: both are the model's own.
+        roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
+        for name, location in external:
+            place = os.path.realpath(os.path.join(self.folder, location))
+            if not any(_is_inside(place, root) for root in roots):
+                raise CorruptModelError(
+                    f"The model {self.path} keeps the weight {name} in {location}, outside its folder.",
+                    hint="A model may only name files in its own folder; move the data file there and name it so.",
+                )
+            if not os.path.isfile(place):
+                raise ModelNotFoundError(
+                    f"The model {self.path} keeps the weight {name} in the file {location}, "
+                    f"which is not in {self.folder}.",
+                    hint="Copy the data file beside the model, under the name it was saved with.",
+                )
+
+
+class BytesSource(NamedTuple):
+    """A model in memory: the caller's own `bytes` object, not a copy of it."""
+
+    data: bytes
+
+    @classmethod
+    def open(cls, data: bytes | bytearray | memoryview) -> tuple[BytesSource, Header]:
+        """Reads the header of the model in `data`; `bytearray` and `memoryview` are copied.
+
+        Raises:
+            CorruptModelError: it is not an ONNX model.
+        """
+        source = cls(data if isinstance(data, bytes) else bytes(data))
+        return source, read_header(source.data)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model."""
+        return len(self.data)
+
+    def engine_input(self, header: Header, is_private: bool = False) -> bytes | Skeleton:
+        """What an engine compiles: the bytes, or for large models a skeleton over them.
+
+        A skeleton saves what a parser would copy: weights that the engine does not rearrange stay where they are.
+
+        Raises:
+            ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
+        """
+        for name, location in _external(self.data, header):
+            raise ModelNotFoundError(
+                f"The model keeps the weight {name} in the file {location}, "
+                "and a model loaded from memory has no folder to look in.",
+                hint="Load it from its path, or save it as one file.",
+            )
+        if sum(weight.size for weight in header.weights) < MAPPED_FROM:
+            return self.data
+        return Skeleton(cut_weights(self.data, header, _IN_MEMORY), files={_IN_MEMORY: self.data})
+
+
+ModelSource = FileSource | BytesSource
+
+
+@contextmanager
+def _mapped(path: str) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+    """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+            if status.st_size == 0:
+                yield b"", stamp
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+                if hasattr(mmap, "MADV_RANDOM"):  # no read-ahead: only the pages with tags are wanted
+                    buffer.madvise(mmap.MADV_RANDOM)
+                yield buffer, stamp
+    except (CorruptModelError, ModelNotFoundError):
+        raise
+    except (OSError, ValueError) as error:
+        raise ModelNotFoundError(
+            f"Model file not found: {path} cannot be opened ({getattr(error, 'strerror', None) or error}).",
+            hint=_neighbours(path),
+        ) from error
+
+
+def _neighbours(path: str) -> str:
+    folder = os.path.dirname(path)
+    try:
+        models = sorted(name for name in os.listdir(folder) if name.endswith(".onnx"))
+    except (OSError, ValueError):
+        models = []
+    if not models:
+        return f"There is no .onnx file in {folder} either; check the working directory."
+    return f"The models in {folder}: {', '.join(models[:8])}."
+
+
+def _external(buffer: Buffer, header: Header) -> list[tuple[str, str]]:
+    assert header.graph is not None
+    return list(external_locations(buffer))
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name can stand in a protobuf string; not all bytes on a disk can."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

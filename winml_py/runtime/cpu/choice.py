@@ -1,0 +1,206 @@
+"""Which engine a session on the CPU runs on: what was asked for, what was remembered, or what proves the fastest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...cache import answers as memory
+from ...enums import Precision
+from ...errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
+from ..engine import ONNXRUNTIME, Engine
+from ..explanation import Candidate, Explanation
+from ..ort.engine import OrtEngine, compile_model
+from ..ort.saved_graph import compile_shared
+from ..providers import plugins
+from ..providers.catalogue import CPU, Target, full_name, require_known
+from ..providers.machine import processor, versions
+from ..request import Inputs, Task
+from .deferred import DeferredEngine
+
+AUTO = "auto"
+
+
+def compile_on_cpu(task: Task) -> Engine:
+    """Compiles a model for the CPU, on the engine and in the precision that the options ask for.
+
+    Raises:
+        InvalidDeviceError: the engine that is asked for is not there.
+        WinMLError: no engine takes the model.
+    """
+    if task.options.graph_capture:
+        raise NotSupportedError(
+            "Work is recorded by GPUs alone, and the session is for the CPU.", hint="Set options.graph_capture = None."
+        )
+    targets = _targets(task)
+    require_known(targets[0].provider, dict(task.options.provider_options))
+    if len(targets) == 1:
+        engine = _compiled(task, targets[0])
+        reason = "as asked for" if task.options.engine != AUTO else "there is no other engine for such a model here"
+        if _wants_half(task):
+            reason += "; " + _why_not_half(task)
+        engine.explanation = Explanation(engine.name, engine.precision, reason)
+        return engine
+    if task.has_fixed_shapes and task.can_be_seeded:
+        return decide(task, targets, task.seeds({}))
+    return DeferredEngine(task.options, lambda inputs: _decide_late(task, targets, inputs))
+
+
+def _compiled(task: Task, target: Target) -> OrtEngine:
+    return (
+        compile_shared(task)
+        if target.device is None
+        else compile_model(task.model, task.options, target, stop=task.stop)
+    )
+
+
+def _decide_late(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
+    """On numbers of the shapes that came, and not on those that came, which may all be 0, unless only those will do."""
+    if task.reopen is not None:
+        task = replace(task, model=task.reopen())
+    if task.can_be_seeded:
+        inputs = task.seeds({name: array.shape for name, array in inputs.items()})
+    return decide(task, targets, inputs)
+
+
+def _targets(task: Task) -> list[Target]:
+    """What the options allow, the one that ties go to first."""
+    wanted = task.options.engine
+    halves = _wants_half(task) and task.can_be_seeded
+    if wanted in (ONNXRUNTIME, AUTO) or full_name(wanted) == CPU:
+        targets = [Target()]
+        if wanted == AUTO and task.has_only_numbers:
+            targets += [Target(device) for device in _plugin_devices()]
+    else:
+        targets = [Target(_named(full_name(wanted)))]
+    if halves and full_name(wanted) != CPU:
+        allowed = _plugin_devices() if targets[0].device is None else [targets[0].device]
+        targets += [Target(device, half=True) for device in allowed if device.float16]
+    return targets
+
+
+def _wants_half(task: Task) -> bool:
+    precision = task.options.precision
+    return precision is Precision.HALF or (precision is Precision.AUTO and task.has_float16)
+
+
+def _why_not_half(task: Task) -> str:
+    if not task.can_be_seeded:
+        return "half precision is not tried, for inputs to check it with cannot be made up"
+    return "no installed engine computes in half precision on this processor"
+
+
+def _plugin_devices() -> list[plugins.ProviderDevice]:
+    return plugins.devices("cpu") if plugins.installed() else []
+
+
+def _named(provider: str) -> plugins.ProviderDevice:
+    found = [device for device in _plugin_devices() if device.provider == provider]
+    if found:
+        return found[0]
+    known = [device.provider for device in _plugin_devices()]
+    problems = [f"{plugin.package}: {plugin.problem}" for plugin in plugins.probe() if plugin.problem]
+    raise InvalidDeviceError(
+        f"There is no engine {provider} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
+        hint="; ".join(problems) or "pip install 'winml-py[intel]' brings OpenVINO; `winml-py doctor` says more.",
+    )
+
+
+def decide(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
+    """Compiles for the target that an earlier process found the fastest on such inputs, or finds out.
+
+    Raises:
+        WinMLError: no target takes the model.
+    """
+    question = _question(task, targets, inputs)
+    key = memory.key_of(*question)
+    remembered = _remembered(task, targets, key)
+    if remembered is not None:
+        return remembered
+    with memory.asking(key, task.require_not_stopped):
+        return _remembered(task, targets, key) or _find_out(task, targets, inputs, key, question)
+
+
+def _question(task: Task, targets: list[Target], inputs: Inputs) -> list[object]:
+    shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+    rivals = [(target.provider, target.half) for target in targets]
+    options = list(task.options._replace(is_profiled=False))
+    return [task.digest(), options, rivals, shapes, versions(), processor()]
+
+
+def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
+    facts = memory.read(key)
+    if facts is None:
+        return None
+    try:
+        explanation = _from_facts(facts)
+        target = next(target for target in targets if _spelling(target) == (explanation.engine, explanation.precision))
+        engine = _compiled(task, target)
+    except CanceledError:
+        raise
+    except (KeyError, TypeError, ValueError, StopIteration, WinMLError):
+        return None  # damaged, or no longer true
+    engine.explanation = explanation
+    return engine
+
+
+def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, question: list[object]) -> Engine:
+    from .measure import compare
+
+    quiet = replace(task, options=task.options._replace(is_profiled=False))  # what is compared is not to be recorded
+    contenders = compare(quiet, targets, inputs)
+    looked_at = tuple(contender.candidate(_spelling(contender.target)[0]) for contender in contenders)
+    best = next((contender for contender in contenders if contender.engine is not None), None)
+    if best is None or best.engine is None:
+        # The error of the first says more than a list of all.
+        compile_model(task.model, task.options, targets[0], stop=task.stop)
+        raise EvaluationError("No engine runs the model.", hint="; ".join(map(str, looked_at)))
+    if best.target == targets[0]:
+        reason = "no other is right and faster"
+    elif best.target.half:
+        reason = "half precision is right and faster"
+    else:
+        reason = "it agrees and is faster"
+    engine = best.engine
+    assert engine is not None
+    if task.options.is_profiled:
+        engine.close()
+        engine = _compiled(task, best.target)
+    name, precision = _spelling(best.target)
+    engine.explanation = Explanation(name, precision, reason, looked_at)
+    memory.write(key, _to_facts(engine.explanation, task, inputs))
+    return engine
+
+
+def _spelling(target: Target) -> tuple[str, Precision]:
+    name = ONNXRUNTIME if target.device is None else target.provider
+    return name, Precision.HALF if target.half else Precision.FLOAT32
+
+
+def _to_facts(explanation: Explanation, task: Task, inputs: Inputs) -> dict[str, Any]:
+    return {
+        "engine": explanation.engine,
+        "precision": explanation.precision.name,
+        "reason": explanation.reason,
+        "candidates": [
+            candidate._asdict() | {"precision": candidate.precision.name, "error": _finite(candidate.error)}
+            for candidate in explanation.candidates
+        ],
+        "model": str(task.stamp[0]) if task.stamp else f"{task.size} bytes in memory",
+        "shapes": {name: list(array.shape) for name, array in inputs.items()},
+    }
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is None or np.isfinite(number) else None
+
+
+def _from_facts(facts: dict[str, Any]) -> Explanation:
+    candidates = tuple(
+        Candidate(**candidate | {"precision": Precision[candidate["precision"]]}) for candidate in facts["candidates"]
+    )
+    return Explanation(
+        str(facts["engine"]), Precision[facts["precision"]], str(facts["reason"]), candidates, is_remembered=True
+    )

@@ -1,0 +1,127 @@
+"""An engine that is chosen when it first runs: only then are the shapes of its inputs known."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from ...base.cancellation import Stop
+from ...base.device_array import DeviceArray, Place
+from ...enums import Precision
+from ...errors import IllegalCallError
+from ..engine import Engine, EngineBinding, EngineOptions, PlacedNode, Value
+from ..explanation import Explanation
+from ..ort.run import closed
+from ..request import Inputs
+
+UNDECIDED = "undecided"
+
+
+class DeferredEngine:
+    """Stands for an engine until the first run, whose inputs decide; later ones keep to it, whatever their shapes."""
+
+    def __init__(self, options: EngineOptions, decide: Callable[[Inputs], Engine]) -> None:
+        self.options = options
+        self.place: Place | None = None
+        self._decide: Callable[[Inputs], Engine] | None = decide
+        self._engine: Engine | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @property
+    def name(self) -> str:
+        """The engine's name, or "undecided"."""
+        return self._engine.name if self._engine else UNDECIDED
+
+    @property
+    def precision(self) -> Precision:
+        """The engine's arithmetic, or AUTO while nothing is decided."""
+        return self._engine.precision if self._engine else Precision.AUTO
+
+    @property
+    def explanation(self) -> Explanation:
+        """Why the engine was taken."""
+        if self._engine is not None:
+            return self._engine.explanation
+        return Explanation(UNDECIDED, Precision.AUTO, "the first evaluation decides, for the model leaves sizes free")
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding."""
+        if self._is_closed:
+            raise closed()
+        return self._engine.bind(lock) if self._engine else _DeferredBinding(self, lock)
+
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node."""
+        if self._engine is None:
+            raise IllegalCallError("Nothing is placed yet: the first evaluation decides.", hint="Evaluate once.")
+        return self._engine.placement()
+
+    def end_profiling(self) -> bytes:
+        """The trace of what was recorded."""
+        if self._engine is None:
+            raise IllegalCallError("Nothing is recorded yet: the first evaluation decides.", hint="Evaluate once.")
+        return self._engine.end_profiling()
+
+    def decided(self, inputs: Inputs) -> Engine:
+        """The engine; found on these inputs if it has not been yet."""
+        with self._lock:
+            if self._engine is None:
+                if self._is_closed or self._decide is None:
+                    raise closed()
+                self._engine = self._decide(inputs)
+                self._decide = None
+            return self._engine
+
+    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """There is no device."""
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
+
+    def close(self) -> None:
+        """Frees the engine, if there is one."""
+        self._is_closed = True
+        engine = self._engine
+        if engine is not None:
+            engine.close()
+
+
+class _DeferredBinding:
+    """Keeps what is bound until there is an engine to bind it to."""
+
+    def __init__(self, engine: DeferredEngine, lock: AbstractContextManager[object]) -> None:
+        self._engine, self._lock = engine, lock
+        self._inputs: dict[str, Value] = {}
+        self._outputs: dict[str, np.ndarray[Any, Any] | None] = {}
+        self._native: EngineBinding | None = None
+
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        assert not isinstance(value, DeviceArray)
+        if self._native is not None:
+            self._native.set_input(name, value)
+        else:
+            self._inputs[name] = value
+
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        assert not isinstance(array, DeviceArray)
+        if self._native is not None:
+            self._native.set_output(name, array)
+        else:
+            self._outputs[name] = array
+
+    def keep_output(self, name: str) -> None:
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
+        if self._native is None:
+            arrays = {name: value for name, value in self._inputs.items() if isinstance(value, np.ndarray)}
+            native = self._engine.decided(arrays).bind(self._lock)
+            for name, value in self._inputs.items():
+                native.set_input(name, value)
+            for name, array in self._outputs.items():
+                native.set_output(name, array)
+            self._native, self._inputs, self._outputs = native, {}, {}
+        return self._native.run(stop)

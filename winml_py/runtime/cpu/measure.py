@@ -1,0 +1,153 @@
+"""Comparing engines on one model: do they agree, and which is the fastest?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.agreement import relative_error
+from ...enums import Precision
+from ...errors import CanceledError, EvaluationError, WinMLError
+from ..engine import EngineBinding
+from ..explanation import Candidate
+from ..ort.engine import OrtEngine, compile_model
+from ..providers.catalogue import Target
+from ..providers.locks import UNLOCKED
+from ..request import Inputs, Task
+
+FLOAT_TOLERANCE = 1e-3
+HALF_TOLERANCE = 2e-2
+TIE = 0.03
+"""Nothing is gained by what is less than this much faster; then it is ONNX Runtime's own."""
+
+ROUNDS = (5, 15)
+ROUND_SECONDS = 3.0
+"""What all rounds are to take together; the lower number of them is made in any case."""
+
+BLOCK_SECONDS = 0.03
+REST_SECONDS = 0.02
+"""For the threads of one engine to fall asleep before the next is timed: they spin a while after their work."""
+
+Outputs = Mapping[str, Any]
+
+
+class Contender:
+    """A target, its engine, and what is known of it."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.engine: OrtEngine | None = None
+        self.milliseconds: float | None = None
+        self.error: float | None = None
+        self.problem = ""
+
+    def candidate(self, name: str) -> Candidate:
+        """The facts, under the name that the engine has outside."""
+        precision = Precision.HALF if self.target.half else Precision.FLOAT32
+        return Candidate(name, precision, self.milliseconds, self.error, self.problem)
+
+
+def compare(task: Task, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
+    """Compiles the model for every target, compares what comes out, and times those that agree.
+
+    The first target that computes in float32 says what is right. Contenders that fail, disagree or are slower
+    have their `problem` said, and no engine; one is left with its engine, unless none can compile the model.
+    """
+    contenders = [Contender(target) for target in targets]
+    bindings: dict[int, EngineBinding] = {}
+    expected: Outputs | None = None
+    for contender in sorted(contenders, key=lambda contender: contender.target.half):
+        try:
+            contender.engine = compile_model(task.model, task.options, contender.target, stop=task.stop)
+            binding = contender.engine.bind(UNLOCKED)
+            for name, array in inputs.items():
+                binding.set_input(name, array)
+            outputs = binding.run()
+        except CanceledError:
+            for other in contenders:
+                _drop(other, "cancelled")
+            raise
+        except WinMLError as error:
+            _drop(contender, str(error))
+            if contender.target.device is None and isinstance(error, EvaluationError):
+                # OpenVINO's kernels do not check what ONNX Runtime's do, and write over memory that is not theirs.
+                for other in contenders:
+                    _drop(other, other.problem or "it is not tried on what ONNX Runtime's own kernels refuse")
+                break
+            continue
+        if expected is None and not contender.target.half:
+            expected = outputs
+        elif expected is None:
+            _drop(contender, "there are no results in float32 to compare with")
+        else:
+            _judge(contender, expected, outputs)
+        if contender.engine is not None:
+            bindings[id(contender)] = binding
+    rivals = [contender for contender in contenders if contender.engine is not None]
+    if len(rivals) > 1:
+        _time(rivals, bindings)
+    bindings.clear()
+    if rivals:
+        _settle(rivals)
+    return contenders
+
+
+def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
+    tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
+    contender.error = max((_difference(expected[name], outputs[name]) for name in expected), default=0.0)
+    if not contender.error <= tolerance:
+        _drop(contender, f"its results differ by more than {tolerance:g}")
+
+
+def _difference(expected: Any, came: Any) -> float:
+    if not isinstance(expected, np.ndarray) or expected.dtype.kind != "f":
+        return 0.0 if np.array_equal(np.asarray(expected), np.asarray(came)) else float("inf")
+    return relative_error(expected, came)
+
+
+def _time(rivals: list[Contender], bindings: Mapping[int, EngineBinding]) -> None:
+    """In turns, so that what disturbs the machine disturbs them alike; medians."""
+    samples: dict[int, list[float]] = {id(rival): [] for rival in rivals}
+    started = time.perf_counter()
+    for number in range(ROUNDS[1]):
+        if number >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS:
+            break
+        for rival in rivals if number % 2 else reversed(rivals):
+            time.sleep(REST_SECONDS)
+            samples[id(rival)].append(_block(bindings[id(rival)]))
+    for rival in rivals:
+        rival.milliseconds = statistics.median(samples[id(rival)]) * 1e3
+
+
+def _block(binding: EngineBinding) -> float:
+    """Seconds an evaluation, after one that wakes the engine's threads."""
+    binding.run()
+    count, started = 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
+        binding.run()
+        count += 1
+    return (time.perf_counter() - started) / count
+
+
+def _settle(rivals: list[Contender]) -> None:
+    """Keeps the fastest; what is first keeps its place unless another is clearly faster."""
+    best = rivals[0]
+    for rival in rivals[1:]:
+        assert rival.milliseconds is not None
+        assert best.milliseconds is not None
+        if rival.milliseconds < best.milliseconds * (1 - TIE):
+            best = rival
+    for rival in rivals:
+        if rival is not best:
+            _drop(rival, "it is slower")
+
+
+def _drop(contender: Contender, problem: str) -> None:
+    contender.problem = problem
+    engine, contender.engine = contender.engine, None
+    if engine is not None:
+        engine.close()

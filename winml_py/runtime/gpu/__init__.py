@@ -1,0 +1,1 @@
+"""Compiling for a GPU: recording, and float16 graphs in float32."""

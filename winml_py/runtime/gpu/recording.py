@@ -1,0 +1,83 @@
+"""Recording a GPU's work once and repeating it: what a model and its options must be for that.
+
+The constraints are those of the runtime's guide to CUDA graphs; WebGPU's recording has the same. Two of them hold by
+construction: inputs are copied to the address they had (`DeviceBinding`), and a session's lock keeps threads apart,
+for engines that record are not shared. The others are checked here, when work is recorded, or when something is bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...errors import NotSupportedError, WinMLError
+from ...onnx_file.source import Skeleton
+from ..providers.catalogue import GRAPH_CAPTURE, Target
+from ..request import Task
+
+if TYPE_CHECKING:
+    import onnx
+
+CONSTRAINTS = {
+    "no-control-flow": "the model has no If, Loop or Scan",
+    "all-nodes-on-provider": "the provider takes every node",
+    "tensors-only": "inputs and outputs are tensors of numbers",
+    "fixed-shapes": "no size is free; override the free ones, or the batch, in the options",
+    "fixed-addresses": "what is bound on the device stays where it was when the work was recorded",
+    "inputs-copied": "new numbers are copied to the address of the old ones",
+    "one-thread": "one thread at a time runs the session",
+}
+"""The seven, by the names that errors give them."""
+
+_CONTROL_FLOW = ("If", "Loop", "Scan")
+
+
+def is_asked_for(task: Task, target: Target) -> bool:
+    """Whether the options demand it, by `graph_capture` or by the provider's own option."""
+    key = GRAPH_CAPTURE.get(target.provider)
+    return bool(task.options.graph_capture) or dict(task.options.provider_options).get(key or "", "0").lower() in (
+        "1",
+        "true",
+    )
+
+
+def broken_constraint(task: Task, target: Target) -> str:
+    """The name of a constraint that the model cannot meet, or ""."""
+    if target.provider not in GRAPH_CAPTURE or not task.has_only_numbers:
+        return "tensors-only"
+    if not task.has_fixed_shapes:
+        return "fixed-shapes"
+    if next(_control_flow(_graph(task).node), None):
+        return "no-control-flow"
+    return ""
+
+
+def unmet(name: str) -> NotSupportedError:
+    """The error for a constraint that is not met."""
+    return NotSupportedError(
+        f"The work of this model cannot be recorded (constraint {name}): it must be that {CONSTRAINTS[name]}.",
+        hint="Set options.graph_capture = None to record only where that is possible.",
+    )
+
+
+def explained(error: WinMLError) -> WinMLError:
+    """What the runtime says against recording, under the constraint's name."""
+    if re.search(r"have not been partitioned|CPU is not allowed to help|graph capture|cuda.?graph", str(error), re.I):
+        named = unmet("all-nodes-on-provider")
+        named.__cause__ = error
+        return named
+    return error
+
+
+def _graph(task: Task) -> onnx.GraphProto:
+    import onnx
+
+    model = task.model.model if isinstance(task.model, Skeleton) else task.model
+    if isinstance(model, bytes):
+        return onnx.load_model_from_string(model).graph
+    return onnx.load(model, load_external_data=False).graph
+
+
+def _control_flow(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    return (node.op_type for node in nodes if node.op_type in _CONTROL_FLOW)

@@ -1,0 +1,1 @@
+"""ONNX Runtime as an engine; the only room that imports `onnxruntime`, with `providers`."""

@@ -1,0 +1,167 @@
+"""Bindings of an engine whose memory is the host's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.cancellation import Stop
+from ...base.device_array import DeviceArray
+from ..engine import Value
+from ..providers.locks import UNLOCKED
+from . import heap
+from .device_binding import require_process
+from .errors import translate, wrong_output_shape
+from .run import closed, stoppable
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class IoBinding:
+    """Tensors of numbers, bound by address: what runs nearly every model."""
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+    ) -> None:
+        self._shrinks = shrinks
+        native = session.io_binding()
+        # The native binding must go before its session, and a tuple drops its last item first.
+        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._allocated: dict[str, int] = {}
+        for index, output in enumerate(session.get_outputs()):
+            native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
+            self._allocated[output.name] = index
+        self._indices = dict(self._allocated)
+        # What goes in and comes out as it is comes out at the address where it went in, which is the caller's.
+        self._passed = {given.name for given in session.get_inputs()} & set(self._indices)
+
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        """Binds an input; see `EngineBinding`."""
+        assert isinstance(value, np.ndarray)
+        self._open()[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
+        self._arrays[name] = value
+
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        """Binds an output; see `EngineBinding`."""
+        assert not isinstance(array, DeviceArray)
+        native = self._open()[1]
+        if array is None:
+            native.bind_output(name, "cpu")
+            self._arrays.pop(name, None)
+            self._allocated[name] = self._indices[name]
+        else:
+            native.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            self._arrays[name] = array
+            self._allocated.pop(name, None)
+
+    def keep_output(self, name: str) -> None:
+        """There is no device."""
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `EngineBinding`."""
+        session, native = self._open()
+        arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
+        try:
+            if stop is None and not self._shrinks:
+                session.run_with_iobinding(native)
+            else:
+                with stoppable(stop or Stop(), self._shrinks) as run_options:
+                    session.run_with_iobinding(native, run_options)
+            if not self._allocated:
+                return {}
+            values = native.get_outputs()
+            fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
+            fresh |= {name: fresh[name].copy() for name in self._passed}
+            for name in fresh:  # or the next run would write over what the caller now owns
+                native.bind_output(name, "cpu")
+            return fresh
+        except Exception as error:  # the runtime raises classes that have no common base
+            failure = translate(error)
+        finally:
+            del session, native, arrays  # an error that somebody keeps must not keep the session
+            if self._native is None:  # closed meanwhile: this was the last run in flight
+                heap.trim()
+        raise failure  # out here, where the runtime's own error and its frames are gone
+
+    def close(self) -> None:
+        """Lets go of the native session, the bound memory and the native binding."""
+        self._native = None
+        self._arrays = {}
+
+    def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
+        native = self._native
+        if native is None:
+            raise closed()
+        return native
+
+
+class FeedBinding:
+    """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+    ) -> None:
+        self._shrinks, self._lock, self._process = shrinks, lock, os.getpid()
+        self._session: onnxruntime.InferenceSession | None = session
+        self._names = [output.name for output in session.get_outputs()]
+        self._inputs: dict[str, Value] = {}
+        self._outputs: dict[str, np.ndarray[Any, Any]] = {}
+
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        """Binds an input; see `EngineBinding`."""
+        assert not isinstance(value, DeviceArray)
+        self._inputs[name] = value
+
+    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+        """Binds an output; see `EngineBinding`."""
+        assert not isinstance(array, DeviceArray)
+        if array is None:
+            self._outputs.pop(name, None)
+        else:
+            self._outputs[name] = array
+
+    def keep_output(self, name: str) -> None:
+        """There is no device."""
+        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `EngineBinding`."""
+        session = self._session
+        if session is None:
+            raise closed()
+        if self._lock is not UNLOCKED:
+            require_process(self._process)
+        try:
+            with self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
+                values = session.run(self._names, self._inputs, run_options)
+            fresh = dict(zip(self._names, values, strict=True))
+        except Exception as error:  # the runtime raises classes that have no common base
+            failure = translate(error)
+        else:
+            return self._fill_outputs(fresh)
+        finally:
+            del session  # see IoBinding.run
+            if self._session is None:
+                heap.trim()
+        raise failure
+
+    def _fill_outputs(self, fresh: dict[str, Value]) -> Mapping[str, Value]:
+        for name, array in self._outputs.items():
+            value = fresh.pop(name)
+            assert isinstance(value, np.ndarray)
+            if value.shape != array.shape:
+                raise wrong_output_shape(name, array.shape, value.shape)
+            np.copyto(array, value)
+        return fresh
+
+    def close(self) -> None:
+        """Lets go of the native session and the bound memory."""
+        self._session = None
+        self._inputs, self._outputs = {}, {}

@@ -1,0 +1,41 @@
+"""ONNX Runtime's optimizer of transformers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ...errors import InvalidArgumentError, NotSupportedError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def fused(path: str, kind: str) -> onnx.ModelProto:
+    """The model in a file with the layers of its kind fused.
+
+    Raises:
+        InvalidArgumentError: there is no optimizer for this kind.
+        NotSupportedError: it fails, or lacks a package.
+    """
+    from onnxruntime.transformers import optimizer
+
+    kinds = sorted(optimizer.MODEL_TYPES)
+    if kind not in kinds:
+        raise InvalidArgumentError(f"There is no optimizer for {kind!r}.", hint=f"There is one for {', '.join(kinds)}.")
+    logger = logging.getLogger("onnxruntime.transformers")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        found: onnx.ModelProto = optimizer.optimize_model(path, kind, opt_level=0).model
+    except ImportError as error:
+        raise NotSupportedError(
+            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.", hint="pip install 'winml-py[tools]'"
+        ) from None
+    except Exception as error:  # it was written for the models it knows, and trips over others in every way
+        raise NotSupportedError(
+            f"ONNX Runtime's optimizer of {kind} failed: {error}.", hint="Leave the transformer option out."
+        ) from error
+    finally:
+        logger.setLevel(before)
+    return found

@@ -1,0 +1,1 @@
+"""Execution providers: what is special about each, and how they are found."""

@@ -1,0 +1,218 @@
+"""Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
+
+A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Nothing of it is loaded here
+before a child process has tried it: a driver that crashes takes that process down, and not ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...errors import IllegalCallError, InvalidDeviceError
+
+if TYPE_CHECKING:
+    import subprocess
+
+    import onnxruntime
+
+BUILT_IN = "onnxruntime"
+"""Stands for the providers that are in the runtime's own package, such as onnxruntime-gpu's CUDA."""
+
+PREFIX = "onnxruntime-ep-"
+PROBE_SECONDS = 60.0
+
+
+class ProviderDevice(NamedTuple):
+    """A device that a provider can use: it ran a small model there.
+
+    Attributes:
+        provider: the provider's name in ONNX Runtime.
+        package: the package it comes from.
+        library: its shared library; "" for providers in the runtime's own package.
+        number: its place among the provider's devices.
+        hardware: "cpu", "gpu" or "npu".
+        name: the device's own, or a description.
+        vendor: who made the device.
+        identity: high and low part of a number that tells the device from others.
+        memory: its own, in bytes; None where nobody says.
+        float16: whether it computes in half precision.
+        is_software: whether a GPU is one that the processor plays.
+        is_discrete: whether it is a card of its own, as far as the system tells.
+    """
+
+    provider: str
+    package: str
+    library: str
+    number: int
+    hardware: str
+    name: str
+    vendor: str
+    identity: tuple[int, int] = (0, 0)
+    memory: int | None = None
+    float16: bool = False
+    is_software: bool = False
+    is_discrete: bool = False
+
+
+class Plugin(NamedTuple):
+    """What a child process found out about a package.
+
+    Attributes:
+        package: its name.
+        version: its version.
+        devices: those that work.
+        problem: why there are none, or "".
+        refused: devices that the provider lists and that failed, each with the reason.
+    """
+
+    package: str
+    version: str
+    devices: tuple[ProviderDevice, ...] = ()
+    problem: str = ""
+    refused: tuple[str, ...] = ()
+
+
+_lock = threading.RLock()
+_probed: dict[str, Plugin] = {}
+_registered: set[str] = set()
+_registrar: set[int] = set()
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    """The names of the plugin packages that are installed; looked up once."""
+    from importlib import metadata
+
+    names = {str(found.metadata["Name"] or "") for found in metadata.distributions()}
+    return tuple(sorted(name for name in names if name.lower().replace("_", "-").startswith(PREFIX)))
+
+
+def probe(*, again: bool = False) -> list[Plugin]:
+    """Asks every plugin, and the runtime itself, for the devices it can use; each in a process of its own.
+
+    Takes a second or less the first time; the answers are kept for the life of the process.
+
+    Args:
+        again: ask anew.
+    """
+    with _lock:
+        if again:
+            _probed.clear()
+            installed.cache_clear()
+        wanted = [BUILT_IN, *installed()]
+        missing = [name for name in wanted if name not in _probed]
+        if missing and (getattr(sys, "frozen", False) or not sys.executable):
+            raise InvalidDeviceError(
+                "Devices are tried in a Python of their own, and a frozen application has none.",
+                hint="Run on the CPU, or from an installed Python.",
+            )
+        started = [(name, _start(name)) for name in missing]  # all at once, then each in turn
+        for name, process in started:
+            _probed[name] = _finish(name, process)
+        return [_probed[name] for name in wanted]
+
+
+def devices(hardware: str) -> list[ProviderDevice]:
+    """The devices of a kind that work, in no order of merit."""
+    return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
+
+
+def _start(name: str) -> subprocess.Popen[str]:
+    import subprocess
+
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "winml_py.runtime.providers.probe", name],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=environment,
+    )
+
+
+def _finish(name: str, process: subprocess.Popen[str]) -> Plugin:
+    import json
+    import subprocess
+
+    came = version(name)
+    try:
+        out, errors = process.communicate(timeout=PROBE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return Plugin(name, came, problem=f"its driver did not answer within {PROBE_SECONDS:.0f} s")
+    try:
+        facts: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        said = errors.strip().splitlines()[-1:] or ["it said nothing"]
+        return Plugin(name, came, problem=f"trying it ended with {_ending(process.returncode)}: {said[0][:300]}")
+    found = tuple(
+        ProviderDevice(**device | {"identity": tuple(device["identity"])}) for device in facts.pop("devices", ())
+    )
+    return Plugin(name, came, found, facts.get("problem", ""), tuple(facts.get("refused", ())))
+
+
+def _ending(status: int) -> str:
+    import signal
+
+    if status < 0:
+        return signal.Signals(-status).name
+    return f"status {status}"
+
+
+def version(name: str) -> str:
+    """The version of an installed package, or ""."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
+    """The runtime's own object for a plugin's device; registers the plugin, once in the life of the process.
+
+    It is never unregistered: to do so while a session lives crashes the process.
+
+    Raises:
+        InvalidDeviceError: the plugin cannot be registered, or the device has gone.
+    """
+    import onnxruntime
+
+    if _registrar and os.getpid() not in _registrar:
+        raise IllegalCallError(
+            "Plugins do not survive a fork: their drivers' threads are in the process that registered them.",
+            hint='Start processes with multiprocessing.get_context("spawn").',
+        )
+    with _lock:
+        _registrar.add(os.getpid())
+        if device.library not in _registered:
+            try:
+                onnxruntime.register_execution_provider_library(device.package, device.library)
+            except Exception as error:  # the runtime raises classes that have no common base
+                if "already registered" not in str(error):
+                    raise InvalidDeviceError(
+                        f"The plugin {device.package} cannot be loaded: {error}.", hint="Run `winml-py doctor`."
+                    ) from None
+            _registered.add(device.library)
+    candidates = plugin_devices(device.provider)
+    if device.number >= len(candidates):
+        raise InvalidDeviceError(
+            f"{device.name} is no longer there.", hint="Run `winml-py devices`, and make the device anew."
+        )
+    return candidates[device.number]
+
+
+def plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
+    """A registered provider's devices, without those that stand for others."""
+    import onnxruntime
+
+    found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
+    return [device for device in found if "ov_meta_device" not in device.ep_metadata]

@@ -1,0 +1,1 @@
+"""The public classes: model, options, device, session, binding, result."""

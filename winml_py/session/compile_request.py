@@ -1,0 +1,88 @@
+"""From a model and options to what an engine is asked to compile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ..base.cancellation import Stop
+from ..enums import TensorKind, Weights
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..onnx_file.header import Dimension, TensorType
+from ..onnx_file.source import FileSource, ModelSource
+from ..runtime.engine import EngineOptions
+from ..runtime.request import Inputs, Task
+from .example_inputs import MAX_NUMBERS, can_be_made_up, made_up
+from .model import LearningModel
+
+
+def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None) -> Task:
+    """What is to be compiled, with what a choice of engine needs to know; raises as `engine_input` does."""
+    features = (*model.input_features, *model.output_features)
+    sizes = _sizes(model, options)
+    is_private = options.weights is Weights.PRIVATE
+    return Task(
+        source.engine_input(model._header, is_private),
+        options,
+        has_float16=model.precision in ("float16", "mixed"),
+        has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
+        has_only_numbers=all(map(_is_numeric, features)),
+        can_be_seeded=all(map(_is_numeric, features))
+        and all(map(can_be_made_up, model.input_features))
+        and all(math.prod(map(abs, shape)) <= MAX_NUMBERS for shape in sizes.values()),
+        seeds=partial(_seeds, model, sizes),
+        size=model.size,
+        stop=stop,
+        reopen=partial(source.engine_input, model._header, is_private),
+        weights=source.mappable(model._header) if isinstance(source, FileSource) and not is_private else 0,
+        stamp=(source.path, *source.stamp) if isinstance(source, FileSource) else (),
+        data_stamps=partial(source.data_stamps, model._header) if isinstance(source, FileSource) else tuple,
+    )
+
+
+def float16_features(model: LearningModel) -> frozenset[str]:
+    """The names of the inputs and outputs that are float16."""
+    features = (*model.input_features, *model.output_features)
+    return frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16)
+
+
+def _is_numeric(feature: FeatureDescriptor) -> bool:
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        return False
+    return feature.tensor_kind not in (TensorKind.STRING, TensorKind.UNDEFINED)
+
+
+def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
+    """Whether every input has a rank, and every output too."""
+    outputs = (not isinstance(f, TensorFeatureDescriptor) or f.has_rank for f in model.output_features)
+    return all(feature.name in sizes for feature in model.input_features) and all(outputs)
+
+
+def _sizes(model: LearningModel, options: EngineOptions) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
+    overrides = dict(options.dimensions)
+    names = {feature.name for feature in model.input_features}
+    return {
+        info.name: tuple(_size(dimension, overrides, options.batch_size) for dimension in info.type.dimensions)
+        for info in model._header.inputs
+        if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
+    }
+
+
+def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | None) -> int:
+    if dimension.value is not None and dimension.value >= 0:
+        return dimension.value
+    if batch_size is not None and dimension.denotation == "DATA_BATCH":
+        return batch_size
+    return overrides.get(dimension.name, -1)
+
+
+def _seeds(model: LearningModel, sizes: dict[str, tuple[int, ...]], shapes: Mapping[str, Sequence[int]]) -> Inputs:
+    rng = np.random.default_rng(0)
+    return {
+        feature.name: made_up(feature, rng, shapes.get(feature.name, sizes.get(feature.name)))
+        for feature in model.input_features
+    }

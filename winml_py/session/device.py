@@ -1,0 +1,240 @@
+"""LearningModelDevice: where a session runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Hashable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, NoReturn
+
+from ..base.winrt_object import Object
+from ..enums import LearningModelDeviceKind
+from ..errors import InvalidArgumentError, InvalidDeviceError
+from ..runtime.engine import Engine
+from ..runtime.providers.catalogue import GRAPH_CAPTURE, rank
+from ..runtime.providers.locks import session_lock
+from ..runtime.providers.plugins import ProviderDevice, devices, probe
+from ..runtime.request import Task
+
+_CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
+
+
+class DisplayAdapterId(NamedTuple):
+    """The number that tells an adapter from others: on Windows its LUID, elsewhere its place on the PCI bus.
+
+    Both parts are 0 for the CPU.
+    """
+
+    low_part: int
+    high_part: int
+
+
+class LearningModelDevice(Object):
+    """A device to compile sessions for.
+
+    Args:
+        kind: `DEFAULT` and `CPU` are the CPU. `DIRECTX` is a GPU, on any system; the other two prefer a card of
+            its own, or one that shares the processor's memory.
+
+    Raises:
+        InvalidDeviceError: no installed provider can use a GPU here; the message says what each lacks.
+
+    Example:
+        >>> from winml_py import LearningModelDevice, LearningModelDeviceKind
+        >>> LearningModelDevice(LearningModelDeviceKind.CPU)
+        <LearningModelDevice CPU>
+        >>> [device.hardware for device in LearningModelDevice.find_all()][0]
+        'cpu'
+    """
+
+    def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
+        try:
+            self._kind = LearningModelDeviceKind(kind)
+        except ValueError:
+            raise InvalidDeviceError(
+                f"{kind!r} is no LearningModelDeviceKind.", hint="Use LearningModelDeviceKind.DEFAULT, CPU or GPU."
+            ) from None
+        self._device = None if self._kind in _CPU_KINDS else _gpu(self._kind)
+
+    @classmethod
+    def _of(cls, device: ProviderDevice) -> LearningModelDevice:
+        made = cls()
+        made._kind, made._device = LearningModelDeviceKind.DIRECTX, device
+        return made
+
+    @classmethod
+    def find_all(cls) -> list[LearningModelDevice]:
+        """The CPU, and every GPU and NPU on which an installed provider has just run a small model.
+
+        A device that two providers can use is there twice, the better provider first. The first call takes a second
+        or so: each provider is tried in a process of its own. The answers are kept.
+        """
+        found = sorted(devices("gpu"), key=_by_merit(LearningModelDeviceKind.DIRECTX)) + devices("npu")
+        return [cls(LearningModelDeviceKind.CPU), *(cls._of(device) for device in found)]
+
+    @classmethod
+    def find(cls, name: str, /) -> LearningModelDevice:
+        """The first device of `find_all` whose name, provider or hardware has `name` in it; case does not matter.
+
+        Raises:
+            InvalidDeviceError: there is none.
+        """
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
+        wanted = name.casefold()
+        known = cls.find_all()
+        for device in known:
+            if wanted in device.hardware:
+                return device
+        for device in known:
+            if wanted in f"{device.name} {device.provider}".casefold():
+                return device
+        raise InvalidDeviceError(
+            f"There is no device named {name!r}; there are {', '.join(device.name for device in known)}.",
+            hint=(_why_none() if wanted in ("gpu", "npu") else "") or "See `winml-py devices`.",
+        )
+
+    @classmethod
+    def create_from_direct3d11_device(cls, device: Any, /) -> NoReturn:
+        """Windows ML's way to share a Direct3D device.
+
+        Raises:
+            InvalidDeviceError: always: there is no Direct3D here.
+        """
+        raise InvalidDeviceError("There is no Direct3D here.", hint="Name a LearningModelDeviceKind instead.")
+
+    @property
+    def kind(self) -> LearningModelDeviceKind:
+        """The kind the device was made with; `DIRECTX` for one that was found."""
+        return self._kind
+
+    @property
+    def adapter_id(self) -> DisplayAdapterId:
+        """0 and 0 for the CPU."""
+        if self._device is None:
+            return DisplayAdapterId(0, 0)
+        high, low = self._device.identity
+        return DisplayAdapterId(low, high)
+
+    @property
+    def hardware(self) -> str:
+        """What it is: "cpu", "gpu" or "npu"."""
+        return "cpu" if self._device is None else self._device.hardware
+
+    @property
+    def name(self) -> str:
+        """What its maker calls it."""
+        return _processor()[0] if self._device is None else self._device.name
+
+    @property
+    def vendor(self) -> str:
+        """Who made it, or ""."""
+        return _processor()[1] if self._device is None else self._device.vendor
+
+    @property
+    def provider(self) -> str:
+        """The execution provider of ONNX Runtime that runs models there, unless a session's options say otherwise."""
+        return "CPUExecutionProvider" if self._device is None else self._device.provider
+
+    @property
+    def memory(self) -> int | None:
+        """Its memory in bytes; for the CPU, the system's. None where nobody says."""
+        return _system_memory() if self._device is None else self._device.memory
+
+    @property
+    def supports_float16(self) -> bool:
+        """Whether an installed provider computes in half precision there."""
+        if self._device is None:
+            return any(device.float16 for device in devices("cpu"))
+        return self._device.float16
+
+    @property
+    def direct3d11_device(self) -> None:
+        """None, as for Windows ML's CPU: no device here is a Direct3D one."""
+        return
+
+    def __repr__(self) -> str:
+        name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"
+        return f"<LearningModelDevice {self._kind.name}{name}>"
+
+    def _compile(self, task: Task, halves: frozenset[str]) -> Engine:
+        if self._device is None:
+            from ..runtime.cpu.choice import compile_on_cpu
+
+            return compile_on_cpu(task)
+        from ..runtime.gpu.compile import compile_on_device, serves
+
+        if not serves(self._device, task.options.engine):
+            raise InvalidDeviceError(
+                f"{self._device.name} is used by {self._device.provider}, and the options name the engine "
+                f"{task.options.engine}.",
+                hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
+            )
+        return compile_on_device(task, self._device, halves)
+
+    def _key(self, graph_capture: bool | None) -> Hashable:
+        """Equal for devices whose sessions may share an engine; never where work is recorded, for one thread alone."""
+        if self._device is None:
+            return "cpu"
+        is_shared = graph_capture is False or self._device.provider not in GRAPH_CAPTURE
+        return self._device if is_shared else (self._device, object())
+
+    def _session_lock(self) -> AbstractContextManager[object]:
+        """What a session holds while it talks to the device: nothing on the CPU."""
+        return session_lock(self._device)
+
+
+def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
+    found = sorted(devices("gpu"), key=_by_merit(kind))
+    if not found:
+        raise InvalidDeviceError(f"There is no device for {kind.name}: {_why_none()}.", hint=_remedy())
+    return found[0]
+
+
+def _by_merit(kind: LearningModelDeviceKind) -> Any:
+    """Sorts GPUs: none that the processor plays before a real one; then by the kind's preference, then the provider."""
+    prefers_shared = kind is LearningModelDeviceKind.DIRECTX_MIN_POWER
+
+    def merit(device: ProviderDevice) -> tuple[Any, ...]:
+        return device.is_software, device.is_discrete is prefers_shared, *rank(device), -(device.memory or 0)
+
+    return merit
+
+
+def _why_none() -> str:
+    problems = [f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem]
+    return "; ".join(problems) or "no installed package has a provider for one"
+
+
+def _remedy() -> str:
+    return (
+        "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver; "
+        "`winml-py doctor` says what is missing."
+    )
+
+
+def _processor() -> tuple[str, str]:
+    """The processor's name and vendor."""
+    facts: dict[str, str] = {}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for key, value in _pairs(file):
+                facts.setdefault(key, value)
+    except OSError:
+        pass
+    vendors = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
+    vendor = facts.get("vendor_id", "")
+    return facts.get("model name") or platform.processor() or platform.machine(), vendors.get(vendor, vendor)
+
+
+def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for line in lines:
+        key, _, value = line.partition(":")
+        yield key.strip(), value.strip()
+
+
+def _system_memory() -> int | None:
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,93 @@
+"""What a notebook shows of models, sessions and results: small tables, and small pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ClosedError, DeviceLostError
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor import Tensor
+from ..imaging.frame import VideoFrame
+from .ranking import is_row, ranked
+
+if TYPE_CHECKING:
+    from .model import LearningModel
+    from .result import LearningModelEvaluationResult
+    from .session import LearningModelSession
+
+PREVIEW = 160
+"""Pixels of the longer side of a picture."""
+
+_CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
+
+
+def model_html(model: LearningModel) -> str:
+    """A model's name and features."""
+    about = f"<b>{escape(model.name or 'a model')}</b> {escape(model.description)}"
+    return f"<div>{about}{_features(model)}</div>"
+
+
+def session_html(session: LearningModelSession) -> str:
+    """A session's model, where it runs, and the features."""
+    model = session.model
+    try:
+        where = f"{session.engine}, {session.precision.name.lower()}"
+    except (ClosedError, DeviceLostError):
+        where = "lost" if session.is_lost else "closed"
+    about = f"<b>{escape(model.name or 'a model')}</b> on {escape(session.device.name)}: {escape(where)}"
+    return f"<div>{about}{_features(model)}</div>"
+
+
+def result_html(result: LearningModelEvaluationResult) -> str:
+    """A result's outputs, or what went wrong."""
+    if result.error is not None:
+        return f"<div>failed: {escape(str(result.error))}</div>"
+    rows = [(escape(name), _value(value)) for name, value in result.outputs.items()]
+    return f"<div>{_table(('output', ''), rows)}</div>"
+
+
+def _features(model: LearningModel) -> str:
+    rows = [
+        (direction, escape(feature.name), escape(feature.expects()), escape(feature.description))
+        for direction, features in (("input", model.input_features), ("output", model.output_features))
+        for feature in features
+    ]
+    return _table(("", "name", "takes or gives", ""), rows)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th {_CELL}>{column}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, VideoFrame):
+        return _value(ImageFeatureValue([value]))
+    if isinstance(value, ImageFeatureValue):
+        return _picture(value)
+    if isinstance(value, Tensor):
+        array = value.to_numpy()
+        about = f"{array.dtype} of {' x '.join(map(str, array.shape)) or 'one number'}"
+        if is_row(array):
+            rows = [(str(place.index), f"{place.score:.4f}") for place in ranked(array, 5)]
+            return about + _table(("class", "score"), rows)
+        return about
+    if isinstance(value, list) and value and isinstance(value[0], VideoFrame):
+        return " ".join(_value(frame) for frame in value[:8])
+    text = repr(value)
+    return escape(text if len(text) <= 200 else text[:199] + "…")
+
+
+def _picture(value: ImageFeatureValue) -> str:
+    image = value.to_pil().convert("RGB")
+    width, height = image.size
+    image.thumbnail((PREVIEW, PREVIEW))
+    memory = io.BytesIO()
+    image.save(memory, "PNG")
+    data = base64.b64encode(memory.getvalue()).decode()
+    return f'<img src="data:image/png;base64,{data}" alt="a picture"><br>{width} x {height}'

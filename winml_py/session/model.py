@@ -1,0 +1,236 @@
+"""LearningModel: an ONNX file, parsed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from ..base.async_operation import AsyncOperation
+from ..base.collections import NameMap, Vector
+from ..base.winrt_object import Object
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError, NotSupportedError, WinMLError
+from ..features.descriptors import FeatureDescriptor
+from ..features.from_onnx import TENSOR_KINDS, describe
+from ..onnx_file.header import Header
+from ..onnx_file.source import BytesSource, FileSource, ModelSource
+from ..runtime.engine import EnginePool
+
+
+class LearningModel(Object):
+    """A parsed ONNX model: what it is called, what it takes, what it gives.
+
+    Loading reads the header alone: the weights are neither read nor copied, and the graph is not
+    checked before a session compiles it. The file must stay as it is until then.
+    All methods may be called from any thread.
+
+    Example:
+        >>> from winml_py import LearningModel
+        >>> with LearningModel.load("models/digits.onnx") as model:
+        ...     model.input_features[0].name
+        'image'
+    """
+
+    def __init__(self, source: ModelSource, header: Header) -> None:
+        """Use `load`, `load_from_file_path` or `load_from_stream`."""
+        self._source: ModelSource | None = source
+        self._header = header
+        self._size = source.size
+        self._lock = threading.Lock()
+        self._engines = EnginePool()
+        constants = {weight.name for weight in header.weights}
+        self._inputs = Vector(describe(info, header.metadata) for info in header.inputs if info.name not in constants)
+        self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> LearningModel:
+        """Loads a model from a path, from bytes, or from a binary stream.
+
+        Args:
+            source: the path of an .onnx file; or the file's bytes, of which `bytes` are kept and not
+                copied; or an open binary stream, which is read from where it stands to its end.
+
+        Raises:
+            ModelNotFoundError: there is no such file, or it cannot be opened.
+            CorruptModelError: it is not an ONNX model.
+            NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
+            InvalidArgumentError: the source is none of these.
+        """
+        if isinstance(source, (str, os.PathLike)):
+            return cls.load_from_file_path(source)
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return cls(*BytesSource.open(source))
+        return cls.load_from_stream(source)
+
+    @classmethod
+    def load_from_file_path(cls, file_path: str | os.PathLike[str], operator_provider: None = None, /) -> LearningModel:
+        """Loads a model from its file; raises as `load` does.
+
+        Args:
+            file_path: the path of an .onnx file.
+            operator_provider: None. Windows ML loads custom operators through it, which are code for Windows.
+        """
+        _require_no_operators(operator_provider)
+        if not isinstance(file_path, (str, os.PathLike)):
+            raise InvalidArgumentError(f"A model is loaded from a path, not from {type(file_path).__name__}.")
+        return cls(*FileSource.open(file_path))
+
+    @classmethod
+    def load_from_stream(cls, stream: BinaryIO, operator_provider: None = None, /) -> LearningModel:
+        """Loads a model from an open binary stream, read into memory to its end; raises as `load` does.
+
+        Whatever has a `read()` that gives bytes is a stream.
+        """
+        _require_no_operators(operator_provider)
+        read = getattr(stream, "read", None)
+        if read is None:
+            raise InvalidArgumentError(
+                f"A model is loaded from a path, bytes or a binary stream, not from {type(stream).__name__}.",
+                hint="Pass the path of an .onnx file.",
+            )
+        try:
+            data = read()
+        except WinMLError:
+            raise
+        except (OSError, ValueError) as error:
+            raise ModelNotFoundError(f"The model stream cannot be read: {error}.", hint="Keep it open.") from error
+        if not isinstance(data, bytes):
+            raise InvalidArgumentError(
+                f"The stream gave {type(data).__name__}, not bytes.", hint="Open the file in mode 'rb'."
+            )
+        return cls(*BytesSource.open(data))
+
+    @classmethod
+    def load_async(
+        cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+    ) -> AsyncOperation[LearningModel]:
+        """Starts `load` in a thread; what it raises is raised by the operation."""
+        return AsyncOperation(lambda _: cls.load(source))
+
+    @classmethod
+    def load_from_storage_file_async(
+        cls, file: Any, operator_provider: None = None, /
+    ) -> AsyncOperation[LearningModel]:
+        """Starts loading from a file: a path, or an object whose `path` is one, as WinRT's `StorageFile`."""
+        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file), operator_provider))
+
+    @classmethod
+    def load_from_stream_async(
+        cls, stream: BinaryIO, operator_provider: None = None, /
+    ) -> AsyncOperation[LearningModel]:
+        """Starts loading from a binary stream."""
+        return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
+
+    @property
+    def author(self) -> str:
+        """The tool or person that made the model (ONNX's `producer_name`), or ""."""
+        return self._header.producer_name
+
+    @property
+    def name(self) -> str:
+        """The graph's name, or ""."""
+        return self._header.graph_name
+
+    @property
+    def domain(self) -> str:
+        """The model's namespace, a reversed DNS name by habit, or ""."""
+        return self._header.domain
+
+    @property
+    def description(self) -> str:
+        """The model's doc string, or ""."""
+        return self._header.doc_string
+
+    @property
+    def version(self) -> int:
+        """The model's own version, or 0."""
+        return self._header.model_version
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The model's `metadata_props`; keys are found in any case."""
+        return NameMap(self._header.metadata)
+
+    @property
+    def input_features(self) -> Vector[FeatureDescriptor]:
+        """What must be bound, in the graph's order; initializers listed as inputs are left out."""
+        return self._inputs
+
+    @property
+    def output_features(self) -> Vector[FeatureDescriptor]:
+        """What an evaluation gives, in the graph's order."""
+        return self._outputs
+
+    @property
+    def opsets(self) -> Mapping[str, int]:
+        """The operator sets the model imports: domain ("" is ai.onnx) to version."""
+        return dict(self._header.opsets)
+
+    @property
+    def ir_version(self) -> int:
+        """The version of the ONNX format the file is written in."""
+        return self._header.ir_version
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model file, or of the buffer it was loaded from; external data files apart."""
+        return self._size
+
+    @property
+    def precision(self) -> str:
+        """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
+        features = (*self._inputs, *self._outputs)
+        kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
+        kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
+        floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
+        names = {frozenset({TensorKind.FLOAT}): "float32", frozenset({TensorKind.FLOAT16}): "float16", frozenset(): ""}
+        return names.get(frozenset(floats), "mixed" if TensorKind.FLOAT16 in floats else "other")
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether `dispose` has been called, or a session has taken the model over."""
+        return self._source is None
+
+    def dispose(self) -> None:
+        """Lets go of the model's bytes. Twice is harmless.
+
+        Existing sessions go on, and all properties stay readable; a new session is refused.
+        """
+        with self._lock:
+            self._source = None
+
+    close = dispose
+
+    def __enter__(self) -> LearningModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+    def _repr_html_(self) -> str:
+        from .html import model_html
+
+        return model_html(self)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._inputs, self._outputs))
+        disposed = ", disposed" if self.is_disposed else ""
+        return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
+
+    def _open(self) -> ModelSource:
+        """The source, for a session that is about to be compiled."""
+        with self._lock:
+            if self._source is None:
+                raise ModelDisposedError(
+                    "The model has been disposed.", hint="Load it again, or create its sessions before dispose()."
+                )
+            return self._source
+
+
+def _require_no_operators(provider: object) -> None:
+    if provider is not None:
+        raise NotSupportedError(
+            "Operator providers are code for Windows, and cannot be used here.", hint="Load the model without one."
+        )

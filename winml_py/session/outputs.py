@@ -1,0 +1,293 @@
+"""What becomes of each output after a run: written into what was bound, or made into a new value."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..base.buffers import Buffer
+from ..base.device_array import DeviceArray
+from ..enums import TensorKind
+from ..errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, SizeMismatchError
+from ..features.containers import SequenceValue, is_element
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+from ..features.pictures import ImageFeatureValue
+from ..features.plain_lists import is_buffer
+from ..features.tensor import Tensor
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
+from ..imaging.bitmap import SoftwareBitmap
+from ..imaging.contract import ImageContract
+from ..imaging.detensorize import detensorize
+from ..imaging.frame import VideoFrame
+from ..imaging.scratch import Scratch
+from ..runtime.engine import Value
+
+
+class OutputSlot(Protocol):
+    """Receives one output of every run."""
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
+
+    def invalidate(self) -> None:
+        """Marks what a stopped run may have half written."""
+
+
+class _Whole:
+    """An output that is written from the engine's value when a run has ended well, and never by a stopped one."""
+
+    def invalidate(self) -> None:
+        """Nothing has been written."""
+
+
+class UnboundOutput(_Whole):
+    """An output nobody bound: a new object after every run."""
+
+    def __init__(self, descriptor: FeatureDescriptor) -> None:
+        self._descriptor = descriptor
+        self._scratch = Scratch()
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Wraps the engine's value, or turns it into pictures."""
+        descriptor = self._descriptor
+        if isinstance(value, np.ndarray):
+            if isinstance(descriptor, ImageFeatureDescriptor):
+                return self._picture(value, descriptor.contract)
+            tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
+            if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
+                return tensor_class._make(value, value.shape)
+            raise unexpected(descriptor, value)
+        return pythonic(value, descriptor)
+
+    def _picture(self, value: np.ndarray[Any, Any], contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+        require_pictures(value, contract, self._descriptor)
+        height, width = (value.shape[axis] for axis in contract.axes()[1:])
+        frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
+        for tensor, frame in zip(value, frames, strict=True):
+            detensorize(tensor, contract, frame.software_bitmap, self._scratch)
+        return ImageFeatureValue(frames) if len(frames) == 1 else frames
+
+
+class ContainerOutput(_Whole):
+    """An output bound to a dict or a list, which is cleared and refilled."""
+
+    def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
+        self._bound, self._descriptor = bound, descriptor
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Refills what was bound: a list with the elements of a tensor or of a sequence, a dict with a map's."""
+        made: Any = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else pythonic(value, self._descriptor)
+        if isinstance(self._bound, MutableMapping):
+            self._bound.clear()
+            self._bound.update(made)
+        else:
+            self._bound[:] = made
+        return self._bound
+
+
+class BuffersOutput(_Whole):
+    """An output bound to several buffers, which are filled one after the other."""
+
+    def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
+        self._bound, self._descriptor = bound, descriptor
+        # an empty memoryview cannot be cast, and has nothing to receive
+        views = [memoryview(buffer) for buffer in bound]
+        self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
+        if any(part.readonly and part.nbytes for part in self._parts):
+            raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Copies the tensor's bytes."""
+        assert isinstance(value, np.ndarray)
+        whole = value.tobytes()
+        sizes = [part.nbytes for part in self._parts]
+        if sum(sizes) != len(whole):
+            raise SizeMismatchError(
+                f"The model variable {self._descriptor.name} gave {len(whole)} bytes, and buffers of {sum(sizes)} "
+                "are bound to it.",
+                hint="Make them as large as the output together.",
+            )
+        start = 0
+        for part, size in zip(self._parts, sizes, strict=True):
+            if size:
+                part[:] = whole[start : start + size]
+            start += size
+        for buffer in self._bound:
+            if isinstance(buffer, Buffer):
+                buffer.length = buffer.capacity
+        return self._bound
+
+
+class TensorOutput:
+    """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
+
+    def __init__(self, bound: Any, tensor: Tensor) -> None:
+        self._bound, self._tensor = bound, tensor
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Gives what was bound."""
+        tensor = self._tensor
+        if value is None:
+            tensor._require_open()
+        elif isinstance(value, DeviceArray):
+            tensor._adopt_device(value)
+        else:
+            assert isinstance(value, np.ndarray)
+            tensor._adopt(value)
+        tensor._is_half_written = False
+        return self._bound
+
+    def invalidate(self) -> None:
+        """The engine writes into a tensor's memory while it runs."""
+        self._tensor._is_half_written = True
+
+
+class WidenedOutput(_Whole):
+    """A float16 picture bound to a float32 tensor, which gets the numbers widened."""
+
+    def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None) -> None:
+        self._bound, self._tensor, self._memory = bound, tensor, memory
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Copies the numbers into the tensor's memory, or gives it some."""
+        assert isinstance(value, np.ndarray)
+        self._tensor._require_open()
+        if self._memory is None:
+            self._tensor._adopt(value.astype(np.float32))
+            return self._bound
+        if self._memory.shape != value.shape:
+            raise SizeMismatchError(
+                f"Memory of shape {self._memory.shape} is bound to an output of shape {value.shape}.",
+                hint="Bind TensorFloat.create(), which takes any shape.",
+            )
+        np.copyto(self._memory, value)
+        return self._bound
+
+
+class ImageOutput(_Whole):
+    """An output bound to pictures, which are stretched over and written in place."""
+
+    def __init__(
+        self, bound: Any, bitmaps: list[SoftwareBitmap], contract: ImageContract, descriptor: FeatureDescriptor
+    ) -> None:
+        self._bound, self._bitmaps, self._contract, self._descriptor = bound, bitmaps, contract, descriptor
+        self._scratch = Scratch()
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Writes the pictures and gives what was bound."""
+        assert isinstance(value, np.ndarray)
+        require_pictures(value, self._contract, self._descriptor)
+        if len(value) != len(self._bitmaps):
+            raise EvaluationError(
+                f"The model variable {self._descriptor.name} gave {len(value)} pictures, and {len(self._bitmaps)} "
+                "are bound to it.",
+                hint="Bind as many frames as the batch holds.",
+            )
+        for tensor, bitmap in zip(value, self._bitmaps, strict=True):
+            detensorize(tensor, self._contract, bitmap, self._scratch)
+        return self._bound
+
+
+def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
+    """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
+
+    Raises:
+        InvalidBindingError: a dict where no map comes out, or a list where neither a sequence nor a tensor does.
+    """
+    if isinstance(bound, MutableMapping):
+        fits = isinstance(descriptor, MapFeatureDescriptor)
+    elif isinstance(bound, list):
+        if bound and all(map(is_buffer, bound)) and isinstance(descriptor, TensorFeatureDescriptor):
+            if descriptor.tensor_kind is TensorKind.STRING:
+                raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
+            return BuffersOutput(bound, descriptor)
+        if bound and all(isinstance(element, VideoFrame) for element in bound):
+            return None
+        fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor))
+    else:
+        return None
+    if fits and isinstance(bound, list) and bound:
+        fits = _could_hold(bound, descriptor)
+    if not fits:
+        raise InvalidBindingError(
+            f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
+            f"incompatible type {type(bound).__name__}.",
+            hint="Bind what the descriptor says, or leave the output unbound.",
+        )
+    return ContainerOutput(bound, descriptor)
+
+
+def _could_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
+    """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
+    if isinstance(descriptor, SequenceFeatureDescriptor):
+        return SequenceValue(elements).plain(descriptor) is not None
+    assert isinstance(descriptor, TensorFeatureDescriptor)
+    return all(is_element(element, descriptor.tensor_kind) for element in elements)
+
+
+def pythonic(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
+    """A map as a dict, a sequence as a list of dicts or of tensors."""
+    if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
+        return value
+    if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
+        return [_element(element, descriptor) for element in value]
+    raise unexpected(descriptor, value)
+
+
+def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE:
+        return CLASSES_BY_DTYPE[value.dtype]._make(value, value.shape)
+    return pythonic(value, descriptor.element_descriptor)
+
+
+def _shows(bound: Any, array: np.ndarray[Any, Any]) -> bool:
+    """Whether a buffer's memory is the array's."""
+    return is_buffer(bound) and bool(np.shares_memory(np.frombuffer(bound, np.uint8), array))
+
+
+def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The memory an output tensor offers the engine: None for a placeholder, or for strings.
+
+    Raises:
+        InvalidBindingError: the memory is read-only, or not the caller's own.
+    """
+    if tensor.is_placeholder or isinstance(tensor, TensorString):
+        return None
+    array = tensor._memory()
+    if not isinstance(bound, (Tensor, np.ndarray)) and not _shows(bound, array):
+        raise InvalidBindingError(
+            f"An output cannot be written into {type(bound).__name__}.", hint="Bind an array, a tensor or a list."
+        )
+    if not array.flags.writeable:
+        raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
+    if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
+        raise InvalidBindingError(
+            "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy.",
+            hint="Bind np.ascontiguousarray(array), or a tensor.",
+        )
+    return array
+
+
+def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descriptor: FeatureDescriptor) -> None:
+    """Refuses an output that the model calls a picture and is none."""
+    if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
+        raise unexpected(descriptor, value)
+
+
+def unexpected(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
+    """The error for an output that is not what the model declares."""
+    what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    return EvaluationError(
+        f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
+        f"{what} where {descriptor.expects()} is declared.",
+        hint="The model's declared output types are wrong; correct them with an ONNX editor.",
+        hresult=E_UNEXPECTED,
+    )

@@ -1,0 +1,108 @@
+"""LearningModelEvaluationResult: what an evaluation gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.collections import NameMap
+from ..base.winrt_object import Object
+from ..errors import InvalidArgumentError, WinMLError
+from ..features.tensor import Tensor
+from .ranking import Prediction, is_row, ranked
+
+
+class LearningModelEvaluationResult(Object):
+    """The outputs of one evaluation.
+
+    A failed evaluation raises, so a result in hand has succeeded; but those of `evaluate_many`, where one failure among
+    many items must not end the others.
+    """
+
+    __slots__ = ("_correlation_id", "_error", "_outputs")
+
+    def __init__(self, correlation_id: str, outputs: Mapping[str, Any], error: WinMLError | None = None) -> None:
+        self._correlation_id = correlation_id
+        self._outputs = outputs
+        self._error = error
+
+    @property
+    def correlation_id(self) -> str:
+        """What was passed to `evaluate`."""
+        return self._correlation_id
+
+    @property
+    def error_status(self) -> int:
+        """0, or the HRESULT of what went wrong, signed as pywinrt gives it."""
+        return 0 if self._error is None else self._error.winerror
+
+    @property
+    def error(self) -> WinMLError | None:
+        """What went wrong, or None."""
+        return self._error
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there are outputs."""
+        return self._error is None
+
+    @property
+    def outputs(self) -> NameMap[Any]:
+        """All outputs by name, found in any case.
+
+        A bound output is the very object that was bound. The others are new: a tensor of the matching class;
+        an `ImageFeatureValue`, or a list of `VideoFrame` objects for a batch; a list or a dict.
+
+        Raises:
+            WinMLError: the evaluation failed; it is `error`.
+        """
+        if self._error is not None:
+            raise self._error
+        return NameMap(self._outputs)
+
+    def top_k(self, n: int = 5, labels: Sequence[str] = (), *, output: str | None = None) -> list[Prediction]:
+        """The classes with the highest scores, the highest first.
+
+        Args:
+            n: how many, at most.
+            labels: the names of the classes, by their index.
+            output: the name of the output; by default the only one that is a row of floats.
+
+        Returns:
+            Each with its `index`, `score` and `label`.
+
+        Raises:
+            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats.
+
+        Example:
+            >>> from winml_py import LearningModel, LearningModelSession
+            >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+            >>> result = next(session.evaluate_many(["samples/pictures/seven.png"]))
+            >>> [(best.index, best.label) for best in result.top_k(1, "zero one two three four five six seven".split())]
+            [(7, 'seven')]
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InvalidArgumentError(f"top_k is asked for {n!r} classes.", hint="Ask for 1 or more.")
+        outputs = self.outputs
+        names = list(outputs) if output is None else [output]
+        if output is not None and output not in outputs:
+            raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"There are {', '.join(outputs)}.")
+        rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
+        rows = [row for row in rows if is_row(row)]
+        if len(rows) != 1:
+            found = "none" if not rows else "more than one"
+            raise InvalidArgumentError(
+                f"Of the outputs {', '.join(names)} {found} is one row of scores.",
+                hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
+            )
+        return ranked(rows[0], n, labels)
+
+    def _repr_html_(self) -> str:
+        from .html import result_html
+
+        return result_html(self)
+
+    def __repr__(self) -> str:
+        if self._error is not None:
+            return f"<LearningModelEvaluationResult failed: {self._error}>"
+        return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"

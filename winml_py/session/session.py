@@ -1,0 +1,400 @@
+"""LearningModelSession: a model, compiled for a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..base.async_operation import AsyncOperation
+from ..base.atomic_files import require_folder, written_to, written_whole
+from ..base.cancellation import Stop
+from ..base.collections import PropertySet
+from ..base.winrt_object import Object
+from ..enums import Precision
+from ..errors import ClosedError, DeviceLostError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from ..features.containers import as_tensor
+from ..features.tensor import Tensor
+from ..features.tensor_classes import TensorString
+from ..runtime.engine import Engine, EngineOptions, Lease, PlacedNode
+from ..runtime.explanation import Explanation
+from .binding import LearningModelBinding
+from .compile_request import float16_features, task_of
+from .device import LearningModelDevice
+from .model import LearningModel
+from .options import LearningModelSessionOptions, engine_options
+from .result import LearningModelEvaluationResult
+
+if TYPE_CHECKING:
+    from .device_pictures import DevicePictures
+    from .stream import EvaluationStream
+
+
+class LearningModelSession(Object):
+    """A model compiled for a device.
+
+    Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
+    thread pool. A CPU session takes no lock: threads evaluate at the same time, each with its own binding.
+    A GPU session holds a lock while it talks to the device: one of its own, or with WebGPU one for all sessions there.
+    A session that cannot be made on its device is an error: nothing falls back to another one.
+
+    Args:
+        model: the model; it may be disposed of once the session is made.
+        device: where to run; the CPU by default.
+        options: how to compile. Passing default options is not the same as passing none:
+            see `LearningModelSessionOptions`.
+
+    Raises:
+        ModelDisposedError: the model has been disposed.
+        CorruptModelError: the graph is invalid.
+        ModelVersionError: the model's opset or IR version is newer than the runtime knows.
+        NotSupportedError: the model uses operators that nobody here runs, or that the provider leaves to the CPU
+            where the options forbid that.
+        InvalidDeviceError: the engine that the options name is not there.
+        InvalidArgumentError: an argument of another type, or options that contradict each other.
+        ModelNotFoundError: the model's file, or one with its weights, is gone.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelSession
+        >>> with LearningModelSession(LearningModel.load("models/digits.onnx")) as session:
+        ...     result = session.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
+        ...     result.outputs["probabilities"].shape
+        (1, 10)
+    """
+
+    def __init__(
+        self,
+        model: LearningModel,
+        device: LearningModelDevice | None = None,
+        options: LearningModelSessionOptions | None = None,
+        /,
+    ) -> None:
+        self._create(model, device, options, None)
+
+    @classmethod
+    def create_async(
+        cls,
+        model: LearningModel,
+        device: LearningModelDevice | None = None,
+        options: LearningModelSessionOptions | None = None,
+        /,
+    ) -> AsyncOperation[LearningModelSession]:
+        """Starts to make a session in a thread: await it, or call `get()` on the operation.
+
+        Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
+        """
+
+        def work(stop: Stop) -> LearningModelSession:
+            session = cls.__new__(cls)
+            session._create(model, device, options, stop)
+            return session
+
+        return AsyncOperation(work)
+
+    def _create(
+        self,
+        model: LearningModel,
+        device: LearningModelDevice | None,
+        options: LearningModelSessionOptions | None,
+        stop: Stop | None,
+    ) -> None:
+        self._lease: Lease | None = None
+        _require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
+        _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
+        self._model = model
+        self._device = device if device is not None else LearningModelDevice()
+        compiled_with = engine_options(options)
+        source = model._open()
+        self._lock = self._device._session_lock()
+        self._is_lost = False
+        self._lease = model._engines.lease(
+            self._engine_key(compiled_with),
+            lambda: self._device._compile(task_of(model, source, compiled_with, stop), float16_features(model)),
+        )
+        self._options = self._lease.engine.options
+        self._pictures = self._device_pictures() if self._lease.engine.place else None
+        self._properties = PropertySet()
+        if options is not None and options.close_model_on_session_creation:
+            model.dispose()
+
+    def _engine_key(self, options: EngineOptions) -> Hashable:
+        own = object() if options.is_profiled else None  # a recording is of one session
+        return self._device._key(options.graph_capture), options, own
+
+    def _device_pictures(self) -> DevicePictures:
+        from .device_pictures import DevicePictures
+
+        return DevicePictures(self._device, self._lock)
+
+    @property
+    def model(self) -> LearningModel:
+        """The model it was made from; its properties stay readable."""
+        return self._model
+
+    @property
+    def device(self) -> LearningModelDevice:
+        """Where it runs."""
+        return self._device
+
+    @property
+    def evaluation_properties(self) -> PropertySet:
+        """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then writes
+        what goes in and comes out to the logger `winml_py`, at level DEBUG.
+        """
+        return self._properties
+
+    def get_intra_op_num_threads(self) -> int:
+        """Threads that work together on one operator."""
+        return self._options.intra_op_num_threads
+
+    def get_intra_op_thread_spinning(self) -> bool:
+        """Whether those threads spin while they wait."""
+        return self._options.intra_op_thread_spinning
+
+    @property
+    def engine(self) -> str:
+        """What runs the model: "onnxruntime" is its CPU provider, else the provider's name.
+
+        "undecided" where the first evaluation decides, because the model leaves sizes free.
+        """
+        return self._engine().name
+
+    @property
+    def precision(self) -> Precision:
+        """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
+        return self._engine().precision
+
+    def explain(self) -> Explanation:
+        """Why this engine and precision were taken, with what was measured; `print` it."""
+        return self._engine().explanation
+
+    @property
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node of the optimised graph: node, operator, provider.
+
+        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not take.
+
+        Raises:
+            IllegalCallError: the first evaluation has yet to decide on the engine.
+        """
+        return self._engine().placement()
+
+    def end_profiling(self, path: str | os.PathLike[str], /) -> None:
+        """Writes what each node took since the session was made, and records no more; see `options.profiling`.
+
+        Called again, it writes the same to another file.
+
+        Args:
+            path: of the file to write: a trace in Chrome's format, which Perfetto and `chrome://tracing` show. Times
+                are microseconds.
+
+        Raises:
+            IllegalCallError: nothing is recorded.
+            StorageNotFoundError: there is no such folder.
+            StorageAccessError: the file cannot be written.
+        """
+        engine = self._engine()
+        require_folder(path)
+        with written_to(path):
+            recorded = engine.end_profiling()
+            with written_whole(os.fspath(path)) as file:
+                file.write(recorded)
+
+    def upload(self, value: Any, /) -> Tensor:
+        """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.
+
+        Raises:
+            InvalidDeviceError: the session's device has no memory of its own.
+            InvalidBindingError: the value is no array of a type that tensors have.
+        """
+        engine = self._engine()
+        if engine.place is None:
+            raise InvalidDeviceError(
+                f"The session runs on {self._device.name}, which has no memory of its own.",
+                hint="Bind the array itself.",
+            )
+        tensor = as_tensor(value)
+        if tensor is None or isinstance(tensor, TensorString):
+            raise InvalidBindingError(f"{type(value).__name__} is no tensor of numbers.", hint="Pass an array.")
+        with self._lock:
+            return type(tensor)._on_device(engine.upload(tensor.to_numpy()))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device has gone. Then the session is dead: make a new device, and a session on it."""
+        return self._is_lost
+
+    def evaluate(
+        self, binding: LearningModelBinding, correlation_id: str = "", /, *, timeout: float | None = None
+    ) -> LearningModelEvaluationResult:
+        """Runs the model on what is bound. All outputs are computed; bound ones are written in place.
+
+        The same binding can be evaluated again: inputs are reused, bound outputs are written again.
+
+        Args:
+            binding: made for this session.
+            correlation_id: given back in the result.
+            timeout: seconds after which the run is stopped, at the next node boundary: a running kernel goes on to
+                its end. Costs some tens of microseconds. Bound tensors of a stopped run have no data until the next.
+
+        Raises:
+            ClosedError: the session has been closed.
+            InvalidArgumentError: the binding is another session's, or the timeout is no number of seconds.
+            EvaluationTimeoutError: the time was up.
+            MissingInputError: an input has not been bound.
+            SizeMismatchError: an output does not fit the memory it is bound to.
+            EvaluationError: an operator failed; the message has the engine's words.
+            DeviceLostError: the device has gone; so has the session.
+        """
+        self._require_own(binding)
+        if timeout is None:
+            return self._run(binding, correlation_id, None)
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+            raise InvalidArgumentError(f"The timeout is {timeout!r}.", hint="It is a number of seconds above 0.")
+        stop = Stop(timeout)
+        with stop.limited():
+            return self._run(binding, correlation_id, stop)
+
+    def evaluate_async(
+        self, binding: LearningModelBinding, correlation_id: str = "", /
+    ) -> AsyncOperation[LearningModelEvaluationResult]:
+        """Starts `evaluate` in a thread: await the result, or call `get()` on it.
+
+        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
+        to its end. Evaluations of different bindings run at the same time, those of one binding take turns.
+
+        Raises:
+            ClosedError: the session has been closed. Everything else is raised by the operation.
+        """
+        self._require_own(binding)
+        return AsyncOperation(lambda stop: self._run(binding, correlation_id, stop))
+
+    def evaluate_features(
+        self, features: Mapping[str, Any], correlation_id: str = "", /
+    ) -> LearningModelEvaluationResult:
+        """Binds every pair, inputs and outputs alike, and evaluates; raises as `bind` and `evaluate` do."""
+        return self.evaluate(self._bind_all(features), correlation_id)
+
+    def evaluate_features_async(
+        self, features: Mapping[str, Any], correlation_id: str = "", /
+    ) -> AsyncOperation[LearningModelEvaluationResult]:
+        """Binds every pair here and now, so that errors of binding are raised at once, then as `evaluate_async`."""
+        return self.evaluate_async(self._bind_all(features), correlation_id)
+
+    def evaluate_many(
+        self, inputs: Iterable[Any], /, *, concurrency: int | None = None, batch: int | None = None
+    ) -> EvaluationStream:
+        """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
+
+        Args:
+            inputs: for each item a mapping of names to values, or for a model of one input the value itself. A path
+                for a picture is loaded by the thread that evaluates it. Inputs are taken as late as can be.
+            concurrency: threads; by default the cores this process may use. It is worth most with
+                `options.intra_op_num_threads = 1`: then each thread has a core of its own.
+            batch: how many items to evaluate together, at most; the model's first sizes must be free. Items whose
+                pictures or tensors do not fit each other are evaluated one by one.
+
+        Returns:
+            An iterator of results in the order of the inputs, for `for` and for `async for`. An item that fails gives a
+            result whose `succeeded` is False and whose `error` says why; the others go on. What `inputs` itself
+            raises comes after the results of what it gave before.
+
+        Raises:
+            ClosedError: the session has been closed.
+            InvalidArgumentError: a number below 1, or a batch where the model has none.
+
+        Example:
+            >>> from winml_py import LearningModel, LearningModelSession
+            >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+            >>> for result in session.evaluate_many(["samples/pictures/seven.png", "missing.png"]):
+            ...     print(result.succeeded)
+            True
+            False
+        """
+        from .stream import EvaluationStream
+
+        self._require_open()
+        return EvaluationStream(self, inputs, concurrency, batch)
+
+    def _bind_all(self, features: Mapping[str, Any]) -> LearningModelBinding:
+        _require_type(features, Mapping, "Write {name: value}.")
+        binding = LearningModelBinding(self)
+        for name, value in features.items():
+            binding.bind(name, value)
+        return binding
+
+    def close(self) -> None:
+        """Frees the engine, unless another session shares it, when the last run in flight returns.
+
+        Twice is harmless. Model, device and results stay readable.
+        """
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+            if self._pictures is not None:
+                self._pictures.close()
+
+    dispose = close
+
+    def __enter__(self) -> LearningModelSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        from .html import session_html
+
+        return session_html(self)
+
+    def __repr__(self) -> str:
+        closed = " closed" if self._lease is None else ""
+        closed = closed or (" lost" if self._is_lost else "")
+        return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{closed}>"
+
+    def _run(
+        self, binding: LearningModelBinding, correlation_id: str, stop: Stop | None
+    ) -> LearningModelEvaluationResult:
+        try:
+            outputs = binding._evaluate(stop)
+        except DeviceLostError:
+            self._is_lost = True
+            raise
+        if "EnableDebugOutput" in self._properties:
+            import logging
+
+            log = logging.getLogger("winml_py")
+            log.debug("evaluated %s %r: %r gave %r", self, correlation_id, dict(binding), outputs)
+        return LearningModelEvaluationResult(correlation_id, outputs)
+
+    def _require_own(self, binding: LearningModelBinding) -> None:
+        self._require_open()
+        _require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
+        if binding._session is not self:
+            raise InvalidArgumentError(
+                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
+            )
+
+    def _require_open(self) -> None:
+        self._engine()
+
+    def _engine(self) -> Engine:
+        lease = self._lease
+        if lease is None:
+            raise ClosedError(
+                "The session has been closed.", hint="Create another from the model, or keep this one open."
+            )
+        if self._is_lost:
+            raise DeviceLostError(
+                f"{self._device.name} was lost during an evaluation, and the session with it.",
+                hint="Make a new LearningModelDevice, and a session on it.",
+            )
+        return lease.engine
+
+
+def _require_type(value: object, kind: Any, hint: str) -> None:
+    if not isinstance(value, kind):
+        expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
+        raise InvalidArgumentError(f"A {expected} is expected, and {type(value).__name__} came.", hint=hint)

@@ -1,0 +1,1 @@
+"""What is built on the public classes: conversion, optimising, measuring, diagnosing."""

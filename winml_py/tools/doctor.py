@@ -1,0 +1,130 @@
+"""What is installed and what works: the facts that `winml-py doctor` prints."""
+
+from __future__ import annotations
+
+import ctypes.util
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..base.cpu_cores import affinity, cgroup_quota, usable_cores
+from ..cache import answers as cache
+from ..runtime.providers import nvidia
+from ..runtime.providers.plugins import BUILT_IN, probe
+
+PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "pillow", "opencv-python-headless", "simplejpeg")
+CLASHES = (
+    (
+        "onnxruntime",
+        "onnxruntime-gpu",
+        "onnxruntime-directml",
+        "onnxruntime-openvino",
+        "onnxruntime-qnn",
+        "onnxruntime-training",
+    ),
+    ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
+)
+"""Packages that write to the same files: the one that was installed last wins, and removing one breaks the other."""
+
+EXTRAS = {
+    "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
+    "onnxruntime-ep-openvino": "Intel's CPUs, GPUs and NPUs: pip install 'winml-py[intel]'",
+}
+SMOKE_SECONDS = 30.0
+
+
+def diagnose() -> dict[str, Any]:
+    """The facts, ready for JSON. Every device runs a small model for a second, in a process of its own."""
+    plugins = probe(again=True)
+    problems = [_clash(found) for group in CLASHES if len(found := _installed(group)) > 1]
+    return {
+        "schema_version": 1,
+        "winml_py": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "packages": _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN))),
+        "problems": problems,
+        "cores": {
+            "machine": os.cpu_count(),
+            "affinity": affinity(),
+            "control_group": cgroup_quota(),
+            "usable": usable_cores(),
+        },
+        "providers": [
+            {
+                "package": plugin.package,
+                "version": plugin.version or _versions((BUILT_IN,)).get(BUILT_IN, ""),
+                "devices": [f"{device.name} ({device.provider})" for device in plugin.devices],
+                "problem": plugin.problem,
+            }
+            for plugin in plugins
+        ],
+        "not_installed": {
+            name: use for name, use in EXTRAS.items() if name not in {plugin.package for plugin in plugins}
+        },
+        "drivers": {
+            "nvidia": [f"{card.name}, driver {card.driver}" for card in nvidia.cards()],
+            "vulkan_loader": ctypes.util.find_library("vulkan") or "",
+            "vulkan_drivers": _vulkan_drivers(),
+        },
+        "cache": str(cache.folder() or ""),
+        "devices": [smoke(number) for number in range(_count())],
+    }
+
+
+def _count() -> int:
+    from ..session.device import LearningModelDevice
+
+    return len(LearningModelDevice.find_all())
+
+
+def _installed(names: tuple[str, ...]) -> list[str]:
+    return list(_versions(names))
+
+
+def _versions(names: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _clash(names: list[str]) -> str:
+    return (
+        f"{' and '.join(names)} are installed side by side, and write to the same files: "
+        f"pip uninstall -y {' '.join(names)}, then install one of them again."
+    )
+
+
+def _vulkan_drivers() -> list[str]:
+    named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
+    if named:
+        return [path if Path(path).exists() else f"{path} (not there)" for path in named.split(os.pathsep)]
+    folders = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
+    return sorted(str(path) for folder in folders for path in Path(folder).glob("*.json"))
+
+
+def smoke(number: int) -> dict[str, Any]:
+    """Runs a small model for a second on a device of `find_all`, and tells how often, or what went wrong."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "winml_py.tools.doctor_child", str(number)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SMOKE_SECONDS, env=environment
+        )
+        facts: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return {"device": f"device {number}", "problem": f"it did not answer within {SMOKE_SECONDS:.0f} s"}
+    except (ValueError, IndexError):
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return {"device": f"device {number}", "problem": f"it ended with status {done.returncode}: {said[:300]}"}
+    return facts

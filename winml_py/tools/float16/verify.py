@@ -1,0 +1,65 @@
+"""Comparing what two models give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...base.agreement import relative_error
+from .report import OutputReport
+
+Array = np.ndarray[Any, Any]
+
+
+def compare(expected: Mapping[str, Any], came: Mapping[str, Any], tolerance: float) -> list[OutputReport]:
+    """Reports on each output of the float32 model, in its order."""
+    return [_output(name, _flat(value), _flat(came[name]), tolerance) for name, value in expected.items()]
+
+
+def _output(name: str, expected: Array, came: Array, tolerance: float) -> OutputReport:
+    if expected.dtype.kind != "f":
+        differs = 1.0 if expected.shape != came.shape else float(np.mean(expected != came)) if expected.size else 0.0
+        return OutputReport(name, differs, 0, None, differs == 0)
+    error = relative_error(expected, came)
+    not_finite = 0
+    if expected.shape == came.shape:
+        not_finite = int((np.isfinite(expected) & ~np.isfinite(came.astype(np.float64))).sum())
+    top1 = _top1(expected, came, tolerance)
+    return OutputReport(name, error, not_finite, top1, error <= tolerance and not_finite == 0 and top1 in (None, 1.0))
+
+
+def _top1(expected: Array, came: Array, tolerance: float) -> float | None:
+    """How many rows agree on their largest element, of those where it leads by more than the tolerance allows."""
+    if expected.shape != came.shape or expected.size == 0 or not np.isfinite(expected).all():
+        return None
+    rows = expected.reshape(expected.shape[: _rank_without_ones(expected)])
+    if rows.ndim < 2 or rows.ndim > 3 or rows.shape[-1] < 2:
+        return None
+    scale = np.abs(rows).max() or 1.0
+    two = np.sort(rows, axis=-1)[..., -2:]
+    decided = two[..., 1] - two[..., 0] > 2 * tolerance * scale
+    if not decided.any():
+        return 1.0
+    agree = rows.argmax(axis=-1) == came.reshape(rows.shape).argmax(axis=-1)
+    return float(agree[decided].mean())
+
+
+def _rank_without_ones(array: Array) -> int:
+    rank = array.ndim
+    while rank > 2 and array.shape[rank - 1] == 1:
+        rank -= 1
+    return rank
+
+
+def _flat(value: Any) -> Array:
+    """An array as it is; a list of dicts or of tensors, or a dict, as one row of its numbers."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, Mapping):
+        return np.array(list(value.values()))
+    if isinstance(value, list):
+        parts = [_flat(element.to_numpy() if hasattr(element, "to_numpy") else element) for element in value]
+        return np.concatenate([part.reshape(-1) for part in parts]) if parts else np.zeros(0, np.float32)
+    return np.array([value])

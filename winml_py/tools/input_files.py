@@ -1,0 +1,134 @@
+"""Inputs that are named by files: pictures, folders of them, arrays and tables of numbers; or made up."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor_classes import TENSOR_CLASSES
+from ..session.example_inputs import FREE, can_be_made_up, made_up, require_size
+from ..session.model import LearningModel
+
+PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+
+
+def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """What to evaluate: a name to show, and the file for each feature. A folder is every picture in it.
+
+    Raises:
+        InvalidArgumentError: a model of several inputs whose inputs are not all named.
+    """
+    features = {feature.name.casefold(): feature.name for feature in model.input_features}
+    named = [text.partition("=") for text in inputs]
+    if all(equals and name.casefold() in features for name, equals, _ in named):
+        if len({name.casefold() for name, _, _ in named}) < len(named):
+            raise InvalidArgumentError("An input is named twice; a model with named inputs is evaluated once.")
+        yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
+    elif len(features) == 1:
+        for path in inputs:
+            for file in _files(path):
+                yield file, {next(iter(features.values())): file}
+    else:
+        wanted = " ".join(f"{name}=FILE" for name in features.values())
+        raise InvalidArgumentError(f"The model has {len(features)} inputs; write them as: {wanted}")
+
+
+def _files(path: str) -> list[str]:
+    if not os.path.isdir(path):
+        return [path]
+    names = sorted(name for name in os.listdir(path) if name.lower().endswith(PICTURES))
+    if not names:
+        raise InvalidArgumentError(f"There is no picture in the folder {path}.", hint=f"Named {', '.join(PICTURES)}.")
+    return [os.path.join(path, name) for name in names]
+
+
+def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
+    """The value of each feature: an array from .npy or .csv, else a picture, decoded.
+
+    Raises:
+        PictureError: a file that is no picture.
+        InvalidArgumentError: a file that holds no array, or not as many numbers as the feature takes.
+    """
+    features = {feature.name: feature for feature in model.input_features}
+    return {name: _value(features[name], path, fast_decode) for name, path in files.items()}
+
+
+def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
+    if path.endswith(".npy"):
+        return read_array(path)
+    if path.endswith(".csv"):
+        return _read_table(feature, path)
+    return ImageFeatureValue.load(path, fast_decode=fast_decode)
+
+
+def read_array(path: str) -> np.ndarray[Any, Any]:
+    """The array in a .npy file.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    try:
+        with open(path, "rb") as file:  # numpy leaves it open where it is an archive
+            array = np.load(file, allow_pickle=False)
+            if isinstance(array, np.ndarray):
+                return array
+        raise ValueError("it is an archive of several")
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
+
+
+def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
+    shape = [1 if size < 0 else size for size in feature.shape]
+    try:
+        with open(path, encoding="utf-8") as file:
+            words = file.read().replace(",", " ").split()
+        numbers = np.array([float(word) for word in words])
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"{path} holds no numbers: {error}.", hint="Separate them by commas.") from error
+    if numbers.size != np.prod(shape):
+        raise InvalidArgumentError(
+            f"{path} holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
+            f"({' x '.join(map(str, shape))}).",
+            hint="Write as many, separated by commas.",
+        )
+    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+    if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
+        raise InvalidArgumentError(f"{path} holds fractions, and {feature.name} takes {feature.expects()}.")
+    return numbers.reshape(shape).astype(dtype)
+
+
+def generated(model: LearningModel) -> dict[str, Any]:
+    """Values for all inputs, for measuring alone: pictures and numbers made up; zeros where those would mean something.
+
+    Raises:
+        InvalidArgumentError: an input that is a map or a sequence, or has no rank.
+    """
+    rng = np.random.default_rng(0)
+    return {feature.name: _generated(feature, rng) for feature in model.input_features}
+
+
+def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
+    if can_be_made_up(feature):
+        return made_up(feature, rng)
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or (
+        isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank
+    ):
+        raise InvalidArgumentError(
+            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
+            hint=f"Name a file: {feature.name}=FILE.npy.",
+        )
+    shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(feature.shape)]
+    require_size(feature, shape)
+    if feature.tensor_kind is TensorKind.STRING:
+        return np.full(shape, "0", object)
+    return np.zeros(shape, TENSOR_CLASSES[feature.tensor_kind].dtype)

@@ -1,0 +1,200 @@
+"""A model file as ONNX Runtime's optimisers leave it, with everything else as it was, and its results compared."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..base.agreement import relative_error
+from ..base.atomic_files import require_folder, written_to, written_whole
+from ..errors import ConversionError, CorruptModelError, InvalidArgumentError, NotSupportedError
+from ..runtime.ort.engine import save_optimized
+from ..runtime.ort.transformers import fused
+from ..session.example_inputs import seeded_inputs
+from ..session.model import LearningModel
+from ..session.options import LearningModelSessionOptions
+from ..session.session import LearningModelSession
+
+if TYPE_CHECKING:
+    import onnx
+
+LEVELS = ("none", "basic", "extended", "all")
+TOLERANCE = 1e-3
+_MAX_BYTES = (1 << 31) - 1  # protobuf's own limit
+
+
+@dataclass(frozen=True)
+class OptimizationReport:
+    """What became of a model.
+
+    Attributes:
+        nodes: how many there were, and are.
+        size: bytes of the file, before and after.
+        moved: initializers that were inputs, and are none any more.
+        error: the largest difference of an output over its largest magnitude.
+    """
+
+    nodes: tuple[int, int]
+    size: tuple[int, int]
+    moved: tuple[str, ...]
+    error: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures."""
+        return {"schema_version": 1, "kind": "optimization"} | asdict(self)
+
+    def __str__(self) -> str:
+        moved = f", {len(self.moved)} initializers no longer inputs" if self.moved else ""
+        return (
+            f"{self.nodes[0]} nodes became {self.nodes[1]}{moved}; {self.size[0]:,} bytes became {self.size[1]:,}; "
+            f"results differ by {self.error:.1e}"
+        )
+
+
+def optimize(
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    level: str = "extended",
+    transformer: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    tolerance: float = TOLERANCE,
+) -> OptimizationReport:
+    """Writes a model as the runtime's optimisers leave it.
+
+    Initializers that are listed as inputs are taken out of them, so that they can be folded. Names, metadata, the image
+    contract, and the shapes and denotations of inputs and outputs stay. Nothing is written where results differ.
+
+    Args:
+        model: the path of an .onnx file.
+        out: the path of the new one.
+        level: "none"; "basic", which any runtime of the operators runs; "extended", which fuses nodes into operators of
+            ONNX Runtime's own; "all", which arranges weights for this processor, and is for this one alone.
+        transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
+        inputs: values to compare with, by name; floats and pictures that are not given are made up.
+        tolerance: the largest difference in an output, over its largest magnitude.
+
+    Returns:
+        What changed.
+
+    Raises:
+        ConversionError: the results differ by more than the tolerance.
+        InvalidArgumentError: a level or a kind that does not exist, or an input whose values cannot be made up.
+        NotSupportedError: the new model would be larger than 2 GB.
+        WinMLError: the model cannot be used, or the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py.optimize import optimize
+        >>> report = optimize("models/digits.onnx", os.path.join(tempfile.mkdtemp(), "small.onnx"))
+        >>> report.nodes[0] > report.nodes[1], report.error < 1e-5
+        (True, True)
+    """
+    import onnx
+
+    if level not in LEVELS:
+        raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
+    require_folder(out)
+    loaded = LearningModel.load(model)
+    values, _ = seeded_inputs(loaded, inputs or {})
+    expected = _outputs(loaded, values)
+    original = onnx.load(os.fspath(model))
+    changed = onnx.ModelProto()
+    changed.CopyFrom(original)
+    moved = _initializers_out_of_inputs(changed)
+    with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+        if transformer is not None:
+            path = os.path.join(folder, "transformer.onnx")
+            with open(path, "wb") as file:
+                file.write(_serialized(changed))
+            changed = fused(path, transformer)
+        if level != "none":
+            save_optimized(_serialized(changed), os.path.join(folder, "optimized.onnx"), level)
+            changed = onnx.load(os.path.join(folder, "optimized.onnx"))
+    _restore(changed, original, moved)
+    data = _serialized(changed)
+    error = _difference(expected, _outputs(LearningModel.load(data), values))
+    if not error <= tolerance:
+        raise ConversionError(
+            f"The optimised model's results differ by {error:.1e}, more than {tolerance:g}; nothing was written.",
+            hint="Try a lower level, or give inputs that the model is meant for.",
+        )
+    with written_to(out), written_whole(os.fspath(out)) as file:
+        file.write(data)
+    nodes = (len(original.graph.node), len(changed.graph.node))
+    return OptimizationReport(nodes, (loaded.size, len(data)), moved, error)
+
+
+def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
+    names = {weight.name for weight in model.graph.initializer}
+    listed = [info for info in model.graph.input if info.name in names]
+    for info in listed:
+        model.graph.input.remove(info)
+    if listed:
+        model.ir_version = max(model.ir_version, 4)  # the first in which initializers need not be inputs
+    return tuple(info.name for info in listed)
+
+
+def _restore(model: onnx.ModelProto, original: onnx.ModelProto, moved: tuple[str, ...]) -> None:
+    """Everything that is not nodes and weights, as it was."""
+    for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
+        setattr(model, name, getattr(original, name))
+    model.graph.name, model.graph.doc_string = original.graph.name, original.graph.doc_string
+    model.ClearField("metadata_props")
+    model.metadata_props.extend(original.metadata_props)
+    for field, values in (("input", original.graph.input), ("output", original.graph.output)):
+        model.graph.ClearField(field)
+        getattr(model.graph, field).extend(info for info in values if info.name not in moved)
+    used = {"", *(item.domain for item in original.opset_import), *_domains(model.graph)}
+    kept = [item for item in model.opset_import if item.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def _domains(graph: onnx.GraphProto) -> set[str]:
+    domains = set()
+    for node in graph.node:
+        domains.add(node.domain)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                domains |= _domains(inner)
+    return domains
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    if model.ByteSize() > _MAX_BYTES:
+        raise NotSupportedError(
+            "The model is larger than 2 GB, which one file cannot hold.",
+            hint="Large models are optimised when a session is made: options.weights = Weights.SHARED.",
+        )
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def _outputs(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    with LearningModelSession(model, None, options) as session:
+        outputs = session.evaluate_features(values).outputs
+        found = {name: getattr(value, "to_numpy", lambda value=value: value)() for name, value in outputs.items()}
+        return {name: value.copy() if hasattr(value, "copy") else value for name, value in found.items()}
+
+
+def _difference(expected: Mapping[str, Any], came: Mapping[str, Any]) -> float:
+    import numpy as np
+
+    if list(expected) != list(came):
+        raise CorruptModelError("The optimised model has other outputs.")
+    errors = [0.0]
+    for name, value in expected.items():
+        other = came[name]
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            errors.append(relative_error(value, other))
+        elif isinstance(value, np.ndarray) and value.dtype == np.uint8:  # a picture: of 255 levels
+            errors.append(float(np.abs(value.astype(int) - other.astype(int)).max(initial=0)) / 255)
+        else:
+            errors.append(0.0 if np.array_equal(value, other) else float("inf"))
+    return max(errors)

@@ -1,0 +1,109 @@
+"""Writing an image contract into a model's metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..base.atomic_files import require_folder, written_to, written_whole
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
+from ..features.from_onnx import TENSOR_KINDS
+from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..session.model import LearningModel
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, ValueInfoProto
+
+
+def write_contract(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    contract: ImageContract,
+    inputs: Iterable[str] = (),
+) -> None:
+    """Writes a copy of a model whose metadata state a contract, and whose inputs are denoted images.
+
+    The file appears whole or not at all, and may be the source itself. Weights in external files stay where they are.
+
+    Args:
+        source: the path of the model.
+        destination: the path of the copy; in the source's folder, where the model has external data.
+        contract: how pictures become its tensors; of all its images, as the metadata are the model's.
+        inputs: the inputs that are images; by default those whose shape fits the contract.
+
+    Raises:
+        ModelNotFoundError: there is no such file.
+        CorruptModelError: it is not an ONNX model.
+        InvalidArgumentError: no input fits, or a named one does not.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import BitmapPixelFormat, ImageContract, LearningModel
+        >>> from winml_py.authoring import write_contract
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> write_contract("models/digits.onnx", target, ImageContract(BitmapPixelFormat.GRAY8, mean=(33.3,)))
+        >>> LearningModel.load(target).input_features[0].contract.mean
+        (33.3,)
+    """
+    LearningModel.load_from_file_path(source)  # says what is wrong with it, where something is
+    require_folder(destination)
+    import onnx
+
+    model = onnx.load(source, load_external_data=False)
+    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
+    external = any(weight.data_location == onnx.TensorProto.EXTERNAL for weight in model.graph.initializer)
+    if external and len(folders) > 1:
+        raise InvalidArgumentError(
+            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
+            hint="Write the copy into the same folder.",
+        )
+    images = _images(model, contract, set(inputs))
+    kinds = {TENSOR_KINDS.get(image.type.tensor_type.elem_type) for image in images}
+    if contract.tensor_kind is None and kinds == {TensorKind.UINT8}:
+        contract = replace(contract, tensor_kind=TensorKind.UINT8)
+    for image in images:
+        image.type.denotation = "IMAGE"
+    kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
+    onnx.helper.set_model_props(model, kept | contract.to_metadata())
+    with written_to(destination), written_whole(os.fspath(destination)) as file:
+        file.write(model.SerializeToString())
+
+
+def _images(model: ModelProto, contract: ImageContract, names: set[str]) -> list[ValueInfoProto]:
+    constants = {weight.name for weight in model.graph.initializer}
+    inputs = {value.name: value for value in model.graph.input if value.name not in constants}
+    unknown = names - set(inputs)
+    if unknown:
+        raise InvalidArgumentError(
+            f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(inputs)}."
+        )
+    fitting = [value for name, value in inputs.items() if _fits(value, contract) and name in (names or inputs)]
+    if not fitting or len(fitting) < len(names):
+        raise InvalidArgumentError(
+            f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
+            + "; ".join(f"{name} is {_spell(value)}" for name, value in inputs.items())
+            + ".",
+            hint="It has four dimensions, of which one is the channels; say --layout or --pixel-format.",
+        )
+    return fitting
+
+
+def _fits(value: ValueInfoProto, contract: ImageContract) -> bool:
+    tensor = value.type.tensor_type
+    kind = TENSOR_KINDS.get(tensor.elem_type)
+    if contract.tensor_kind not in (None, kind) or kind not in (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8):
+        return False
+    sizes = [dimension.dim_value for dimension in tensor.shape.dim]
+    return len(sizes) == 4 and sizes[contract.axes()[0]] == contract.channels
+
+
+def _spell(value: ValueInfoProto) -> str:
+    tensor = value.type.tensor_type
+    sizes = (str(dimension.dim_value or dimension.dim_param or "?") for dimension in tensor.shape.dim)
+    kind = TENSOR_KINDS.get(tensor.elem_type, TensorKind.UNDEFINED)
+    return f"{kind.name.lower()} {'x'.join(sizes)}"
