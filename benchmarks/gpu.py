@@ -46,10 +46,10 @@ def ways(session: LearningModelSession) -> dict[str, Callable[[], np.ndarray]]:
     feed = inputs(raw)
     ((name, array),) = feed.items()
     (output,) = raw.get_outputs()
-    place = session._engine().place
+    location = session._engine().location
     native = raw.io_binding()
-    uploaded = onnxruntime.OrtValue.ortvalue_from_numpy(array, place.kind, place.number)
-    target = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32, place.kind, place.number)
+    uploaded = onnxruntime.OrtValue.ortvalue_from_numpy(array, location.kind, location.number)
+    target = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32, location.kind, location.number)
     native.bind_ortvalue_input(name, uploaded)
     native.bind_ortvalue_output(output.name, target)
     binding = LearningModelBinding(session)

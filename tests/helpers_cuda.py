@@ -10,14 +10,14 @@ import numpy as np
 import onnxruntime
 
 from winml_py import LearningModelDevice, Precision
-from winml_py.base.device_array import DeviceArray, Place
+from winml_py.base.device_array import DeviceArray, MemoryLocation
 from winml_py.runtime.engine import EngineOptions, PlacedNode
 from winml_py.runtime.explanation import Explanation
 from winml_py.runtime.providers.catalogue import CUDA
 from winml_py.runtime.providers.plugins import ProviderDevice
-from winml_py.runtime.request import Task
+from winml_py.runtime.request import CompileRequest
 
-CARD = Place("cuda")
+CARD = MemoryLocation("cuda")
 H200 = ProviderDevice(CUDA, "onnxruntime", "", 1, "gpu", "NVIDIA H200", "NVIDIA", float16=True, is_discrete=True)
 
 
@@ -45,20 +45,20 @@ class FakeCudaDevice(LearningModelDevice):
         self._device = H200
         self.inputs: list[DeviceArray] = []
 
-    def _compile(self, task: Task, halves: frozenset[str]) -> Any:
-        return _Engine(self, task)
+    def _compile(self, request: CompileRequest, halves: frozenset[str]) -> Any:
+        return _Engine(self, request)
 
     def _key(self, graph_capture: bool | None) -> Hashable:
         return id(self)
 
 
 class _Engine:
-    name, precision, place = CUDA, Precision.FLOAT32, CARD
+    name, precision, location = CUDA, Precision.FLOAT32, CARD
     explanation = Explanation(CUDA, Precision.FLOAT32, "a stand-in")
 
-    def __init__(self, device: FakeCudaDevice, task: Task) -> None:
+    def __init__(self, device: FakeCudaDevice, request: CompileRequest) -> None:
         self.device, self.options = device, EngineOptions(1)
-        self.session = onnxruntime.InferenceSession(task.model, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(request.model, providers=["CPUExecutionProvider"])
 
     def bind(self, lock: AbstractContextManager[object]) -> Any:
         return _Binding(self)

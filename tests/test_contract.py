@@ -36,7 +36,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.imaging.detensorize import detensorize
-from winml_py.imaging.geometry import letterbox, place, resize
+from winml_py.imaging.geometry import compute_placement, letterbox, resize
 from winml_py.imaging.scratch import Scratch
 from winml_py.imaging.tensorize import tensorize
 
@@ -312,7 +312,7 @@ def test_a_placement_lies_inside(
     if data.draw(st.booleans()):
         x, y = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
         bounds = BitmapBounds(x, y, data.draw(st.integers(1, width - x)), data.draw(st.integers(1, height - y)))
-    part, target = place(width, height, model_width, model_height, mode, bounds)
+    part, target = compute_placement(width, height, model_width, model_height, mode, bounds)
     assert 0 <= part.x < part.x + part.width <= width
     assert 0 <= part.y < part.y + part.height <= height
     assert 0 <= target.x < target.x + target.width <= model_width

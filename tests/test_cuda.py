@@ -138,17 +138,17 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [TENSORRT, CUDA, "CPUExecutionProvider"])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
-    monkeypatch.setattr(nvidia, "cards", lambda: ())
+    monkeypatch.setattr(nvidia, "gpus", lambda: ())
     assert "install the NVIDIA driver" in probe._built_in()["problem"]
-    card = nvidia.Card(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "9.0")
-    monkeypatch.setattr(nvidia, "cards", lambda: (card,))
-    monkeypatch.setattr(probe, "_smoke", lambda *_: "")
+    card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "9.0")
+    monkeypatch.setattr(nvidia, "gpus", lambda: (card,))
+    monkeypatch.setattr(probe, "_problem_of", lambda *_: "")
     found = [ProviderDevice(**facts) for facts in probe._built_in()["devices"]]
     assert [(device.provider, device.name, device.memory) for device in found] == [
         (TENSORRT, "NVIDIA H200", 141 << 30),
         (CUDA, "NVIDIA H200", 141 << 30),
     ]
-    monkeypatch.setattr(probe, "_smoke", lambda *_: "Fail: no kernel")
+    monkeypatch.setattr(probe, "_problem_of", lambda *_: "Fail: no kernel")
     assert (
         probe._built_in()["problem"]
         == f"NVIDIA H200, {TENSORRT}: Fail: no kernel; NVIDIA H200, {CUDA}: Fail: no kernel"

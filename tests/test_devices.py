@@ -16,13 +16,13 @@ from conftest import MODELS
 
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.base import cpu_cores as cores
-from winml_py.cache import answers as cache
+from winml_py.cache import answers
 from winml_py.cli.main import main
 from winml_py.runtime.providers import catalogue as providers
 from winml_py.runtime.providers import nvidia, plugins
 from winml_py.runtime.providers.plugins import Plugin, ProviderDevice
 from winml_py.tools import doctor as diagnosis
-from winml_py.tools import doctor_child as smoke
+from winml_py.tools import doctor_child
 
 
 def package(folder: Path, name: str, code: str) -> None:
@@ -39,8 +39,8 @@ def package(folder: Path, name: str, code: str) -> None:
 NAMES = "\ndef get_ep_names(): return ['BrokenExecutionProvider']\n"
 BROKEN = {
     "raises": ("raise RuntimeError('no luck today')", "it cannot be loaded: RuntimeError: no luck today"),
-    "aborts": ("import os; os.abort()", "trying it ended with SIGABRT"),
-    "exits": ("import os; os._exit(3)", "trying it ended with status 3"),
+    "aborts": ("import os; os.abort()", "trying it failed: it ended with SIGABRT"),
+    "exits": ("import os; os._exit(3)", "trying it failed: it ended with status 3"),
     "library": (
         f"def get_library_path(): return __file__{NAMES}",
         "it cannot be loaded: Fail",
@@ -92,7 +92,7 @@ def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plugins, "PROBE_SECONDS", 1.0)
     monkeypatch.setattr(plugins, "_probed", {plugins.BUILT_IN: Plugin(plugins.BUILT_IN, "")})
     (plugin,) = found(monkeypatch, "onnxruntime-ep-hangs")
-    assert plugin.problem == "its driver did not answer within 1 s"
+    assert plugin.problem == "trying it failed: it did not answer within 1 s"
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler to make a driver with")
@@ -181,14 +181,14 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
     program.write_text(f"#!/bin/sh\nprintf '{CARD}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    nvidia.cards.cache_clear()
+    nvidia.gpus.cache_clear()
     try:
-        (card,) = nvidia.cards()
+        (card,) = nvidia.gpus()
         program.write_text("#!/bin/sh\necho 'the driver is broken' >&2; exit 9\n")
-        nvidia.cards.cache_clear()
-        assert nvidia.cards() == ()
+        nvidia.gpus.cache_clear()
+        assert nvidia.gpus() == ()
     finally:
-        nvidia.cards.cache_clear()
+        nvidia.gpus.cache_clear()
     assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1", "9.0")
 
 
@@ -235,7 +235,7 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package(site, "onnxruntime-gpu", "x = 1")
     package(site, "opencv-python", "x = 1")
-    monkeypatch.setattr(diagnosis, "smoke", lambda number: {"device": str(number)})
+    monkeypatch.setattr(diagnosis, "tried", lambda number: {"device": str(number)})
     problems = diagnosis.diagnose()["problems"]
     assert len(problems) == 2
     assert problems[0].startswith("onnxruntime and onnxruntime-gpu are installed side by side")
@@ -244,16 +244,16 @@ def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.Mo
 
 def test_the_doctor_survives_a_device_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     python = sys.executable
-    monkeypatch.setattr(diagnosis.sys, "executable", "false")
-    assert diagnosis.smoke(0)["problem"].startswith("it ended with status 1")
-    monkeypatch.setattr(diagnosis, "SMOKE_SECONDS", 0.01)
-    monkeypatch.setattr(diagnosis.sys, "executable", python)
-    assert "did not answer" in diagnosis.smoke(0)["problem"]
+    monkeypatch.setattr(sys, "executable", "false")
+    assert diagnosis.tried(0)["problem"].startswith("it ended with status 1")
+    monkeypatch.setattr(diagnosis, "TRY_SECONDS", 0.01)
+    monkeypatch.setattr(sys, "executable", python)
+    assert "did not answer" in diagnosis.tried(0)["problem"]
 
 
-def test_the_smoke_run_on_a_gpu(gpu: LearningModelDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smoke, "SECONDS", 0.05)
-    assert smoke._run(gpu)["error"] <= 1e-3
+def test_the_trial_run_on_a_gpu(gpu: LearningModelDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_child, "SECONDS", 0.05)
+    assert doctor_child._run(gpu)["error"] <= 1e-3
 
 
 def test_the_command_runs_on_a_gpu(gpu: LearningModelDevice, seven: Path) -> None:
@@ -278,8 +278,10 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 def test_the_command_shows_and_clears_the_cache() -> None:
     code, out = call("cache")
     assert (code, out.split()[0]) == (0, "0")
-    cache.write("a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"})
-    place = cache.folder()
+    answers.write(
+        "a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"}
+    )
+    place = answers.folder()
     assert place is not None
     (place / f"{'b' * 40}.json").write_text("{")
     code, out = call("cache")

@@ -28,14 +28,14 @@ from winml_py import (
     NotSupportedError,
     Precision,
 )
-from winml_py.cache import answers as cache
+from winml_py.cache import answers
 from winml_py.onnx_file.source import FileSource
 from winml_py.runtime.cpu import choice, measure
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.explanation import Candidate
 from winml_py.runtime.providers.catalogue import Target, native_options, require_known
 from winml_py.runtime.providers.plugins import ProviderDevice
-from winml_py.runtime.request import Task
+from winml_py.runtime.request import CompileRequest
 
 OPENVINO = "OpenVINOExecutionProvider"
 PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
@@ -94,7 +94,7 @@ def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch
     half = session(MODELS / "digits_float16.onnx")
     assert half.precision is Precision.FLOAT32
     assert "no installed engine computes in half precision" in str(half.explain())
-    assert cache.entries() == []
+    assert answers.entries() == []
 
 
 def test_an_engine_that_is_not_there() -> None:
@@ -129,7 +129,7 @@ def test_auto_takes_the_fastest_and_remembers(
     x = picture()
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(second.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
-    (entry,) = cache.entries()
+    (entry,) = answers.entries()
     assert entry.facts["engine"] == first.engine
     assert entry.facts["shapes"] == {"x": [1, 3, 16, 16]}
 
@@ -145,7 +145,7 @@ def test_other_options_models_and_shapes_are_other_questions(
     free.evaluate_features({"x": picture(batch=2)})
     again = session(conv(batch="n"), engine="auto")
     again.evaluate_features({"x": picture(batch=3)})
-    assert len(cache.entries()) == 5
+    assert len(answers.entries()) == 5
 
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     for name in ("openvino", "OpenVINO", OPENVINO):
         opened = session(conv(), engine=name)
         assert opened.engine == OPENVINO
-    assert cache.entries() == []
+    assert answers.entries() == []
     assert {node.provider for node in opened.placement} == {OPENVINO}
     x = picture()
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
@@ -297,7 +297,7 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
 def test_damaged_verdicts_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     session(conv(), engine="auto")
-    (entry,) = cache.entries()
+    (entry,) = answers.entries()
     whole = entry.path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": 0}', b"\xff"):
         entry.path.write_bytes(damaged)
@@ -309,35 +309,35 @@ def test_damaged_verdicts_count_as_none(openvino: ProviderDevice, monkeypatch: p
 
 
 def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.ENVIRONMENT, "")
+    monkeypatch.setenv(answers.ENVIRONMENT, "")
     favour(monkeypatch, 1)
     assert session(conv(), engine="auto").engine == OPENVINO
-    assert cache.folder() is None
-    assert cache.entries() == []
-    assert cache.clear() == 0
-    monkeypatch.delenv(cache.ENVIRONMENT)
-    place = cache.folder()
+    assert answers.folder() is None
+    assert answers.entries() == []
+    assert answers.clear() == 0
+    monkeypatch.delenv(answers.ENVIRONMENT)
+    place = answers.folder()
     assert place is not None
     assert place.name == "winml-py"
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
-    question = cache.key_of("what is the answer?")
-    with cache.asking(question):
-        cache.write(question, {"answer": 42})
-    assert cache.read(question) is None
-    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "folder"))
-    with cache.asking(question):
-        cache.write(question, {"answer": 42})
-    assert cache.read(question) == {"schema_version": 1, "answer": 42}
+    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "file"))
+    question = answers.key_of("what is the answer?")
+    with answers.asking(question):
+        answers.write(question, {"answer": 42})
+    assert answers.read(question) is None
+    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "folder"))
+    with answers.asking(question):
+        answers.write(question, {"answer": 42})
+    assert answers.read(question) == {"schema_version": 1, "answer": 42}
     kept = {"package-lock.json", "uv.lock", ".x.json.1f"}  # somebody else's
     for name in kept:
         (tmp_path / "folder" / name).write_text("{}")
     (tmp_path / "folder" / f".{question}.json.0123abcd").write_text("half")
-    assert len(cache.entries()) == 1
-    assert cache.clear() == 1
+    assert len(answers.entries()) == 1
+    assert answers.clear() == 1
     assert {path.name for path in (tmp_path / "folder").iterdir()} == kept
 
 
@@ -364,17 +364,17 @@ def test_many_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> Non
     assert [process.returncode for process in processes] == [0] * PROCESSES
     assert len({engine for engine, _ in came}) == 1
     assert sum(remembered == "False" for _, remembered in came) <= 2  # the victim may have left before it answered
-    assert len(cache.entries()) == 1
+    assert len(answers.entries()) == 1
 
 
 def test_the_digest_tells_models_apart(tmp_path: Path) -> None:
-    tasks = [
-        Task(b"one", EngineOptions(1)),
-        Task(b"two", EngineOptions(1)),
-        Task("path", EngineOptions(1), stamp=("path", 1)),
-        Task("path", EngineOptions(1), stamp=("path", 2)),
+    requests = [
+        CompileRequest(b"one", EngineOptions(1)),
+        CompileRequest(b"two", EngineOptions(1)),
+        CompileRequest("path", EngineOptions(1), stamp=("path", 1)),
+        CompileRequest("path", EngineOptions(1), stamp=("path", 2)),
     ]
-    assert len({task.digest() for task in tasks}) == 4
+    assert len({request.digest() for request in requests}) == 4
 
 
 def test_candidates_spell_what_is_known() -> None:
@@ -408,7 +408,7 @@ def test_half_precision_needs_something_to_compare_with(
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
     (_, half) = measure.compare(
-        Task(conv(), EngineOptions(1)), [Target(), Target(openvino, half=True)], {"x": picture()}
+        CompileRequest(conv(), EngineOptions(1)), [Target(), Target(openvino, half=True)], {"x": picture()}
     )
     assert half.engine is None
     assert "no results in float32" in half.problem
@@ -421,9 +421,9 @@ def test_a_first_evaluation_on_zeros_decides_nothing_on_zeros(
     seen: list[np.ndarray] = []
     real = choice.decide
 
-    def decide(task: Any, targets: Any, inputs: Any) -> Any:
+    def decide(request: Any, targets: Any, inputs: Any) -> Any:
         seen.append(inputs["x"])
-        return real(task, targets, inputs)
+        return real(request, targets, inputs)
 
     monkeypatch.setattr(choice, "decide", decide)
     opened = session(conv(batch="n"), engine="auto")

@@ -37,8 +37,8 @@ from winml_py import (
     TensorKind,
 )
 from winml_py.cli.main import main
+from winml_py.features.example_inputs import example_inputs
 from winml_py.float16 import ConversionReport, convert
-from winml_py.session.example_inputs import seeded_inputs
 from winml_py.tools.float16.verify import compare
 
 OURS = [path for path in ALL_OURS if not path.stem.endswith("_float16")]
@@ -374,20 +374,20 @@ def test_made_up_values_of_odd_models() -> None:
         loaded = LearningModel.load(proto.SerializeToString())
         if came is None:
             with pytest.raises(InvalidArgumentError, match="at most 134,217,728 are made up"):
-                seeded_inputs(loaded, {})
+                example_inputs(loaded.input_features, {})
         else:
-            assert seeded_inputs(loaded, {})[0]["x"].shape == came
+            assert example_inputs(loaded.input_features, {})[0]["x"].shape == came
 
 
 def test_made_up_pictures_are_what_the_contract_gives() -> None:
     loaded = LearningModel.load(MODELS / "digits.onnx")
-    values, seeded = seeded_inputs(loaded, {})
+    values, seeded = example_inputs(loaded.input_features, {})
     assert seeded == ["image"]
     numbers = loaded.input_features[0].contract.numbers(np.dtype(np.float32))[0]
     assert set(np.unique(values["image"])) <= set(numbers)
     assert {numbers[0], numbers[255]} <= set(np.unique(values["image"]))  # black and white
     with pytest.raises(InvalidArgumentError, match="no input picture"):
-        seeded_inputs(loaded, {"picture": 1})
+        example_inputs(loaded.input_features, {"picture": 1})
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -548,7 +548,7 @@ def test_models_of_other_converters(path: Path, converter: str, keep_io_types: b
     if made is None:
         pytest.skip("ONNX Runtime itself refuses what the converter made")
     loaded = LearningModel.load(made.SerializeToString())
-    values, _ = seeded_inputs(loaded, {})
+    values, _ = example_inputs(loaded.input_features, {})
     raw = {
         feature.name: values[feature.name].astype(np.float16)
         if feature.tensor_kind is TensorKind.FLOAT16

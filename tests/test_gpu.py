@@ -45,11 +45,11 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.base.agreement import relative_error
-from winml_py.imaging.geometry import place, resize
+from winml_py.features.example_inputs import example_value
+from winml_py.imaging.geometry import compute_placement, resize
 from winml_py.imaging.graph import matrices
 from winml_py.runtime.gpu.recording import CONSTRAINTS
 from winml_py.runtime.ort.errors import translate
-from winml_py.session.example_inputs import made_up
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
 
@@ -72,7 +72,7 @@ def small_inputs(model: LearningModel) -> dict[str, Any]:
         f.name: [n if n > 0 else (2 if axis == 0 else 24) for axis, n in enumerate(f.shape)]
         for f in model.input_features
     }
-    return {f.name: made_up(f, rng, shapes[f.name]) for f in model.input_features}
+    return {f.name: example_value(f, rng, shapes[f.name]) for f in model.input_features}
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -624,7 +624,7 @@ def test_the_matrices_scale_as_the_cpu_does(size: tuple[int, int], kernel: Image
     pixels = np.clip(np.sin(x / 9) * np.cos(y / 7) * 90 + 128 + rng.normal(0, 20, (height, width)), 0, 255).astype(
         np.uint8
     )
-    placement = place(width, height, 96, 96, ImageCropMode.STRETCH, None)
+    placement = compute_placement(width, height, 96, 96, ImageCropMode.STRETCH, None)
     across, down = matrices(placement, (height, width), (96, 96), kernel)
     scaled = np.clip(np.floor(down @ np.clip(pixels.astype(np.float32) @ across, 0, 255) + 0.5), 0, 255)
     difference = np.abs(scaled - resize(pixels, 96, 96, kernel))

@@ -125,7 +125,7 @@ def test_transformers_are_fused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "relative_error", lambda expected, came: 0.5)
+    monkeypatch.setattr(module, "outputs_error", lambda expected, came: 0.5)
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
     assert "differ by 5.0e-01" in failure(1, "optimize", DIGITS, tmp_path / "out.onnx")

@@ -16,7 +16,7 @@ from onnx import helper
 from test_cli import call, failure
 
 from winml_py import IllegalCallError
-from winml_py.cache import answers as cache
+from winml_py.cache import answers
 from winml_py.perf import Case
 from winml_py.runtime.providers.plugins import ProviderDevice
 from winml_py.tools.perf import page as pages
@@ -158,7 +158,7 @@ def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven
     for _ in range(2):  # measured, and remembered
         profiled = profile(Case(DIGITS, (str(seven),), engine="auto"), 3)
         assert profiled.evaluations == 3
-    assert len(cache.entries()) == 1
+    assert len(answers.entries()) == 1
 
 
 def test_settings_name_the_engine() -> None:

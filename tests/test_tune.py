@@ -25,8 +25,9 @@ from winml_py import (
     Tuning,
     Weights,
 )
-from winml_py.cache import folders as artefacts
-from winml_py.runtime.ort import saved_graph as artefact
+from winml_py.base.agreement import outputs_error
+from winml_py.cache import folders
+from winml_py.runtime.ort import saved_graph
 from winml_py.session import options_file as settings
 from winml_py.tools.perf import tune as tuning
 from winml_py.tools.perf.tune import THROUGHPUT, tune
@@ -125,24 +126,24 @@ def test_batches_for_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_maps_and_sequences_must_be_the_same() -> None:
     one = [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]
-    assert tuning._error({"y": one}, {"y": [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]}) == 0
-    assert tuning._error({"y": one}, {"y": [{1: 0.5, 2: 0.5}, np.ones(2, np.float32)]}) == 0.5
-    assert tuning._error({"y": one}, {"y": one[:1]}) == float("inf")
+    assert outputs_error({"y": one}, {"y": [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]}) == 0
+    assert outputs_error({"y": one}, {"y": [{1: 0.5, 2: 0.5}, np.ones(2, np.float32)]}) == 0.5
+    assert outputs_error({"y": one}, {"y": one[:1]}) == float("inf")
 
 
 def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda values, batch: 5)
-    monkeypatch.setattr(artefact, "MAPPED_FROM", 0)
+    monkeypatch.setattr(saved_graph, "MAPPED_FROM", 0)
     before = os.environ["WINML_PY_CACHE"]
     tune(DIGITS)
     assert os.environ["WINML_PY_CACHE"] == before
-    assert artefacts.entries() == []
+    assert folders.entries() == []
 
 
 def test_whole_numbers_must_be_the_same() -> None:
     one, two = np.array([1, 2]), np.array([1, 3])
-    assert tuning._error({"y": one}, {"y": one}) == 0
-    assert tuning._error({"y": one}, {"y": two}) == float("inf")
+    assert outputs_error({"y": one}, {"y": one}) == 0
+    assert outputs_error({"y": one}, {"y": two}) == float("inf")
 
 
 def test_the_command_really_tunes(tmp_path: Path, seven: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from .base.cancellation import Stop
-from .base.device_array import DeviceArray, Place
+from .base.device_array import DeviceArray, MemoryLocation
 from .enums import Precision
 from .errors import ClosedError, InvalidDeviceError
 from .runtime.engine import EngineBinding, EngineOptions, PlacedNode, Value
 from .runtime.explanation import Explanation
-from .runtime.request import Task
+from .runtime.request import CompileRequest
 from .session.device import LearningModelDevice
 
 Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
@@ -41,8 +41,8 @@ class FakeDevice(LearningModelDevice):
         super().__init__()
         self._function = function
 
-    def _compile(self, task: Task, halves: frozenset[str]) -> FakeEngine:
-        return FakeEngine(self._function, task.options)
+    def _compile(self, request: CompileRequest, halves: frozenset[str]) -> FakeEngine:
+        return FakeEngine(self._function, request.options)
 
     def _key(self, graph_capture: bool | None) -> Hashable:
         return id(self)
@@ -53,7 +53,7 @@ class FakeEngine:
 
     name = "fake"
     precision = Precision.FLOAT32
-    place: Place | None = None
+    location: MemoryLocation | None = None
     explanation = Explanation(name, precision, "a function stands in for the model")
 
     def __init__(self, function: Function, options: EngineOptions) -> None:

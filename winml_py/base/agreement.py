@@ -1,12 +1,19 @@
-"""How far two arrays are apart."""
+"""Do two results agree? How far arrays, and the outputs of two evaluations, are apart."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+FLOAT_TOLERANCE = 1e-3
+"""How far apart, relative to the largest magnitude, two ways to compute in float32 may be."""
+
+HALF_TOLERANCE = 2e-2
+"""The same of half precision against float32: ten bits of mantissa, after many layers."""
 
 
 def relative_error(expected: Array, came: Array) -> float:
@@ -24,3 +31,29 @@ def relative_error(expected: Array, came: Array) -> float:
     scale = float(np.abs(expected[known]).max())
     difference = float(np.abs(expected[known] - came[known]).max())
     return difference / scale if scale > 0 else difference
+
+
+def value_error(expected: Any, came: Any) -> float:
+    """How far one output is from another: the relative error of floats; all else must be equal, or is infinitely far.
+
+    Args:
+        expected: an array, a tensor with `to_numpy`, a list or a mapping of such.
+        came: the same kind of value.
+    """
+    expected, came = (getattr(value, "to_numpy", lambda value=value: value)() for value in (expected, came))
+    if isinstance(expected, list) and isinstance(came, list) and len(expected) == len(came):
+        return max(map(value_error, expected, came), default=0.0)
+    if isinstance(expected, Mapping) and isinstance(came, Mapping) and list(expected) == list(came):
+        return value_error(np.array(list(expected.values())), np.array(list(came.values())))
+    if not (isinstance(expected, np.ndarray) and isinstance(came, np.ndarray)):
+        return 0.0 if type(expected) is type(came) and expected == came else float("inf")
+    if expected.dtype.kind == "f":
+        return relative_error(expected, came)
+    return 0.0 if np.array_equal(expected, came) else float("inf")
+
+
+def outputs_error(expected: Mapping[str, Any], came: Mapping[str, Any]) -> float:
+    """The largest `value_error` of the outputs of two evaluations, by name; infinite where a name is missing."""
+    return max(
+        (value_error(value, came[name]) if name in came else np.inf for name, value in expected.items()), default=0.0
+    )

@@ -16,7 +16,7 @@ _leaked: list[Any] = []
 _DLPACK_CUDA = 2  # kDLCUDA
 
 
-class Place(NamedTuple):
+class MemoryLocation(NamedTuple):
     """Where memory is: "cuda" or "webgpu", and which of them. Arrays of one place can be bound without a copy."""
 
     kind: str
@@ -30,7 +30,7 @@ class DeviceArray:
     """An array in a device's memory.
 
     Args:
-        place: where it lies.
+        location: where it lies.
         shape: its sizes.
         dtype: of its elements.
         read: makes a copy in the host's memory.
@@ -40,11 +40,11 @@ class DeviceArray:
         lock: held while it is read.
     """
 
-    __slots__ = ("_lock", "_process", "_read", "dtype", "handle", "owner", "place", "pointer", "shape")
+    __slots__ = ("_lock", "_process", "_read", "dtype", "handle", "location", "owner", "pointer", "shape")
 
     def __init__(
         self,
-        place: Place,
+        location: MemoryLocation,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         read: Callable[[], np.ndarray[Any, Any]],
@@ -54,7 +54,7 @@ class DeviceArray:
         owner: Any = None,
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
-        self.place, self.shape, self.dtype = place, shape, dtype
+        self.location, self.shape, self.dtype = location, shape, dtype
         self.handle, self.pointer, self.owner = handle, pointer, owner
         self._read: Callable[[], np.ndarray[Any, Any]] | None = read
         self._lock = lock or nullcontext()
@@ -79,7 +79,7 @@ class DeviceArray:
     def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
         """The same memory with other sizes; only of memory that has an address."""
         return DeviceArray(
-            self.place, shape, self.dtype, lambda: self._bytes().reshape(shape), pointer=self.pointer, owner=self
+            self.location, shape, self.dtype, lambda: self._bytes().reshape(shape), pointer=self.pointer, owner=self
         )
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -98,7 +98,7 @@ class DeviceArray:
         Raises:
             AttributeError: the memory is not CUDA's; so `hasattr` on who passes this on tells the truth.
         """
-        if self.place.kind != "cuda" or self.pointer is None:
+        if self.location.kind != "cuda" or self.pointer is None:
             raise AttributeError("__cuda_array_interface__")
         return {
             "shape": self.shape,
@@ -109,7 +109,7 @@ class DeviceArray:
         }
 
 
-def is_on_card(value: Any) -> bool:
+def is_cuda_array(value: Any) -> bool:
     """Whether a value is an array that another library has on a CUDA card."""
     if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
         return False
@@ -151,8 +151,8 @@ def _from_interface(value: Any) -> DeviceArray:
 
     device = getattr(value, "device", 0)
     index = getattr(device, "id", getattr(device, "index", device))
-    place = Place("cuda", index if isinstance(index, int) else 0)
-    return DeviceArray(place, shape, dtype, read, pointer=int(facts["data"][0]), owner=value)
+    location = MemoryLocation("cuda", index if isinstance(index, int) else 0)
+    return DeviceArray(location, shape, dtype, read, pointer=int(facts["data"][0]), owner=value)
 
 
 def _from_dlpack(value: Any) -> DeviceArray:

@@ -53,8 +53,8 @@ def folder() -> Path | None:
 def apart() -> Iterator[None]:
     """Within the block the whole process keeps what it finds out in a folder that goes with it."""
     before = os.environ.get(ENVIRONMENT)
-    with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as place:
-        os.environ[ENVIRONMENT] = place if before != "" else ""
+    with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as where:
+        os.environ[ENVIRONMENT] = where if before != "" else ""
         try:
             yield
         finally:
@@ -71,8 +71,8 @@ def key_of(*parts: object) -> str:
 
 def read(key: str) -> dict[str, Any] | None:
     """The answer under a key, or None: never given, damaged, or written by another version."""
-    place = folder()
-    return None if place is None else _read(place / f"{key}.json")
+    where = folder()
+    return None if where is None else _read(where / f"{key}.json")
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -85,12 +85,12 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def write(key: str, facts: dict[str, Any]) -> None:
     """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
-    place = folder()
-    if place is None:
+    where = folder()
+    if where is None:
         return
     with suppress(OSError):
-        place.mkdir(parents=True, exist_ok=True)
-        with written_whole(str(place / f"{key}.json")) as file:
+        where.mkdir(parents=True, exist_ok=True)
+        with written_whole(str(where / f"{key}.json")) as file:
             file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
 
 
@@ -125,13 +125,13 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
 def _lock(key: str) -> FileLock | None:
     from filelock import FileLock
 
-    place = folder()
-    if place is None:
+    where = folder()
+    if where is None:
         return None
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place / f"{key}.lock", timeout=SLICE_SECONDS)
-        return lock if os.access(place, os.W_OK) else None
+        where.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(where / f"{key}.lock", timeout=SLICE_SECONDS)
+        return lock if os.access(where, os.W_OK) else None
     except OSError:
         return None
 
@@ -148,36 +148,36 @@ def _acquired(lock: FileLock) -> bool:
 
 def entries() -> list[Entry]:
     """All answers, oldest first."""
-    place = folder()
-    if place is None or not place.is_dir():
+    where = folder()
+    if where is None or not where.is_dir():
         return []
     found = []
-    for path in own(place, r"\.json"):
+    for path in own(where, r"\.json"):
         facts = _read(path)
         with suppress(OSError):
             found.append((path.stat().st_mtime, Entry(path, path.stat().st_size, facts or {})))
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
 
 
-def own(place: Path, ending: str, start: str = "") -> list[Path]:
+def own(where: Path, ending: str, start: str = "") -> list[Path]:
     """Our files among whatever else is in the folder: a key between a start and an ending, given as patterns."""
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
-    return [path for path in place.iterdir() if pattern.fullmatch(path.name)]
+    return [path for path in where.iterdir() if pattern.fullmatch(path.name)]
 
 
 def clear() -> int:
     """Forgets everything; gives the number of answers that were there."""
     from filelock import FileLock, Timeout
 
-    place = folder()
-    if place is None or not place.is_dir():
+    where = folder()
+    if where is None or not where.is_dir():
         return 0
     count = 0
-    for path in [*own(place, r"\.json"), *own(place, r"\.json\.[0-9a-f]+", r"\.")]:
+    for path in [*own(where, r"\.json"), *own(where, r"\.json\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"
-    for path in own(place, r"\.lock"):
+    for path in own(where, r"\.lock"):
         with suppress(OSError, Timeout), FileLock(path, timeout=0):  # not one that somebody holds
             path.unlink()
     return count

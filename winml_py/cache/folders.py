@@ -16,24 +16,24 @@ from typing import NamedTuple
 
 from ..base.atomic_files import written_whole
 from ..base.cpu_cores import usable_cores
-from . import answers as memory
+from . import answers
 
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 """The environment variable that sets another bound, in bytes."""
 
 LIMIT = 4 << 30
-"""Bytes that all artefacts may take together; those that were not used for longest go first."""
+"""Bytes that all saved models may take together; those that were not used for longest go first."""
 
 ABANDONED_SECONDS = 3600.0
-"""After so long without a new file, whoever was writing an artefact is taken for dead."""
+"""After so long without a new file, whoever was writing a saved model is taken for dead."""
 
-_GROWTH = 2.2  # an artefact has the weights, and once more as they were rearranged
-_MANIFEST = "artefact.json"
+_GROWTH = 2.2  # a saved model has the weights, and once more as they were rearranged
+_MANIFEST = "manifest.json"
 _PART = 16 << 20  # bytes under one checksum
 _READ = 256 << 10
 
 
-class Artefact(NamedTuple):
+class CachedFolder(NamedTuple):
     """A folder of files, what they take in bytes, when they were used last (seconds since 1970), and of what they are.
 
     `model` is the path of the model's file, or "" where nothing says.
@@ -46,19 +46,19 @@ class Artefact(NamedTuple):
 
 
 def limit() -> int:
-    """Bytes that all artefacts may take together."""
+    """Bytes that all saved models may take together."""
     try:
         return int(os.environ[LIMIT_VARIABLE])
     except (KeyError, ValueError):
         return LIMIT
 
 
-def place(key: str, weights: int) -> Path | None:
-    """Where the artefact of a model with so many bytes of weights is, or would be.
+def folder_for(key: str, weights: int) -> Path | None:
+    """Where the saved model of a model with so many bytes of weights is, or would be.
 
     None where nothing is kept, it would break the bound, or it would take more than half of what is free on the disk.
     """
-    folder = memory.folder()
+    folder = answers.folder()
     size = int(weights * _GROWTH)
     if folder is None or size > limit():
         return None
@@ -74,10 +74,10 @@ def place(key: str, weights: int) -> Path | None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether an artefact is there, ours, and as it was written under this name; notes that it was used."""
+    """Whether a saved model is there, ours, and as it was written under this name; notes that it was used."""
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
-        if not _is_ours(path) or manifest["schema_version"] != memory.SCHEMA or manifest["key"] != path.name:
+        if not _is_ours(path) or manifest["schema_version"] != answers.SCHEMA or manifest["key"] != path.name:
             return False
         if manifest["files"] != _described(path):
             return False
@@ -96,9 +96,9 @@ def _is_ours(path: Path) -> bool:
 
 @contextmanager
 def written(path: Path, model: str = "") -> Iterator[str]:
-    """A new folder to put files into, which becomes the artefact when the block ends without an error.
+    """A new folder to put files into, which becomes the saved model when the block ends without an error.
 
-    Whoever writes holds `cache.asking` of the artefact's name: what is left of another try is removed, and so is an
+    Whoever writes holds `cache.asking` of the saved model's name: what is left of another try is removed, and so is an
     artefact that was there, for it was damaged.
 
     Raises:
@@ -110,7 +110,7 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     temporary.mkdir(mode=0o700)
     try:
         yield str(temporary)
-        manifest = {"schema_version": memory.SCHEMA, "key": path.name, "model": model, "files": _described(temporary)}
+        manifest = {"schema_version": answers.SCHEMA, "key": path.name, "model": model, "files": _described(temporary)}
         with written_whole(str(temporary / _MANIFEST)) as file:
             file.write(json.dumps(manifest, indent=2).encode())
         _remove(path)
@@ -120,15 +120,15 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     _make_room(path)
 
 
-def entries() -> list[Artefact]:
-    """All artefacts, the one that was not used for longest first."""
-    folder = memory.folder()
+def entries() -> list[CachedFolder]:
+    """All saved models, the one that was not used for longest first."""
+    folder = answers.folder()
     found = []
-    for path in memory.own(folder, "") if folder is not None and folder.is_dir() else []:
+    for path in answers.own(folder, "") if folder is not None and folder.is_dir() else []:
         with suppress(OSError):
             size = sum(file.stat().st_size for file in path.iterdir())
-            found.append(Artefact(path, size, _used(path), _model(path)))
-    return sorted(found, key=lambda artefact: artefact.used)
+            found.append(CachedFolder(path, size, _used(path), _model(path)))
+    return sorted(found, key=lambda saved: saved.used)
 
 
 def _used(path: Path) -> float:
@@ -146,15 +146,15 @@ def _model(path: Path) -> str:
 
 
 def clear() -> int:
-    """Removes all artefacts; gives how many there were. Sessions that use them go on."""
-    count = sum(_remove(artefact.path) for artefact in entries())
+    """Removes all saved models; gives how many there were. Sessions that use them go on."""
+    count = sum(_remove(saved.path) for saved in entries())
     for path in _unfinished():
         shutil.rmtree(path, ignore_errors=True)
     return count
 
 
 def _remove(path: Path) -> bool:
-    """Removes an artefact at once or not at all. Sessions that map its files keep them; on Windows they keep it whole.
+    """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole.
 
     It gets the name of an unfinished one first, which nobody opens, and which is swept up if this process dies.
     """
@@ -169,8 +169,8 @@ def _remove(path: Path) -> bool:
 
 def _unfinished() -> list[Path]:
     """What somebody is writing, or was when the process was killed."""
-    folder = memory.folder()
-    return memory.own(folder, r"\.[0-9a-f]+", r"\.") if folder is not None and folder.is_dir() else []
+    folder = answers.folder()
+    return answers.own(folder, r"\.[0-9a-f]+", r"\.") if folder is not None and folder.is_dir() else []
 
 
 def _make_room(newest: Path) -> None:
@@ -179,10 +179,10 @@ def _make_room(newest: Path) -> None:
             if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
     found = entries()
-    total = sum(artefact.size for artefact in found)
-    for artefact in found:
-        if total > limit() and artefact.path != newest and _remove(artefact.path):
-            total -= artefact.size
+    total = sum(saved.size for saved in found)
+    for saved in found:
+        if total > limit() and saved.path != newest and _remove(saved.path):
+            total -= saved.size
 
 
 def _described(folder: Path) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from .. import __version__
 from ..base.atomic_files import require_folder
 from ..base.cpu_cores import usable_cores
 from ..enums import Precision
-from ..runtime.providers.machine import runtime_version
+from ..runtime.providers.plugins import runtime_version
 from ..tools.perf import compare as comparing
 from ..tools.perf import runner_files
 from ..tools.perf.case import Case

@@ -25,7 +25,7 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if is_row(array):
-        return facts | {"top": [_place(place) for place in ranked(array, top_k, labels)]}
+        return facts | {"top": [_prediction(best) for best in ranked(array, top_k, labels)]}
     if array.size <= 16:
         return facts | {"values": array.reshape(-1).tolist()}
     if array.dtype.kind in "fiu":
@@ -33,9 +33,9 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     return facts
 
 
-def _place(place: Prediction) -> dict[str, Any]:
-    facts: dict[str, Any] = {"index": place.index, "value": place.score}
-    return facts | ({"label": place.label} if place.label else {})
+def _prediction(best: Prediction) -> dict[str, Any]:
+    facts: dict[str, Any] = {"index": best.index, "value": best.score}
+    return facts | ({"label": best.label} if best.label else {})
 
 
 def print_results(results: list[dict[str, Any]]) -> None:

@@ -57,16 +57,16 @@ def _check_shape(value: Tensor, descriptor: PictureDescriptor) -> None:
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
 
 
-def plain_container(value: MapValue | SequenceValue, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any]:
+def container_for_engine(value: MapValue | SequenceValue, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any]:
     """The map or sequence as the engine takes it.
 
     Raises:
         InvalidBindingError: it does not fit: another kind of feature, or keys, values or elements of another type.
     """
-    plain = value.plain(descriptor)
-    if plain is None:
+    converted = value.for_engine(descriptor)
+    if converted is None:
         raise _incompatible(InvalidBindingError, value, descriptor, "Keys, values and elements must be of these types.")
-    return plain
+    return converted
 
 
 def picture_contract(

@@ -1,4 +1,4 @@
-"""Maps and sequences as values of features: checked against the descriptor, and made plain for the engine."""
+"""Maps and sequences as values of features: checked against the descriptor, and converted for the engine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MapValue:
     def __init__(self, items: Mapping[Any, Any]) -> None:
         self.items = items
 
-    def plain(self, descriptor: FeatureDescriptor) -> dict[Any, Any] | None:
+    def for_engine(self, descriptor: FeatureDescriptor) -> dict[Any, Any] | None:
         """The map as the engine takes it, or None where it does not fit the descriptor."""
         if not isinstance(descriptor, MapFeatureDescriptor):
             return None
@@ -66,11 +66,11 @@ class SequenceValue:
     def __init__(self, elements: Iterable[Any]) -> None:
         self.elements = list(elements)
 
-    def plain(self, descriptor: FeatureDescriptor) -> list[Any] | None:
+    def for_engine(self, descriptor: FeatureDescriptor) -> list[Any] | None:
         """The sequence as the engine takes it, or None where it does not fit the descriptor."""
         if not isinstance(descriptor, SequenceFeatureDescriptor):
             return None
-        elements = [_plain_element(element, descriptor.element_descriptor) for element in self.elements]
+        elements = [_element_for_engine(element, descriptor.element_descriptor) for element in self.elements]
         return None if any(element is None for element in elements) else elements
 
     def spell(self) -> str:
@@ -90,9 +90,9 @@ def is_element(value: Any, kind: TensorKind) -> bool:
     return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 
-def _plain_element(element: Any, descriptor: FeatureDescriptor) -> Any:
+def _element_for_engine(element: Any, descriptor: FeatureDescriptor) -> Any:
     if isinstance(element, Mapping):
-        return MapValue(element).plain(descriptor)
+        return MapValue(element).for_engine(descriptor)
     tensor = as_tensor(element)
     if isinstance(tensor, Tensor) and isinstance(descriptor, TensorFeatureDescriptor):
         return tensor.to_numpy() if tensor.tensor_kind == descriptor.tensor_kind else None

@@ -330,8 +330,8 @@ class Tensor(Object):
         return self.to_numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if self._device_array is not None and self._device_array.place.kind == "cuda":
-            return 2, self._device_array.place.number  # kDLCUDA
+        if self._device_array is not None and self._device_array.location.kind == "cuda":
+            return 2, self._device_array.location.number  # kDLCUDA
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
 
@@ -351,7 +351,7 @@ class Tensor(Object):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "placeholder" if self.is_placeholder else ""
         if self._device_array is not None:
-            state = f"on {self._device_array.place}"
+            state = f"on {self._device_array.location}"
         return f"<{type(self).__name__} {tuple(self.shape)}{' ' + state if state else ''}>"
 
     def _require_open(self) -> None:

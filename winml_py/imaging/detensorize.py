@@ -7,7 +7,7 @@ import numpy as np
 from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
-from .formats import PLAIN_FORMATS, Pixels, convert, gray_of, layout_of
+from .formats import INTERLEAVED_FORMATS, Pixels, convert, gray_of, layout_of
 from .geometry import resize
 from .scratch import Scratch
 from .tensorize import Tensor
@@ -61,7 +61,7 @@ def detensorize(
     for index, plane in enumerate(planes):
         to_bytes(channels[index], contract, index, plane, scratch)
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
-    if (bitmap.pixel_width, bitmap.pixel_height) == (width, height) and pixel_format in PLAIN_FORMATS:
+    if (bitmap.pixel_width, bitmap.pixel_height) == (width, height) and pixel_format in INTERLEAVED_FORMATS:
         _fill(pixels, planes, contract, pixel_format, scratch)
         return
     colour = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8

@@ -68,7 +68,7 @@ _LAYOUTS = {
 }
 VIDEO_FORMATS = (BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2)
 """Brightness for each pixel, colour for each second one: ITU-R BT.601, 16 to 235, as OpenCV converts them."""
-PLAIN_FORMATS = (
+INTERLEAVED_FORMATS = (
     BitmapPixelFormat.GRAY8,
     BitmapPixelFormat.RGB8,
     BitmapPixelFormat.BGR8,
@@ -115,14 +115,14 @@ def to_eight_bits(pixels: Pixels) -> Pixels:
     return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
-def to_plain(pixels: Pixels, pixel_format: BitmapPixelFormat) -> tuple[Pixels, BitmapPixelFormat]:
-    """The picture in a plain format of 8 bits: gray stays gray, video becomes BGR8; plain ones pass as they are."""
-    if pixel_format in PLAIN_FORMATS:
+def to_interleaved(pixels: Pixels, pixel_format: BitmapPixelFormat) -> tuple[Pixels, BitmapPixelFormat]:
+    """The picture in an interleaved format of 8 bits: gray stays gray, video becomes BGR8."""
+    if pixel_format in INTERLEAVED_FORMATS:
         return pixels, pixel_format
     if pixel_format in VIDEO_FORMATS:
         return _from_video(pixels, pixel_format), BitmapPixelFormat.BGR8
-    plain = BitmapPixelFormat.GRAY8 if layout_of(pixel_format).is_gray else BitmapPixelFormat.RGBA8
-    return to_eight_bits(pixels), plain
+    interleaved = BitmapPixelFormat.GRAY8 if layout_of(pixel_format).is_gray else BitmapPixelFormat.RGBA8
+    return to_eight_bits(pixels), interleaved
 
 
 def _from_video(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:

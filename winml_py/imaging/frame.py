@@ -9,7 +9,7 @@ from ..base.winrt_object import Object
 from ..enums import BitmapAlphaMode, BitmapPixelFormat
 from ..errors import InvalidArgumentError
 from .bitmap import SoftwareBitmap
-from .formats import VIDEO_FORMATS, convert, convert_alpha, to_plain
+from .formats import VIDEO_FORMATS, convert, convert_alpha, to_interleaved
 from .geometry import BitmapBounds, center_crop, crop, require_inside, resize
 
 
@@ -89,22 +89,22 @@ class VideoFrame(Object):
         source, target = self._bitmap, frame.software_bitmap
         if target.is_read_only:
             raise InvalidArgumentError("The destination frame is read-only.")
-        place = destination_bounds or BitmapBounds(0, 0, target.pixel_width, target.pixel_height)
-        require_inside(place, target.pixel_width, target.pixel_height)
-        part = source_bounds or center_crop(source.pixel_width, source.pixel_height, place.width, place.height)
+        where = destination_bounds or BitmapBounds(0, 0, target.pixel_width, target.pixel_height)
+        require_inside(where, target.pixel_width, target.pixel_height)
+        part = source_bounds or center_crop(source.pixel_width, source.pixel_height, where.width, where.height)
         require_inside(part, source.pixel_width, source.pixel_height)
         pixels, pixel_format = source.to_numpy(), source.bitmap_pixel_format
-        if part[2:] != place[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):
-            pixels, pixel_format = to_plain(pixels, pixel_format)
-        pixels = resize(crop(pixels, part), place.width, place.height)
+        if part[2:] != where[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):
+            pixels, pixel_format = to_interleaved(pixels, pixel_format)
+        pixels = resize(crop(pixels, part), where.width, where.height)
         if target.bitmap_pixel_format in VIDEO_FORMATS:
-            whole, plain_format = to_plain(target.to_numpy(), target.bitmap_pixel_format)
-            crop(whole, place)[:] = convert(pixels, pixel_format, plain_format)
-            target.to_numpy()[:] = convert(whole, plain_format, target.bitmap_pixel_format)
+            whole, interleaved_format = to_interleaved(target.to_numpy(), target.bitmap_pixel_format)
+            crop(whole, where)[:] = convert(pixels, pixel_format, interleaved_format)
+            target.to_numpy()[:] = convert(whole, interleaved_format, target.bitmap_pixel_format)
             return
         pixels = convert(pixels, pixel_format, target.bitmap_pixel_format)
         pixels = convert_alpha(pixels, target.bitmap_pixel_format, source.bitmap_alpha_mode, target.bitmap_alpha_mode)
-        crop(target.to_numpy(), place)[:] = pixels
+        crop(target.to_numpy(), where)[:] = pixels
 
     def copy_to_async(
         self,

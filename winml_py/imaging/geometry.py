@@ -27,7 +27,7 @@ class Placement(NamedTuple):
     target: BitmapBounds
 
 
-def place(
+def compute_placement(
     width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, bounds: BitmapBounds | None
 ) -> Placement:
     """Where a picture goes in a tensor.

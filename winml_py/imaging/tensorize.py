@@ -11,8 +11,8 @@ import numpy as np
 from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract
-from .formats import PLAIN_FORMATS, VIDEO_FORMATS, Pixels, gray_of, layout_of, to_plain
-from .geometry import BitmapBounds, Placement, crop, place, resize
+from .formats import INTERLEAVED_FORMATS, VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved
+from .geometry import BitmapBounds, Placement, compute_placement, crop, resize
 from .scratch import Scratch
 
 Tensor = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ def tensorize(
     scratch = scratch or Scratch()
     key = (contract, bounds, bitmap.pixel_width, bitmap.pixel_height, out.shape, out.dtype)
     plan: Plan = scratch.recall(key, _plan)
-    pixels, pixel_format = _plain_part(bitmap, plan.placement.part, scratch)
+    pixels, pixel_format = _interleaved_part(bitmap, plan.placement.part, scratch)
     target = plan.placement.target
     if pixels.shape[:2] != (target.height, target.width):
         pixels = resize(pixels, target.width, target.height, contract.kernel)
@@ -84,15 +84,15 @@ def _plan(
 ) -> Plan:
     axes = contract.axes()
     height, width = shape[axes[1] - 1], shape[axes[2] - 1]
-    placement = place(picture_width, picture_height, width, height, contract.crop_mode, bounds)
+    placement = compute_placement(picture_width, picture_height, width, height, contract.crop_mode, bounds)
     is_worked_out = dtype == np.float32 and (contract.mean or contract.std)
     return Plan(placement, (height, width), contract.numbers(dtype), contract.affine() if is_worked_out else ())
 
 
-def _plain_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
-    """The pixels inside `part`, in a plain format: a view where the bitmap is in one."""
+def _interleaved_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels inside `part`, in an interleaved format: a view where the bitmap is in one."""
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
-    if pixel_format in PLAIN_FORMATS:
+    if pixel_format in INTERLEAVED_FORMATS:
         return crop(pixels, part), pixel_format
     if pixel_format == BitmapPixelFormat.NV12:  # the one format of cameras that is converted into reused memory
         import cv2
@@ -100,9 +100,9 @@ def _plain_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) ->
         bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
         return crop(cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, bgr), part), BitmapPixelFormat.BGR8
     if pixel_format in VIDEO_FORMATS:
-        pixels, pixel_format = to_plain(pixels, pixel_format)
+        pixels, pixel_format = to_interleaved(pixels, pixel_format)
         return crop(pixels, part), pixel_format
-    return to_plain(crop(pixels, part), pixel_format)
+    return to_interleaved(crop(pixels, part), pixel_format)
 
 
 def _padded(
@@ -162,7 +162,7 @@ def _fill_planes(
         planes, order = [_contiguous(pixels, scratch)] * 3, (0, 1, 2)
     else:
         planes = scratch.planes(layout.channels, pixels.shape[:2])
-        cv2.split(_plain_memory(pixels), planes)
+        cv2.split(_contiguous_rows(pixels), planes)
         order = layout.rgb if contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
     for channel, slot in enumerate(out):
         plane = planes[order[channel]]
@@ -191,7 +191,7 @@ def _fill_pixels(
     ordered = scratch.get("ordered", (*pixels.shape[:2], 3))
     order = layout.rgb if contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
     source = pixels[..., None] if layout.is_gray else pixels
-    cv2.mixChannels([_plain_memory(source)], [ordered], [n for i, index in enumerate(order) for n in (index, i)])
+    cv2.mixChannels([_contiguous_rows(source)], [ordered], [n for i, index in enumerate(order) for n in (index, i)])
     entries = np.ascontiguousarray(table.T).view(_words(out.dtype)).reshape(1, 256, 3)
     cv2.LUT(ordered, entries, out.view(entries.dtype))
 
@@ -244,7 +244,7 @@ def _contiguous(plane: Pixels, scratch: Scratch) -> Pixels:
     return whole
 
 
-def _plain_memory(pixels: Pixels) -> Pixels:
+def _contiguous_rows(pixels: Pixels) -> Pixels:
     """The pixels as OpenCV can read them: rows may have gaps, pixels may not."""
     item, channels = pixels.itemsize, pixels.shape[2]
     if pixels.strides[1:] == (item * channels, item) and pixels.strides[0] >= item * channels * pixels.shape[1]:

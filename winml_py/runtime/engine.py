@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..base.cancellation import Stop
-from ..base.device_array import DeviceArray, Place
+from ..base.device_array import DeviceArray, MemoryLocation
 from ..enums import Precision, Weights
 from ..onnx_file.source import Skeleton
 from .explanation import Explanation
@@ -70,17 +70,17 @@ class EngineBinding(Protocol):
     def set_input(self, name: str, value: Value | DeviceArray) -> None:
         """Binds an input. Arrays are C-contiguous and bound by reference: the binding keeps them alive.
 
-        Arrays on a device are only given to engines whose `place` is theirs.
+        Arrays on a device are only given to engines whose `location` is theirs.
         """
 
     def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
         """Binds an output to memory, or with None to whatever the engine allocates anew in each run.
 
-        Memory on a device is only given to engines whose `place` is its own.
+        Memory on a device is only given to engines whose `location` is its own.
         """
 
     def keep_output(self, name: str) -> None:
-        """Leaves an output in the device's memory; only engines with a `place` are asked to."""
+        """Leaves an output in the device's memory; only engines with a `location` are asked to."""
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
         """Runs the model on what is bound.
@@ -107,12 +107,12 @@ class Engine(Protocol):
         options: what it was compiled with.
         name: "onnxruntime", or the provider that runs it.
         precision: the arithmetic it computes in; AUTO while the first evaluation has yet to decide.
-        place: where its device's memory is, or None for the host's.
+        location: where its device's memory is, or None for the host's.
         explanation: how it was chosen.
     """
 
     options: EngineOptions
-    place: Place | None
+    location: MemoryLocation | None
 
     @property
     def name(self) -> str:
@@ -140,7 +140,7 @@ class Engine(Protocol):
         """What was recorded since the engine was made: a trace in Chrome's format. Recording ends."""
 
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
-        """A copy of a C-contiguous array in the device's memory; only engines with a `place` are asked to."""
+        """A copy of a C-contiguous array in the device's memory; only engines with a `location` are asked to."""
 
     def close(self) -> None:
         """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""

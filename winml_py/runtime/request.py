@@ -16,7 +16,7 @@ Inputs = Mapping[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Task:
+class CompileRequest:
     """A model and how to compile it.
 
     Attributes:
@@ -25,8 +25,8 @@ class Task:
         has_float16: whether weights, inputs or outputs are float16.
         has_fixed_shapes: whether the options leave no free size in any input.
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
-        can_be_seeded: whether any numbers will do for its inputs.
-        seeds: makes such numbers, of these shapes where the model leaves sizes free.
+        has_examples: whether any numbers will do for its inputs.
+        examples: makes such numbers, of these shapes where the model leaves sizes free.
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
         weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
@@ -40,8 +40,8 @@ class Task:
     has_float16: bool = False
     has_fixed_shapes: bool = False
     has_only_numbers: bool = False
-    can_be_seeded: bool = False
-    seeds: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
+    has_examples: bool = False
+    examples: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0
     weights: int = 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.cancellation import Stop
 from ..base.collections import MapView
-from ..base.device_array import DeviceArray, as_device_array, is_on_card
+from ..base.device_array import DeviceArray, as_device_array, is_cuda_array
 from ..base.winrt_object import Object
 from ..enums import ImageKernel, Precision, TensorKind
 from ..errors import (
@@ -26,9 +26,9 @@ from ..features.bind_properties import BindProperties
 from ..features.compatibility import (
     PictureDescriptor,
     check_tensor,
+    container_for_engine,
     contract_of,
     picture_contract,
-    plain_container,
     takes_picture,
 )
 from ..features.containers import MapValue, SequenceValue
@@ -40,8 +40,8 @@ from ..features.tensor import Tensor
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, TensorString
 from ..imaging.batch import BatchTensorizer
 from ..imaging.contract import ImageContract
-from ..imaging.geometry import BitmapBounds, place
-from .outputs import ImageOutput, OutputSlot, TensorOutput, UnboundOutput, WidenedOutput, refilled, writable_array
+from ..imaging.geometry import BitmapBounds, compute_placement
+from .outputs import CastOutput, ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
 
 if TYPE_CHECKING:
     from .session import LearningModelSession
@@ -85,7 +85,7 @@ class LearningModelBinding(Object, MapView[Any]):
     def _reset(self) -> None:
         engine = self._session._engine()
         self._native = engine.bind(self._session._lock)
-        self._place = engine.place
+        self._location = engine.location
         self._bound: dict[str, Any] = {}
         self._missing = set(self._inputs)
         self._pictures: dict[str, np.ndarray[Any, Any] | DeviceArray] = {}
@@ -117,8 +117,8 @@ class LearningModelBinding(Object, MapView[Any]):
         read = BindProperties.read(properties)
         with self._lock:
             self._session._require_open()
-            if is_input and is_on_card(value):
-                self._bind_from_card(descriptor, as_device_array(value), read)
+            if is_input and is_cuda_array(value):
+                self._bind_cuda_array(descriptor, as_device_array(value), read)
                 self._missing.discard(descriptor.name)
             elif is_input:
                 feature, read = to_feature_value(value, descriptor, read)
@@ -151,7 +151,7 @@ class LearningModelBinding(Object, MapView[Any]):
 
     def _bind_input(self, descriptor: FeatureDescriptor, value: FeatureValue, properties: BindProperties) -> None:
         if isinstance(value, (MapValue, SequenceValue)):
-            self._native.set_input(descriptor.name, plain_container(value, descriptor))
+            self._native.set_input(descriptor.name, container_for_engine(value, descriptor))
             return
         if isinstance(value, ImageFeatureValue):
             contract = picture_contract(value, descriptor, properties)
@@ -175,27 +175,27 @@ class LearningModelBinding(Object, MapView[Any]):
         self._pictures.pop(descriptor.name, None)
 
     def _required_here(self, array: DeviceArray, name: str) -> DeviceArray:
-        if array.place != self._place:
-            here = f"on {self._place}" if self._place else "on the CPU"
+        if array.location != self._location:
+            here = f"on {self._location}" if self._location else "on the CPU"
             raise InvalidBindingError(
-                f"The model variable {name} cannot be bound to a tensor in the memory of {array.place}: the session "
+                f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
                 f"runs {here}.",
                 hint="Bind tensor.to_numpy(), which is a copy in the host's memory.",
             )
         return array
 
-    def _bind_from_card(self, descriptor: FeatureDescriptor, array: DeviceArray, properties: BindProperties) -> None:
+    def _bind_cuda_array(self, descriptor: FeatureDescriptor, array: DeviceArray, properties: BindProperties) -> None:
         """Binds an array that another library has on a CUDA card: a tensor, or the bytes of a picture."""
         self._required_here(array, descriptor.name)
         if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
             assert isinstance(descriptor, PictureDescriptor)
-            self._bind_card_picture(descriptor, array, properties)
+            self._bind_cuda_picture(descriptor, array, properties)
             return
         if array.dtype not in CLASSES_BY_DTYPE:
             raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the card.")
         self._bind_input(descriptor, CLASSES_BY_DTYPE[array.dtype]._on_device(array), properties)
 
-    def _bind_card_picture(self, descriptor: PictureDescriptor, array: DeviceArray, properties: BindProperties) -> None:
+    def _bind_cuda_picture(self, descriptor: PictureDescriptor, array: DeviceArray, properties: BindProperties) -> None:
         source = pixel_format_of(array.shape, descriptor, properties)
         contract = contract_of(descriptor, properties._replace(pixel_format=None))
         assert self._device_tensorizer is not None
@@ -235,7 +235,7 @@ class LearningModelBinding(Object, MapView[Any]):
         shape = _tensor_shape(descriptor, contract, value.sizes)
         _, height_axis, width_axis = contract.axes()
         height, width = shape[height_axis], shape[width_axis]
-        placements = [place(*size, width, height, contract.crop_mode, bounds) for size in value.sizes]
+        placements = [compute_placement(*size, width, height, contract.crop_mode, bounds) for size in value.sizes]
         part, target = placements[0]
         shrink = 1 if bounds else min(part.width / target.width, part.height / target.height)
         bitmaps, is_reduced = value._bitmaps(shrink)
@@ -264,18 +264,18 @@ class LearningModelBinding(Object, MapView[Any]):
             self._native.set_output(name, None)
             self._slots[name] = slot
             return
-        if is_on_card(bound):
-            self._bind_card_output(descriptor, bound)
+        if is_cuda_array(bound):
+            self._bind_cuda_output(descriptor, bound)
             return
         value, properties = to_feature_value(bound, descriptor, properties)
-        if isinstance(value, Tensor) and self._place is not None and self._stays(bound, properties):
+        if isinstance(value, Tensor) and self._location is not None and self._stays(bound, properties):
             self._bind_device_output(descriptor, bound, value)
             return
         if isinstance(value, Tensor) and is_cast(value, descriptor):
             check_tensor(TensorFloat16Bit.create(value.shape or None), descriptor)
             array = writable_array(bound, value)
             self._native.set_output(name, None)
-            self._slots[name] = WidenedOutput(bound, value, array)
+            self._slots[name] = CastOutput(bound, value, array)
             return
         if isinstance(value, Tensor):
             check_tensor(value, descriptor)
@@ -283,7 +283,7 @@ class LearningModelBinding(Object, MapView[Any]):
             self._slots[name] = TensorOutput(bound, value)
             return
         if isinstance(value, (MapValue, SequenceValue)):
-            plain_container(value, descriptor)
+            container_for_engine(value, descriptor)
             raise InvalidBindingError(
                 f"The model variable {name} is an output, and {type(bound).__name__} cannot be written in place.",
                 hint="Bind a dict or a list, or leave it unbound.",
@@ -316,7 +316,7 @@ class LearningModelBinding(Object, MapView[Any]):
             self._native.keep_output(descriptor.name)
         self._slots[descriptor.name] = TensorOutput(bound, value)
 
-    def _bind_card_output(self, descriptor: FeatureDescriptor, bound: Any) -> None:
+    def _bind_cuda_output(self, descriptor: FeatureDescriptor, bound: Any) -> None:
         """An array that another library has on a CUDA card, which is written there."""
         array = self._required_here(as_device_array(bound), descriptor.name)
         if array.dtype not in CLASSES_BY_DTYPE:

@@ -11,29 +11,31 @@ import numpy as np
 from ..base.cancellation import Stop
 from ..enums import TensorKind, Weights
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.example_inputs import MAX_NUMBERS, example_value, has_example
 from ..onnx_file.header import Dimension, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.engine import EngineOptions
-from ..runtime.request import Inputs, Task
-from .example_inputs import MAX_NUMBERS, can_be_made_up, made_up
+from ..runtime.request import CompileRequest, Inputs
 from .model import LearningModel
 
 
-def task_of(model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None) -> Task:
+def compile_request(
+    model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None
+) -> CompileRequest:
     """What is to be compiled, with what a choice of engine needs to know; raises as `engine_input` does."""
     features = (*model.input_features, *model.output_features)
     sizes = _sizes(model, options)
     is_private = options.weights is Weights.PRIVATE
-    return Task(
+    return CompileRequest(
         source.engine_input(model._header, is_private),
         options,
         has_float16=model.precision in ("float16", "mixed"),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
-        can_be_seeded=all(map(_is_numeric, features))
-        and all(map(can_be_made_up, model.input_features))
+        has_examples=all(map(_is_numeric, features))
+        and all(map(has_example, model.input_features))
         and all(math.prod(map(abs, shape)) <= MAX_NUMBERS for shape in sizes.values()),
-        seeds=partial(_seeds, model, sizes),
+        examples=partial(_examples, model, sizes),
         size=model.size,
         stop=stop,
         reopen=partial(source.engine_input, model._header, is_private),
@@ -80,9 +82,9 @@ def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | Non
     return overrides.get(dimension.name, -1)
 
 
-def _seeds(model: LearningModel, sizes: dict[str, tuple[int, ...]], shapes: Mapping[str, Sequence[int]]) -> Inputs:
+def _examples(model: LearningModel, sizes: dict[str, tuple[int, ...]], shapes: Mapping[str, Sequence[int]]) -> Inputs:
     rng = np.random.default_rng(0)
     return {
-        feature.name: made_up(feature, rng, shapes.get(feature.name, sizes.get(feature.name)))
+        feature.name: example_value(feature, rng, shapes.get(feature.name, sizes.get(feature.name)))
         for feature in model.input_features
     }

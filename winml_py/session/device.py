@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, NoReturn
 
+from ..base import processor
+from ..base.arguments import member
 from ..base.winrt_object import Object
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError, InvalidDeviceError
@@ -15,7 +16,7 @@ from ..runtime.engine import Engine
 from ..runtime.providers.catalogue import GRAPH_CAPTURE, rank
 from ..runtime.providers.locks import session_lock
 from ..runtime.providers.plugins import ProviderDevice, devices, probe
-from ..runtime.request import Task
+from ..runtime.request import CompileRequest
 
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
@@ -49,12 +50,7 @@ class LearningModelDevice(Object):
     """
 
     def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
-        try:
-            self._kind = LearningModelDeviceKind(kind)
-        except ValueError:
-            raise InvalidDeviceError(
-                f"{kind!r} is no LearningModelDeviceKind.", hint="Use LearningModelDeviceKind.DEFAULT, CPU or GPU."
-            ) from None
+        self._kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = None if self._kind in _CPU_KINDS else _gpu(self._kind)
 
     @classmethod
@@ -125,12 +121,12 @@ class LearningModelDevice(Object):
     @property
     def name(self) -> str:
         """What its maker calls it."""
-        return _processor()[0] if self._device is None else self._device.name
+        return processor.name() if self._device is None else self._device.name
 
     @property
     def vendor(self) -> str:
         """Who made it, or ""."""
-        return _processor()[1] if self._device is None else self._device.vendor
+        return processor.vendor() if self._device is None else self._device.vendor
 
     @property
     def provider(self) -> str:
@@ -158,20 +154,20 @@ class LearningModelDevice(Object):
         name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"
         return f"<LearningModelDevice {self._kind.name}{name}>"
 
-    def _compile(self, task: Task, halves: frozenset[str]) -> Engine:
+    def _compile(self, request: CompileRequest, halves: frozenset[str]) -> Engine:
         if self._device is None:
             from ..runtime.cpu.choice import compile_on_cpu
 
-            return compile_on_cpu(task)
+            return compile_on_cpu(request)
         from ..runtime.gpu.compile import compile_on_device, serves
 
-        if not serves(self._device, task.options.engine):
+        if not serves(self._device, request.options.engine):
             raise InvalidDeviceError(
                 f"{self._device.name} is used by {self._device.provider}, and the options name the engine "
-                f"{task.options.engine}.",
+                f"{request.options.engine}.",
                 hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
             )
-        return compile_on_device(task, self._device, halves)
+        return compile_on_device(request, self._device, halves)
 
     def _key(self, graph_capture: bool | None) -> Hashable:
         """Equal for devices whose sessions may share an engine; never where work is recorded, for one thread alone."""
@@ -212,26 +208,6 @@ def _remedy() -> str:
         "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver; "
         "`winml-py doctor` says what is missing."
     )
-
-
-def _processor() -> tuple[str, str]:
-    """The processor's name and vendor."""
-    facts: dict[str, str] = {}
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for key, value in _pairs(file):
-                facts.setdefault(key, value)
-    except OSError:
-        pass
-    vendors = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
-    vendor = facts.get("vendor_id", "")
-    return facts.get("model name") or platform.processor() or platform.machine(), vendors.get(vendor, vendor)
-
-
-def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
-    for line in lines:
-        key, _, value = line.partition(":")
-        yield key.strip(), value.strip()
 
 
 def _system_memory() -> int | None:

@@ -13,11 +13,11 @@ from ..base.device_array import DeviceArray
 from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
-from ..imaging.formats import PLAIN_FORMATS
-from ..imaging.geometry import BitmapBounds, place
+from ..imaging.formats import INTERLEAVED_FORMATS
+from ..imaging.geometry import BitmapBounds, compute_placement
 from ..imaging.graph import GraphKey, ground, matrices, tensorize_graph
 from ..runtime.engine import Engine, EngineBinding, EngineOptions
-from ..runtime.request import Task
+from ..runtime.request import CompileRequest
 
 if TYPE_CHECKING:
     from .device import LearningModelDevice
@@ -35,8 +35,10 @@ class DevicePictures:
         """A binding of the model for `key`, whose output stays on the device."""
         with self._compiling:
             if key not in self._engines:
-                task = Task(tensorize_graph(key), EngineOptions(1, graph_capture=False), has_only_numbers=True)
-                self._engines[key] = self._device._compile(task, frozenset())
+                request = CompileRequest(
+                    tensorize_graph(key), EngineOptions(1, graph_capture=False), has_only_numbers=True
+                )
+                self._engines[key] = self._device._compile(request, frozenset())
             engine = self._engines[key]
         binding = engine.bind(self._lock)
         binding.keep_output("tensor")
@@ -86,12 +88,12 @@ class DeviceTensorizer:
         """
         formats = {bitmap.bitmap_pixel_format for bitmap in bitmaps}
         sizes = {(bitmap.pixel_height, bitmap.pixel_width) for bitmap in bitmaps}
-        if len(formats) > 1 or len(sizes) > 1 or not formats <= set(PLAIN_FORMATS) or dtype.kind != "f":
+        if len(formats) > 1 or len(sizes) > 1 or not formats <= set(INTERLEAVED_FORMATS) or dtype.kind != "f":
             return None
         _, height_axis, width_axis = contract.axes()
         model_size = (shape[width_axis], shape[height_axis])
         size = (bitmaps[0].pixel_width, bitmaps[0].pixel_height)
-        part, target = place(*size, *model_size, contract.crop_mode, bounds)
+        part, target = compute_placement(*size, *model_size, contract.crop_mode, bounds)
         grows = (part.width < target.width, part.height < target.height)
         if contract.kernel is ImageKernel.AREA and grows[0] != grows[1]:
             return None  # OpenCV's kernel for one side depends on the other
@@ -115,7 +117,7 @@ class DeviceTensorizer:
         _, height_axis, width_axis = contract.axes()
         tensor_size = (shape[height_axis], shape[width_axis])
         picture_size = (pixels.shape[1], pixels.shape[2])
-        placement = place(*picture_size[::-1], *tensor_size[::-1], contract.crop_mode, bounds)
+        placement = compute_placement(*picture_size[::-1], *tensor_size[::-1], contract.crop_mode, bounds)
         whole = BitmapBounds(0, 0, *picture_size[::-1])
         is_scaled = picture_size != tensor_size or placement.part != whole or placement.target != whole
         key = GraphKey(contract, source, is_scaled, dtype == np.float16)

@@ -74,7 +74,7 @@ def _value(value: Any) -> str:
         array = value.to_numpy()
         about = f"{array.dtype} of {' x '.join(map(str, array.shape)) or 'one number'}"
         if is_row(array):
-            rows = [(str(place.index), f"{place.score:.4f}") for place in ranked(array, 5)]
+            rows = [(str(best.index), f"{best.score:.4f}") for best in ranked(array, 5)]
             return about + _table(("class", "score"), rows)
         return about
     if isinstance(value, list) and value and isinstance(value[0], VideoFrame):

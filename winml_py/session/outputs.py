@@ -150,7 +150,7 @@ class TensorOutput:
         self._tensor._is_half_written = True
 
 
-class WidenedOutput(_Whole):
+class CastOutput(_Whole):
     """A float16 picture bound to a float32 tensor, which gets the numbers widened."""
 
     def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None) -> None:
@@ -228,7 +228,7 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
 def _could_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
     """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
     if isinstance(descriptor, SequenceFeatureDescriptor):
-        return SequenceValue(elements).plain(descriptor) is not None
+        return SequenceValue(elements).for_engine(descriptor) is not None
     assert isinstance(descriptor, TensorFeatureDescriptor)
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 

@@ -19,7 +19,7 @@ from ..features.tensor_classes import TensorString
 from ..runtime.engine import Engine, EngineOptions, Lease, PlacedNode
 from ..runtime.explanation import Explanation
 from .binding import LearningModelBinding
-from .compile_request import float16_features, task_of
+from .compile_request import compile_request, float16_features
 from .device import LearningModelDevice
 from .model import LearningModel
 from .options import LearningModelSessionOptions, engine_options
@@ -82,7 +82,7 @@ class LearningModelSession(Object):
     ) -> AsyncOperation[LearningModelSession]:
         """Starts to make a session in a thread: await it, or call `get()` on the operation.
 
-        Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
+        cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
         """
 
         def work(stop: Stop) -> LearningModelSession:
@@ -111,10 +111,10 @@ class LearningModelSession(Object):
         self._is_lost = False
         self._lease = model._engines.lease(
             self._engine_key(compiled_with),
-            lambda: self._device._compile(task_of(model, source, compiled_with, stop), float16_features(model)),
+            lambda: self._device._compile(compile_request(model, source, compiled_with, stop), float16_features(model)),
         )
         self._options = self._lease.engine.options
-        self._pictures = self._device_pictures() if self._lease.engine.place else None
+        self._pictures = self._device_pictures() if self._lease.engine.location else None
         self._properties = PropertySet()
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
@@ -210,7 +210,7 @@ class LearningModelSession(Object):
             InvalidBindingError: the value is no array of a type that tensors have.
         """
         engine = self._engine()
-        if engine.place is None:
+        if engine.location is None:
             raise InvalidDeviceError(
                 f"The session runs on {self._device.name}, which has no memory of its own.",
                 hint="Bind the array itself.",
@@ -262,7 +262,7 @@ class LearningModelSession(Object):
     ) -> AsyncOperation[LearningModelEvaluationResult]:
         """Starts `evaluate` in a thread: await the result, or call `get()` on it.
 
-        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
+        cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
         to its end. Evaluations of different bindings run at the same time, those of one binding take turns.
 
         Raises:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes.util
-import json
 import os
 import platform
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..base.child_process import ChildProcess
 from ..base.cpu_cores import affinity, cgroup_quota, usable_cores
-from ..cache import answers as cache
+from ..cache import answers
 from ..runtime.providers import nvidia
 from ..runtime.providers.plugins import BUILT_IN, probe
 
@@ -36,7 +34,7 @@ EXTRAS = {
     "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
     "onnxruntime-ep-openvino": "Intel's CPUs, GPUs and NPUs: pip install 'winml-py[intel]'",
 }
-SMOKE_SECONDS = 30.0
+TRY_SECONDS = 30.0
 
 
 def diagnose() -> dict[str, Any]:
@@ -69,12 +67,12 @@ def diagnose() -> dict[str, Any]:
             name: use for name, use in EXTRAS.items() if name not in {plugin.package for plugin in plugins}
         },
         "drivers": {
-            "nvidia": [f"{card.name}, driver {card.driver}" for card in nvidia.cards()],
+            "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.gpus()],
             "vulkan_loader": ctypes.util.find_library("vulkan") or "",
             "vulkan_drivers": _vulkan_drivers(),
         },
-        "cache": str(cache.folder() or ""),
-        "devices": [smoke(number) for number in range(_count())],
+        "cache": str(answers.folder() or ""),
+        "devices": [tried(number) for number in range(_count())],
     }
 
 
@@ -113,18 +111,7 @@ def _vulkan_drivers() -> list[str]:
     return sorted(str(path) for folder in folders for path in Path(folder).glob("*.json"))
 
 
-def smoke(number: int) -> dict[str, Any]:
+def tried(number: int) -> dict[str, Any]:
     """Runs a small model for a second on a device of `find_all`, and tells how often, or what went wrong."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
-    command = [sys.executable, "-m", "winml_py.tools.doctor_child", str(number)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=SMOKE_SECONDS, env=environment
-        )
-        facts: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return {"device": f"device {number}", "problem": f"it did not answer within {SMOKE_SECONDS:.0f} s"}
-    except (ValueError, IndexError):
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return {"device": f"device {number}", "problem": f"it ended with status {done.returncode}: {said[:300]}"}
-    return facts
+    facts = ChildProcess("winml_py.tools.doctor_child", str(number)).answer(TRY_SECONDS)
+    return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts

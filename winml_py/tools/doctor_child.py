@@ -63,7 +63,7 @@ def small_model() -> bytes:
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32]),
         helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 1, 1]),
     ]
-    graph = helper.make_graph(nodes, "smoke", ends[:1], ends[1:], [numpy_helper.from_array(weight, "w")])
+    graph = helper.make_graph(nodes, "trial", ends[:1], ends[1:], [numpy_helper.from_array(weight, "w")])
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
     data: bytes = model.SerializeToString()
     return data

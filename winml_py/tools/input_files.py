@@ -12,9 +12,9 @@ import numpy as np
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.example_inputs import FREE, example_value, has_example, require_size
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
-from ..session.example_inputs import FREE, can_be_made_up, made_up, require_size
 from ..session.model import LearningModel
 
 PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
@@ -118,8 +118,8 @@ def generated(model: LearningModel) -> dict[str, Any]:
 
 
 def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
-    if can_be_made_up(feature):
-        return made_up(feature, rng)
+    if has_example(feature):
+        return example_value(feature, rng)
     if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or (
         isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank
     ):

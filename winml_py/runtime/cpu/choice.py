@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...cache import answers as memory
+from ...base import processor
+from ...cache import answers
 from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
 from ..engine import ONNXRUNTIME, Engine
@@ -16,62 +17,61 @@ from ..ort.engine import OrtEngine, compile_model
 from ..ort.saved_graph import compile_shared
 from ..providers import plugins
 from ..providers.catalogue import CPU, Target, full_name, require_known
-from ..providers.machine import processor, versions
-from ..request import Inputs, Task
+from ..request import CompileRequest, Inputs
 from .deferred import DeferredEngine
 
 AUTO = "auto"
 
 
-def compile_on_cpu(task: Task) -> Engine:
+def compile_on_cpu(request: CompileRequest) -> Engine:
     """Compiles a model for the CPU, on the engine and in the precision that the options ask for.
 
     Raises:
         InvalidDeviceError: the engine that is asked for is not there.
         WinMLError: no engine takes the model.
     """
-    if task.options.graph_capture:
+    if request.options.graph_capture:
         raise NotSupportedError(
             "Work is recorded by GPUs alone, and the session is for the CPU.", hint="Set options.graph_capture = None."
         )
-    targets = _targets(task)
-    require_known(targets[0].provider, dict(task.options.provider_options))
+    targets = _targets(request)
+    require_known(targets[0].provider, dict(request.options.provider_options))
     if len(targets) == 1:
-        engine = _compiled(task, targets[0])
-        reason = "as asked for" if task.options.engine != AUTO else "there is no other engine for such a model here"
-        if _wants_half(task):
-            reason += "; " + _why_not_half(task)
+        engine = _compiled(request, targets[0])
+        reason = "as asked for" if request.options.engine != AUTO else "there is no other engine for such a model here"
+        if _wants_half(request):
+            reason += "; " + _why_not_half(request)
         engine.explanation = Explanation(engine.name, engine.precision, reason)
         return engine
-    if task.has_fixed_shapes and task.can_be_seeded:
-        return decide(task, targets, task.seeds({}))
-    return DeferredEngine(task.options, lambda inputs: _decide_late(task, targets, inputs))
+    if request.has_fixed_shapes and request.has_examples:
+        return decide(request, targets, request.examples({}))
+    return DeferredEngine(request.options, lambda inputs: _decide_late(request, targets, inputs))
 
 
-def _compiled(task: Task, target: Target) -> OrtEngine:
+def _compiled(request: CompileRequest, target: Target) -> OrtEngine:
     return (
-        compile_shared(task)
+        compile_shared(request)
         if target.device is None
-        else compile_model(task.model, task.options, target, stop=task.stop)
+        else compile_model(request.model, request.options, target, stop=request.stop)
     )
 
 
-def _decide_late(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
+def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:
     """On numbers of the shapes that came, and not on those that came, which may all be 0, unless only those will do."""
-    if task.reopen is not None:
-        task = replace(task, model=task.reopen())
-    if task.can_be_seeded:
-        inputs = task.seeds({name: array.shape for name, array in inputs.items()})
-    return decide(task, targets, inputs)
+    if request.reopen is not None:
+        request = replace(request, model=request.reopen())
+    if request.has_examples:
+        inputs = request.examples({name: array.shape for name, array in inputs.items()})
+    return decide(request, targets, inputs)
 
 
-def _targets(task: Task) -> list[Target]:
+def _targets(request: CompileRequest) -> list[Target]:
     """What the options allow, the one that ties go to first."""
-    wanted = task.options.engine
-    halves = _wants_half(task) and task.can_be_seeded
+    wanted = request.options.engine
+    halves = _wants_half(request) and request.has_examples
     if wanted in (ONNXRUNTIME, AUTO) or full_name(wanted) == CPU:
         targets = [Target()]
-        if wanted == AUTO and task.has_only_numbers:
+        if wanted == AUTO and request.has_only_numbers:
             targets += [Target(device) for device in _plugin_devices()]
     else:
         targets = [Target(_named(full_name(wanted)))]
@@ -81,13 +81,13 @@ def _targets(task: Task) -> list[Target]:
     return targets
 
 
-def _wants_half(task: Task) -> bool:
-    precision = task.options.precision
-    return precision is Precision.HALF or (precision is Precision.AUTO and task.has_float16)
+def _wants_half(request: CompileRequest) -> bool:
+    precision = request.options.precision
+    return precision is Precision.HALF or (precision is Precision.AUTO and request.has_float16)
 
 
-def _why_not_half(task: Task) -> str:
-    if not task.can_be_seeded:
+def _why_not_half(request: CompileRequest) -> str:
+    if not request.has_examples:
         return "half precision is not tried, for inputs to check it with cannot be made up"
     return "no installed engine computes in half precision on this processor"
 
@@ -108,36 +108,36 @@ def _named(provider: str) -> plugins.ProviderDevice:
     )
 
 
-def decide(task: Task, targets: list[Target], inputs: Inputs) -> Engine:
+def decide(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:
     """Compiles for the target that an earlier process found the fastest on such inputs, or finds out.
 
     Raises:
         WinMLError: no target takes the model.
     """
-    question = _question(task, targets, inputs)
-    key = memory.key_of(*question)
-    remembered = _remembered(task, targets, key)
+    question = _question(request, targets, inputs)
+    key = answers.key_of(*question)
+    remembered = _remembered(request, targets, key)
     if remembered is not None:
         return remembered
-    with memory.asking(key, task.require_not_stopped):
-        return _remembered(task, targets, key) or _find_out(task, targets, inputs, key, question)
+    with answers.asking(key, request.require_not_stopped):
+        return _remembered(request, targets, key) or _find_out(request, targets, inputs, key, question)
 
 
-def _question(task: Task, targets: list[Target], inputs: Inputs) -> list[object]:
+def _question(request: CompileRequest, targets: list[Target], inputs: Inputs) -> list[object]:
     shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
     rivals = [(target.provider, target.half) for target in targets]
-    options = list(task.options._replace(is_profiled=False))
-    return [task.digest(), options, rivals, shapes, versions(), processor()]
+    options = list(request.options._replace(is_profiled=False))
+    return [request.digest(), options, rivals, shapes, plugins.versions(), processor.fingerprint()]
 
 
-def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
-    facts = memory.read(key)
+def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Engine | None:
+    facts = answers.read(key)
     if facts is None:
         return None
     try:
         explanation = _from_facts(facts)
         target = next(target for target in targets if _spelling(target) == (explanation.engine, explanation.precision))
-        engine = _compiled(task, target)
+        engine = _compiled(request, target)
     except CanceledError:
         raise
     except (KeyError, TypeError, ValueError, StopIteration, WinMLError):
@@ -146,16 +146,20 @@ def _remembered(task: Task, targets: list[Target], key: str) -> Engine | None:
     return engine
 
 
-def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, question: list[object]) -> Engine:
+def _find_out(
+    request: CompileRequest, targets: list[Target], inputs: Inputs, key: str, question: list[object]
+) -> Engine:
     from .measure import compare
 
-    quiet = replace(task, options=task.options._replace(is_profiled=False))  # what is compared is not to be recorded
+    quiet = replace(
+        request, options=request.options._replace(is_profiled=False)
+    )  # what is compared is not to be recorded
     contenders = compare(quiet, targets, inputs)
     looked_at = tuple(contender.candidate(_spelling(contender.target)[0]) for contender in contenders)
     best = next((contender for contender in contenders if contender.engine is not None), None)
     if best is None or best.engine is None:
         # The error of the first says more than a list of all.
-        compile_model(task.model, task.options, targets[0], stop=task.stop)
+        compile_model(request.model, request.options, targets[0], stop=request.stop)
         raise EvaluationError("No engine runs the model.", hint="; ".join(map(str, looked_at)))
     if best.target == targets[0]:
         reason = "no other is right and faster"
@@ -165,12 +169,12 @@ def _find_out(task: Task, targets: list[Target], inputs: Inputs, key: str, quest
         reason = "it agrees and is faster"
     engine = best.engine
     assert engine is not None
-    if task.options.is_profiled:
+    if request.options.is_profiled:
         engine.close()
-        engine = _compiled(task, best.target)
+        engine = _compiled(request, best.target)
     name, precision = _spelling(best.target)
     engine.explanation = Explanation(name, precision, reason, looked_at)
-    memory.write(key, _to_facts(engine.explanation, task, inputs))
+    answers.write(key, _to_facts(engine.explanation, request, inputs))
     return engine
 
 
@@ -179,7 +183,7 @@ def _spelling(target: Target) -> tuple[str, Precision]:
     return name, Precision.HALF if target.half else Precision.FLOAT32
 
 
-def _to_facts(explanation: Explanation, task: Task, inputs: Inputs) -> dict[str, Any]:
+def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> dict[str, Any]:
     return {
         "engine": explanation.engine,
         "precision": explanation.precision.name,
@@ -188,7 +192,7 @@ def _to_facts(explanation: Explanation, task: Task, inputs: Inputs) -> dict[str,
             candidate._asdict() | {"precision": candidate.precision.name, "error": _finite(candidate.error)}
             for candidate in explanation.candidates
         ],
-        "model": str(task.stamp[0]) if task.stamp else f"{task.size} bytes in memory",
+        "model": str(request.stamp[0]) if request.stamp else f"{request.size} bytes in memory",
         "shapes": {name: list(array.shape) for name, array in inputs.items()},
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...base.cancellation import Stop
-from ...base.device_array import DeviceArray, Place
+from ...base.device_array import DeviceArray, MemoryLocation
 from ...enums import Precision
 from ...errors import IllegalCallError
 from ..engine import Engine, EngineBinding, EngineOptions, PlacedNode, Value
@@ -26,7 +26,7 @@ class DeferredEngine:
 
     def __init__(self, options: EngineOptions, decide: Callable[[Inputs], Engine]) -> None:
         self.options = options
-        self.place: Place | None = None
+        self.location: MemoryLocation | None = None
         self._decide: Callable[[Inputs], Engine] | None = decide
         self._engine: Engine | None = None
         self._lock = threading.Lock()

@@ -7,9 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from ...base.agreement import relative_error
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
 from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, WinMLError
 from ..engine import EngineBinding
@@ -17,10 +15,8 @@ from ..explanation import Candidate
 from ..ort.engine import OrtEngine, compile_model
 from ..providers.catalogue import Target
 from ..providers.locks import UNLOCKED
-from ..request import Inputs, Task
+from ..request import CompileRequest, Inputs
 
-FLOAT_TOLERANCE = 1e-3
-HALF_TOLERANCE = 2e-2
 TIE = 0.03
 """Nothing is gained by what is less than this much faster; then it is ONNX Runtime's own."""
 
@@ -51,7 +47,7 @@ class Contender:
         return Candidate(name, precision, self.milliseconds, self.error, self.problem)
 
 
-def compare(task: Task, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
+def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
     """Compiles the model for every target, compares what comes out, and times those that agree.
 
     The first target that computes in float32 says what is right. Contenders that fail, disagree or are slower
@@ -62,7 +58,7 @@ def compare(task: Task, targets: Sequence[Target], inputs: Inputs) -> list[Conte
     expected: Outputs | None = None
     for contender in sorted(contenders, key=lambda contender: contender.target.half):
         try:
-            contender.engine = compile_model(task.model, task.options, contender.target, stop=task.stop)
+            contender.engine = compile_model(request.model, request.options, contender.target, stop=request.stop)
             binding = contender.engine.bind(UNLOCKED)
             for name, array in inputs.items():
                 binding.set_input(name, array)
@@ -98,15 +94,9 @@ def compare(task: Task, targets: Sequence[Target], inputs: Inputs) -> list[Conte
 
 def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
     tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
-    contender.error = max((_difference(expected[name], outputs[name]) for name in expected), default=0.0)
+    contender.error = outputs_error(expected, outputs)
     if not contender.error <= tolerance:
         _drop(contender, f"its results differ by more than {tolerance:g}")
-
-
-def _difference(expected: Any, came: Any) -> float:
-    if not isinstance(expected, np.ndarray) or expected.dtype.kind != "f":
-        return 0.0 if np.array_equal(np.asarray(expected), np.asarray(came)) else float("inf")
-    return relative_error(expected, came)
 
 
 def _time(rivals: list[Contender], bindings: Mapping[int, EngineBinding]) -> None:

@@ -12,17 +12,17 @@ from ..ort.device_binding import Capture
 from ..ort.engine import OrtEngine, compile_model
 from ..providers.catalogue import WEBGPU, Target, full_name, require_known
 from ..providers.plugins import ProviderDevice
-from ..request import Task
+from ..request import CompileRequest
 from . import recording as capture
-from .widen_graph import widened
-from .widened_engine import WidenedEngine
+from .float32_engine import Float32Engine
+from .float32_graph import as_float32
 
 
-def compile_on_device(task: Task, device: ProviderDevice, halves: frozenset[str]) -> Engine:
+def compile_on_device(request: CompileRequest, device: ProviderDevice, halves: frozenset[str]) -> Engine:
     """Compiles a model for a device.
 
     Args:
-        task: the model.
+        request: the model.
         device: where to.
         halves: the model's float16 inputs and outputs.
 
@@ -30,64 +30,64 @@ def compile_on_device(task: Task, device: ProviderDevice, halves: frozenset[str]
         NotSupportedError: a constraint of recording is not met, or a node would run on the CPU and may not.
         WinMLError: the provider does not take the model.
     """
-    target = Target(device, half=task.has_float16)
-    require_known(target.provider, dict(task.options.provider_options))
-    if not task.has_float16:
-        engine = _recorded(task, target)
-        return _explained(engine, Precision.FLOAT32, _float32_reason(task), engine.explanation.reason)
-    if device.float16 and task.options.precision is not Precision.FLOAT32:
-        engine = _recorded(task, target)
+    target = Target(device, half=request.has_float16)
+    require_known(target.provider, dict(request.options.provider_options))
+    if not request.has_float16:
+        engine = _recorded(request, target)
+        return _explained(engine, Precision.FLOAT32, _float32_reason(request), engine.explanation.reason)
+    if device.float16 and request.options.precision is not Precision.FLOAT32:
+        engine = _recorded(request, target)
         return _explained(engine, Precision.HALF, "the model is float16", engine.explanation.reason)
     reason = "asked for in float32" if device.float16 else f"{device.name} has no half precision"
-    wide = replace(task, model=widened(task.model), has_float16=False)
+    wide = replace(request, model=as_float32(request.model), has_float16=False)
     engine = _recorded(wide, Target(device))
     recorded = engine.explanation.reason
-    return _explained(WidenedEngine(engine, halves), Precision.FLOAT32, reason, recorded)
+    return _explained(Float32Engine(engine, halves), Precision.FLOAT32, reason, recorded)
 
 
-def _float32_reason(task: Task) -> str:
-    if task.options.precision is Precision.HALF:
+def _float32_reason(request: CompileRequest) -> str:
+    if request.options.precision is Precision.HALF:
         return "the model is float32; `winml-py convert` makes a float16 one, which runs in half precision here"
     return "the model is float32"
 
 
-def _explained(engine: OrtEngine | WidenedEngine, precision: Precision, *reasons: str) -> Engine:
+def _explained(engine: OrtEngine | Float32Engine, precision: Precision, *reasons: str) -> Engine:
     engine.precision = precision
     engine.explanation = Explanation(engine.name, precision, "; ".join(filter(None, reasons)))
     return engine
 
 
-def _recorded(task: Task, target: Target) -> OrtEngine:
+def _recorded(request: CompileRequest, target: Target) -> OrtEngine:
     """Compiled so that its work is recorded, where that is asked for or goes by itself."""
-    is_asked_for = capture.is_asked_for(task, target)
-    tries = is_asked_for or (task.options.graph_capture is None and target.provider == WEBGPU)
+    is_asked_for = capture.is_asked_for(request, target)
+    tries = is_asked_for or (request.options.graph_capture is None and target.provider == WEBGPU)
     if not tries:
-        return _plain(task, target, "")
-    broken = capture.broken_constraint(task, target)
+        return _unrecorded(request, target, "")
+    broken = capture.broken_constraint(request, target)
     if broken and is_asked_for:
         raise capture.unmet(broken)
     if broken:
-        return _plain(task, target, f"its work is not recorded ({broken})")
+        return _unrecorded(request, target, f"its work is not recorded ({broken})")
     try:
         engine = compile_model(
-            task.model, task.options, target, capture=Capture.DEMANDED if is_asked_for else Capture.POSSIBLE
+            request.model, request.options, target, capture=Capture.DEMANDED if is_asked_for else Capture.POSSIBLE
         )
     except WinMLError as error:
         named = capture.explained(error)
         if is_asked_for or named is error:
             raise named from None
-        return _plain(task, target, "its work is not recorded (all-nodes-on-provider)")
+        return _unrecorded(request, target, "its work is not recorded (all-nodes-on-provider)")
     if not engine.is_recordable:
         engine.close()
         if is_asked_for:
             raise capture.unmet("fixed-shapes")
-        return _plain(task, target, "its work is not recorded (fixed-shapes)")
+        return _unrecorded(request, target, "its work is not recorded (fixed-shapes)")
     engine.explanation = engine.explanation._replace(reason="its work is recorded once and repeated")
     return engine
 
 
-def _plain(task: Task, target: Target, reason: str) -> OrtEngine:
-    engine = compile_model(task.model, task.options, target, stop=task.stop)
+def _unrecorded(request: CompileRequest, target: Target, reason: str) -> OrtEngine:
+    engine = compile_model(request.model, request.options, target, stop=request.stop)
     engine.explanation = engine.explanation._replace(reason=reason)
     return engine
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...errors import NotSupportedError, WinMLError
 from ...onnx_file.source import Skeleton
 from ..providers.catalogue import GRAPH_CAPTURE, Target
-from ..request import Task
+from ..request import CompileRequest
 
 if TYPE_CHECKING:
     import onnx
@@ -33,22 +33,24 @@ CONSTRAINTS = {
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 
 
-def is_asked_for(task: Task, target: Target) -> bool:
+def is_asked_for(request: CompileRequest, target: Target) -> bool:
     """Whether the options demand it, by `graph_capture` or by the provider's own option."""
     key = GRAPH_CAPTURE.get(target.provider)
-    return bool(task.options.graph_capture) or dict(task.options.provider_options).get(key or "", "0").lower() in (
+    return bool(request.options.graph_capture) or dict(request.options.provider_options).get(
+        key or "", "0"
+    ).lower() in (
         "1",
         "true",
     )
 
 
-def broken_constraint(task: Task, target: Target) -> str:
+def broken_constraint(request: CompileRequest, target: Target) -> str:
     """The name of a constraint that the model cannot meet, or ""."""
-    if target.provider not in GRAPH_CAPTURE or not task.has_only_numbers:
+    if target.provider not in GRAPH_CAPTURE or not request.has_only_numbers:
         return "tensors-only"
-    if not task.has_fixed_shapes:
+    if not request.has_fixed_shapes:
         return "fixed-shapes"
-    if next(_control_flow(_graph(task).node), None):
+    if next(_control_flow(_graph(request).node), None):
         return "no-control-flow"
     return ""
 
@@ -70,10 +72,10 @@ def explained(error: WinMLError) -> WinMLError:
     return error
 
 
-def _graph(task: Task) -> onnx.GraphProto:
+def _graph(request: CompileRequest) -> onnx.GraphProto:
     import onnx
 
-    model = task.model.model if isinstance(task.model, Skeleton) else task.model
+    model = request.model.model if isinstance(request.model, Skeleton) else request.model
     if isinstance(model, bytes):
         return onnx.load_model_from_string(model).graph
     return onnx.load(model, load_external_data=False).graph

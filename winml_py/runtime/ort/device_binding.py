@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.cancellation import Stop
-from ...base.device_array import DeviceArray, Place
+from ...base.device_array import DeviceArray, MemoryLocation
 from ...errors import IllegalCallError, NotSupportedError, SizeMismatchError
 from ..engine import Value
 from . import heap
@@ -67,11 +67,11 @@ class DeviceBinding:
     def __init__(
         self,
         session: onnxruntime.InferenceSession,
-        place: Place,
+        location: MemoryLocation,
         lock: AbstractContextManager[object],
         capture: Capture,
     ) -> None:
-        self._place, self._lock, self._capture = place, lock, capture
+        self._location, self._lock, self._capture = location, lock, capture
         self._process = os.getpid()
         self._uploads: dict[str, tuple[np.ndarray[Any, Any], Any]] = {}
         self._given: dict[str, DeviceArray] = {}
@@ -89,7 +89,7 @@ class DeviceBinding:
         with lock:
             native = session.io_binding()
             self._native = (session, native)
-            self._fixed = _fixed_outputs(session, place)
+            self._fixed = _fixed_outputs(session, location)
             for name in self._order:
                 self._bind_output(native, name)
 
@@ -111,8 +111,8 @@ class DeviceBinding:
                 if value.handle is not None:
                     native.bind_ortvalue_input(name, value.handle)
                 else:
-                    place = value.place
-                    native.bind_input(name, place.kind, place.number, value.dtype, value.shape, value.pointer)
+                    location = value.location
+                    native.bind_input(name, location.kind, location.number, value.dtype, value.shape, value.pointer)
                 return
             assert isinstance(value, np.ndarray)
             self._given.pop(name, None)
@@ -121,7 +121,7 @@ class DeviceBinding:
                 self._uploads[name] = (value, held[1])
                 return
             self._forget()
-            memory = _upload(value, self._place)
+            memory = _upload(value, self._location)
             self._uploads[name] = (value, memory)
             native.bind_ortvalue_input(name, memory)
 
@@ -173,8 +173,8 @@ class DeviceBinding:
             if array.handle is not None:
                 native.bind_ortvalue_output(name, array.handle)
             else:
-                place = array.place
-                native.bind_output(name, place.kind, place.number, array.dtype, array.shape, array.pointer)
+                location = array.location
+                native.bind_output(name, location.kind, location.number, array.dtype, array.shape, array.pointer)
             return
         if isinstance(self._targets[name], DeviceArray):
             self._bind_output(native, name)
@@ -191,7 +191,7 @@ class DeviceBinding:
                 self._forget()
                 del self._kept_arrays[name]
                 session, native = self._open()
-                self._fixed[name] = _memory(session.get_outputs()[self._order.index(name)], self._place)
+                self._fixed[name] = _memory(session.get_outputs()[self._order.index(name)], self._location)
                 self._bind_output(native, name)
             self._set_output(name, None)
             self._kept.add(name)
@@ -205,7 +205,7 @@ class DeviceBinding:
                 if self._capture is not Capture.NONE:
                     self._record_from_second_run()
                     run_options.add_run_config_entry("gpu_graph_id", str(self._graph_id))
-                if self._place.kind == "cuda":  # it is waited for below, where other threads may use the session
+                if self._location.kind == "cuda":  # it is waited for below, where other threads may use the session
                     run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
                 with self._lock:
                     for name, kept in self._host_copies.copy().items():
@@ -213,7 +213,7 @@ class DeviceBinding:
                     for array, memory in self._uploads.values():
                         memory.update_inplace(array)
                     session.run_with_iobinding(native, run_options)
-                if self._place.kind == "cuda":
+                if self._location.kind == "cuda":
                     native.synchronize_outputs()
             with self._lock:
                 return self._received(session, native)
@@ -258,9 +258,9 @@ class DeviceBinding:
         """One object for memory that every run writes again."""
         if self._fixed[name] is not None and name in self._kept_arrays:
             return self._kept_arrays[name]
-        pointer = value.data_ptr() if self._place.kind == "cuda" else None
+        pointer = value.data_ptr() if self._location.kind == "cuda" else None
         array = self._kept_arrays[name] = DeviceArray(
-            self._place,
+            self._location,
             tuple(value.shape()),
             np.dtype(DTYPES[value.data_type()]),
             value.numpy,
@@ -276,7 +276,7 @@ class DeviceBinding:
     def _bind_output(self, native: onnxruntime.IOBinding, name: str) -> None:
         memory = self._fixed[name]
         if memory is None:
-            native.bind_output(name, self._place.kind, self._place.number)
+            native.bind_output(name, self._location.kind, self._location.number)
         else:
             native.bind_ortvalue_output(name, memory)
 
@@ -318,20 +318,20 @@ def require_process(number: int) -> None:
 
 def upload(
     array: np.ndarray[Any, Any],
-    place: Place,
+    location: MemoryLocation,
     session: onnxruntime.InferenceSession,
     lock: AbstractContextManager[object],
 ) -> DeviceArray:
     """A copy of an array in the device's memory; the caller holds the lock."""
     with translated():
-        memory = _upload(array, place)
-    pointer = memory.data_ptr() if place.kind == "cuda" else None
+        memory = _upload(array, location)
+    pointer = memory.data_ptr() if location.kind == "cuda" else None
     return DeviceArray(
-        place, array.shape, array.dtype, memory.numpy, handle=memory, pointer=pointer, owner=session, lock=lock
+        location, array.shape, array.dtype, memory.numpy, handle=memory, pointer=pointer, owner=session, lock=lock
     )
 
 
-def _upload(array: np.ndarray[Any, Any], place: Place) -> Any:
+def _upload(array: np.ndarray[Any, Any], location: MemoryLocation) -> Any:
     """The array in the device's memory; never called before a session lives there, which would end the process."""
     import onnxruntime
 
@@ -339,13 +339,13 @@ def _upload(array: np.ndarray[Any, Any], place: Place) -> Any:
         raise SizeMismatchError(
             f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
         )
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array, place.kind, place.number)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array, location.kind, location.number)
 
 
 def host_inputs(session: onnxruntime.InferenceSession) -> frozenset[str]:
     """The inputs that a session on a device reads in the host's memory."""
     places = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-    return frozenset(given.name for given, place in places if place.name == "Cpu")
+    return frozenset(given.name for given, memory in places if memory.name == "Cpu")
 
 
 def is_recordable(session: onnxruntime.InferenceSession) -> bool:
@@ -354,11 +354,11 @@ def is_recordable(session: onnxruntime.InferenceSession) -> bool:
     return not host_inputs(session) and all(_is_fixed(end) for end in ends)
 
 
-def _fixed_outputs(session: onnxruntime.InferenceSession, place: Place) -> dict[str, Any]:
+def _fixed_outputs(session: onnxruntime.InferenceSession, location: MemoryLocation) -> dict[str, Any]:
     """Memory for each output whose shape nothing can change, and None for the others."""
     are_fixed = all(map(_is_fixed, session.get_inputs()))
     return {
-        output.name: _memory(output, place) if are_fixed and _is_fixed(output) else None
+        output.name: _memory(output, location) if are_fixed and _is_fixed(output) else None
         for output in session.get_outputs()
     }
 
@@ -368,9 +368,9 @@ def _is_fixed(end: Any) -> bool:
     return is_known and end.type in DTYPES
 
 
-def _memory(output: Any, place: Place) -> Any:
+def _memory(output: Any, location: MemoryLocation) -> Any:
     import onnxruntime
 
     return onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-        list(output.shape), DTYPES[output.type], place.kind, place.number
+        list(output.shape), DTYPES[output.type], location.kind, location.number
     )

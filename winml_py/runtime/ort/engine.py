@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...base.cancellation import Stop
-from ...base.device_array import DeviceArray, Place
+from ...base.device_array import DeviceArray, MemoryLocation
 from ...enums import Precision
 from ...errors import IllegalCallError, InvalidDeviceError
 from ...onnx_file.source import Skeleton
@@ -218,7 +218,7 @@ class OrtEngine:
         kinds = [value.type for value in (*session.get_inputs(), *session.get_outputs())]
         is_numeric = all(map(_is_numeric, kinds))
         memory = MEMORY.get(target.provider) if target.device and is_numeric else None
-        self.place = Place(memory, target.device.number) if memory and target.device else None
+        self.location = MemoryLocation(memory, target.device.number) if memory and target.device else None
         self._capture = capture
         self._recorded: bytes | None = None
         self._trace = trace  # where the runtime records, and what the runtime has recorded goes with it
@@ -232,9 +232,9 @@ class OrtEngine:
         if session is None:
             raise closed()
         binding: IoBinding | FeedBinding | DeviceBinding
-        if self.place is not None:
+        if self.location is not None:
             require_process(self._process)
-            binding = DeviceBinding(session, self.place, lock, self._capture)
+            binding = DeviceBinding(session, self.location, lock, self._capture)
         else:
             binding = self._binding_type(session, self.options.tuning.arena_shrinkage, lock)
         with self._lock:
@@ -246,7 +246,7 @@ class OrtEngine:
     @property
     def is_recordable(self) -> bool:
         """Whether every input and output can keep an address on the device."""
-        return self._session is not None and self.place is not None and is_recordable(self._session)
+        return self._session is not None and self.location is not None and is_recordable(self._session)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph."""
@@ -262,10 +262,10 @@ class OrtEngine:
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
         """A copy of an array in the device's memory."""
         session = self._session
-        if session is None or self.place is None:
+        if session is None or self.location is None:
             raise closed()
         require_process(self._process)
-        return upload(array, self.place, session, self._device_lock)
+        return upload(array, self.location, session, self._device_lock)
 
     def end_profiling(self) -> bytes:
         """What was recorded until this was called first; nothing is from then on."""
@@ -284,7 +284,7 @@ class OrtEngine:
 
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
-        if self.place is not None and os.getpid() != self._process:
+        if self.location is not None and os.getpid() != self._process:
             leaked.append((self._session, self._bindings))
             self._session = None
             return

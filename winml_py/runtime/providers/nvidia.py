@@ -14,7 +14,7 @@ VENDOR = 0x10DE
 _QUERY = "index,name,memory.total,pci.bus_id,driver_version,compute_cap"
 
 
-class Card(NamedTuple):
+class NvidiaGpu(NamedTuple):
     """An NVIDIA card: `memory` in bytes, `identity` from its place on the PCI bus, `capability` such as 9.0."""
 
     number: int
@@ -26,7 +26,7 @@ class Card(NamedTuple):
 
 
 @cache
-def cards() -> tuple[Card, ...]:
+def gpus() -> tuple[NvidiaGpu, ...]:
     """The cards that CUDA may use, by its numbers; none where there is no driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -36,7 +36,7 @@ def cards() -> tuple[Card, ...]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return ()
-    return _visible([_card(line) for line in done.stdout.splitlines() if line.count(",") == 5])
+    return _visible([_gpu(line) for line in done.stdout.splitlines() if line.count(",") == 5])
 
 
 @cache
@@ -49,20 +49,20 @@ def preload() -> None:
         onnxruntime.preload_dlls()
 
 
-def _visible(cards: list[Card]) -> tuple[Card, ...]:
+def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     """Numbered as CUDA numbers those that CUDA_VISIBLE_DEVICES leaves."""
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
-        return tuple(cards)
+        return tuple(gpus)
     numbers = [int(word) for word in wanted.split(",") if word.strip().isdigit()]
-    known = {card.number: card for card in cards}
+    known = {gpu.number: gpu for gpu in gpus}
     return tuple(known[old]._replace(number=new) for new, old in enumerate(numbers) if old in known)
 
 
-def _card(line: str) -> Card:
+def _gpu(line: str) -> NvidiaGpu:
     index, name, megabytes, bus, driver, capability = (part.strip() for part in line.split(","))
     memory = int(megabytes) << 20 if megabytes.isdigit() else 0
-    return Card(int(index), name, memory, bus_identity(bus), driver, capability)
+    return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, capability)
 
 
 def bus_identity(address: str) -> tuple[int, int]:

@@ -7,16 +7,14 @@ before a child process has tried it: a driver that crashes takes that process do
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ...base.child_process import ChildProcess, is_available
 from ...errors import IllegalCallError, InvalidDeviceError
 
 if TYPE_CHECKING:
-    import subprocess
-
     import onnxruntime
 
 BUILT_IN = "onnxruntime"
@@ -24,6 +22,7 @@ BUILT_IN = "onnxruntime"
 
 PREFIX = "onnxruntime-ep-"
 PROBE_SECONDS = 60.0
+_PROBE = "winml_py.runtime.providers.probe"
 
 
 class ProviderDevice(NamedTuple):
@@ -105,14 +104,14 @@ def probe(*, again: bool = False) -> list[Plugin]:
             installed.cache_clear()
         wanted = [BUILT_IN, *installed()]
         missing = [name for name in wanted if name not in _probed]
-        if missing and (getattr(sys, "frozen", False) or not sys.executable):
+        if missing and not is_available():
             raise InvalidDeviceError(
                 "Devices are tried in a Python of their own, and a frozen application has none.",
                 hint="Run on the CPU, or from an installed Python.",
             )
-        started = [(name, _start(name)) for name in missing]  # all at once, then each in turn
-        for name, process in started:
-            _probed[name] = _finish(name, process)
+        started = [(name, ChildProcess(_PROBE, name)) for name in missing]  # all at once, then each in turn
+        for name, child in started:
+            _probed[name] = _told(name, child)
         return [_probed[name] for name in wanted]
 
 
@@ -121,49 +120,26 @@ def devices(hardware: str) -> list[ProviderDevice]:
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
 
 
-def _start(name: str) -> subprocess.Popen[str]:
-    import subprocess
-
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "winml_py.runtime.providers.probe", name],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=environment,
-    )
-
-
-def _finish(name: str, process: subprocess.Popen[str]) -> Plugin:
-    import json
-    import subprocess
-
-    came = version(name)
-    try:
-        out, errors = process.communicate(timeout=PROBE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return Plugin(name, came, problem=f"its driver did not answer within {PROBE_SECONDS:.0f} s")
-    try:
-        facts: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        said = errors.strip().splitlines()[-1:] or ["it said nothing"]
-        return Plugin(name, came, problem=f"trying it ended with {_ending(process.returncode)}: {said[0][:300]}")
+def _told(name: str, child: ChildProcess) -> Plugin:
+    facts = child.answer(PROBE_SECONDS)
+    if isinstance(facts, str):
+        return Plugin(name, version(name), problem=f"trying it failed: {facts}")
     found = tuple(
         ProviderDevice(**device | {"identity": tuple(device["identity"])}) for device in facts.pop("devices", ())
     )
-    return Plugin(name, came, found, facts.get("problem", ""), tuple(facts.get("refused", ())))
+    return Plugin(name, version(name), found, facts.get("problem", ""), tuple(facts.get("refused", ())))
 
 
-def _ending(status: int) -> str:
-    import signal
+def runtime_version() -> str:
+    """The version of ONNX Runtime."""
+    import onnxruntime
 
-    if status < 0:
-        return signal.Signals(-status).name
-    return f"status {status}"
+    return str(onnxruntime.__version__)
+
+
+def versions() -> dict[str, str]:
+    """The versions of ONNX Runtime and of the plugins."""
+    return {"onnxruntime": runtime_version()} | {name: version(name) for name in installed()}
 
 
 def version(name: str) -> str:

@@ -48,7 +48,7 @@ def _plugin(package: str) -> dict[str, Any]:
             for attempt in (device._replace(float16=True), device)[0 if halves else 1 :]:
                 options = onnxruntime.SessionOptions()
                 options.add_provider_for_devices([found], {})
-                problem = _smoke(options, None, attempt.float16)
+                problem = _problem_of(options, None, attempt.float16)
                 if not problem:
                     devices.append(attempt)
                     break
@@ -69,29 +69,29 @@ def _built_in() -> dict[str, Any]:
     for provider in onnxruntime.get_available_providers():
         if provider not in _BUILT_IN_DEVICES:
             continue
-        for card in nvidia.cards():
-            problem = _smoke(onnxruntime.SessionOptions(), [(provider, {"device_id": str(card.number)})], True)
+        for gpu in nvidia.gpus():
+            problem = _problem_of(onnxruntime.SessionOptions(), [(provider, {"device_id": str(gpu.number)})], True)
             if problem:
-                refused.append(f"{card.name}, {provider}: {problem}")
+                refused.append(f"{gpu.name}, {provider}: {problem}")
             else:
-                devices.append(_built_in_device(provider, card))
-        if not nvidia.cards():
-            refused.append("nvidia-smi lists no card; install the NVIDIA driver")
+                devices.append(_built_in_device(provider, gpu))
+        if not nvidia.gpus():
+            refused.append("nvidia-smi lists no GPU; install the NVIDIA driver")
     problem = "" if devices else "; ".join(dict.fromkeys(refused))
     return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
 
 
-def _built_in_device(provider: str, card: nvidia.Card) -> ProviderDevice:
+def _built_in_device(provider: str, gpu: nvidia.NvidiaGpu) -> ProviderDevice:
     return ProviderDevice(
         provider,
         BUILT_IN,
         "",
-        card.number,
+        gpu.number,
         "gpu",
-        card.name,
+        gpu.name,
         "NVIDIA",
-        card.identity,
-        card.memory,
+        gpu.identity,
+        gpu.memory,
         float16=True,
         is_discrete=True,
     )
@@ -118,19 +118,17 @@ def _describe(package: str, library: str, provider: str, index: int, found: Any)
     if is_software:
         name = f"software GPU on {hardware.vendor or 'the'} CPU"
     identity = _identity(more) or (hardware.vendor_id, hardware.device_id)
-    card = (
-        next((card for card in nvidia.cards() if hardware.vendor_id == nvidia.VENDOR), None) if kind == "gpu" else None
-    )
+    gpu = next((gpu for gpu in nvidia.gpus() if hardware.vendor_id == nvidia.VENDOR), None) if kind == "gpu" else None
     return ProviderDevice(
         provider,
         package,
         library,
         index,
         "gpu" if is_software else kind,
-        card.name if card else name,
+        gpu.name if gpu else name,
         hardware.vendor or "",
         identity,
-        memory=card.memory if card else None,
+        memory=gpu.memory if gpu else None,
         is_software=is_software,
         is_discrete=more.get("Discrete") == "1" or hardware.vendor_id == nvidia.VENDOR,
     )
@@ -145,7 +143,7 @@ def _identity(hardware: dict[str, str]) -> tuple[int, int] | None:
     return nvidia.bus_identity(address) if address else None
 
 
-def _smoke(options: Any, providers: Any, half: bool) -> str:
+def _problem_of(options: Any, providers: Any, half: bool) -> str:
     """Runs y = relu(x w) on the device alone; what went wrong, or ""."""
     import onnxruntime
 
@@ -169,7 +167,7 @@ def _small_model(half: bool) -> bytes:
     weight = numpy_helper.from_array(np.eye(4, dtype=np.float16 if half else np.float32) * 2, "w")
     ends = [helper.make_tensor_value_info(name, kind, [4, 4]) for name in "xy"]
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
-    graph = helper.make_graph(nodes, "smoke", ends[:1], ends[1:], [weight])
+    graph = helper.make_graph(nodes, "trial", ends[:1], ends[1:], [weight])
     model: bytes = helper.make_model(
         graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]
     ).SerializeToString()

@@ -11,8 +11,8 @@ import numpy as np
 from ...base.agreement import relative_error
 from ...base.atomic_files import require_folder, written_to
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
+from ...features.example_inputs import example_inputs
 from ...imaging.contract import OUR_KEYS
-from ...session.example_inputs import seeded_inputs
 from ...session.model import LearningModel
 from .graphs import (
     all_nodes,
@@ -103,7 +103,7 @@ def convert(
     tell = progress or (lambda _: None)
     tell("reading")
     conversion = _Conversion(prepared(onnx.load(source)), keep_io_types, tolerance, asked)
-    values, seeded = seeded_inputs(loaded, inputs or {})
+    values, seeded = example_inputs(loaded.input_features, inputs or {})
     conversion.measure(values, tell)
     model, report = conversion.search(seeded, tell)
     if not report.is_good:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ...base.agreement import relative_error
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
 from ...base.cpu_cores import usable_cores
-from ...cache import answers as memory
+from ...cache import answers
 from ...errors import CanceledError, EvaluationError, WinMLError
 from ...features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from ...runtime.providers import plugins
@@ -28,7 +26,6 @@ from .measure import plain
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
-FLOAT_TOLERANCE, HALF_TOLERANCE = 1e-3, 2e-2
 GAIN = 1.03
 """What is less than this much faster is not told from noise."""
 
@@ -107,7 +104,7 @@ def tune(
     Raises:
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
-    with memory.apart():  # or candidates that lose would fill the cache, and push out what is used
+    with answers.apart():  # or candidates that lose would fill the cache, and push out what is used
         return _Search(model, inputs, goal, progress).run()
 
 
@@ -200,7 +197,7 @@ class _Search:
         contender = None
         try:
             contender = _Contender(self, _merged(best.values, change.values), max(change.batch, best.batch))
-            error = _error(expected, contender.outputs)
+            error = outputs_error(expected, contender.outputs)
             half = contender.session.precision.name == "HALF"
             if error > (HALF_TOLERANCE if half else FLOAT_TOLERANCE):
                 raise EvaluationError(f"its results differ by {error:.1e}")
@@ -266,21 +263,6 @@ def _merged(values: Settings, change: Settings) -> Settings:
     for key, value in change.items():
         merged[key] = merged[key] | value if isinstance(value, dict) else value
     return merged
-
-
-def _error(expected: Mapping[str, Any], came: Mapping[str, Any]) -> float:
-    """The largest difference of any output; words and whole numbers must be the same."""
-    return max((_difference(value, came[name]) for name, value in expected.items()), default=0.0)
-
-
-def _difference(expected: Any, came: Any) -> float:
-    if isinstance(expected, list) and len(expected) == len(came):
-        return max(map(_difference, expected, came), default=0.0)
-    if isinstance(expected, Mapping) and list(expected) == list(came):
-        return _difference(np.array(list(expected.values())), np.array(list(came.values())))
-    if isinstance(expected, np.ndarray) and expected.dtype.kind == "f":
-        return relative_error(expected, came)
-    return 0.0 if np.array_equal(expected, came) else float("inf")
 
 
 def _compared(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:

@@ -173,8 +173,8 @@ class BitmapFrame:
             managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             image = transform._scale(codecs.to_pil(*codecs.from_pil(managed)))
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
-            pixels, plain_format = codecs.from_pil(image)
-            image = codecs.to_pil(codecs.turned(pixels, self._orientation), plain_format)
+            pixels, interleaved_format = codecs.from_pil(image)
+            image = codecs.to_pil(codecs.turned(pixels, self._orientation), interleaved_format)
         decoded = codecs.from_pil(transform._crop(transform._turn(image)))
         bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
         return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FLOAT16, FLOAT32 = 10, 1  # onnx.TensorProto.DataType
 
 
-def widened(model: str | bytes | Skeleton) -> bytes:
+def as_float32(model: str | bytes | Skeleton) -> bytes:
     """The same graph with float32 in place of every float16: weights, constants, casts, inputs and outputs.
 
     Args:

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..features.tensor_classes import TENSOR_CLASSES
-from .model import LearningModel
+from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from .tensor_classes import TENSOR_CLASSES
 
 Array = np.ndarray[Any, Any]
 
@@ -23,27 +22,27 @@ FREE = 64
 """What a free side becomes, but for the first, which is taken for the batch and becomes 1."""
 
 
-def seeded_inputs(model: LearningModel, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Values for all inputs: what was given, and made-up floats for the others, whose names come second.
 
     Raises:
         InvalidArgumentError: an input whose values cannot be made up: ids, words, truths, maps, sequences.
     """
     rng, values, seeded = np.random.default_rng(0), dict(given), []
-    names = {feature.name for feature in model.input_features}
+    names = {feature.name for feature in features}
     unknown = set(given) - names
     if unknown:
         raise InvalidArgumentError(
             f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(sorted(names))}."
         )
-    for feature in model.input_features:
+    for feature in features:
         if feature.name not in values:
-            values[feature.name] = made_up(feature, rng)
+            values[feature.name] = example_value(feature, rng)
             seeded.append(feature.name)
     return values, seeded
 
 
-def can_be_made_up(feature: FeatureDescriptor) -> bool:
+def has_example(feature: FeatureDescriptor) -> bool:
     """Whether any number will do: floats, but not ids, words, truths, maps or sequences."""
     floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
     if isinstance(feature, TensorFeatureDescriptor):
@@ -51,7 +50,7 @@ def can_be_made_up(feature: FeatureDescriptor) -> bool:
     return isinstance(feature, ImageFeatureDescriptor) and feature.tensor_kind in floats
 
 
-def made_up(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> Array:
+def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> Array:
     """Values for a feature: a picture for a picture, else numbers around 0.
 
     Args:
@@ -62,7 +61,7 @@ def made_up(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequenc
     Raises:
         InvalidArgumentError: its values cannot be made up.
     """
-    if not can_be_made_up(feature):
+    if not has_example(feature):
         raise InvalidArgumentError(
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
             hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, or --input {feature.name}=FILE.npy.",

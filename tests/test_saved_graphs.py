@@ -28,8 +28,7 @@ from winml_py import (
     Tuning,
     Weights,
 )
-from winml_py.cache import answers as cache
-from winml_py.cache import folders as artefacts
+from winml_py.cache import answers, folders
 from winml_py.runtime.ort import saved_graph as compiling
 
 SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
@@ -74,9 +73,9 @@ def graph_of(session: LearningModelSession) -> str:
     return str(session._engine()._session._model_path)  # type: ignore[attr-defined]
 
 
-def test_one_artefact_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:
+def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:
     sessions = [opened(chain, threads) for threads in (1, 2, 3)]
-    (made,) = artefacts.entries()
+    (made,) = folders.entries()
     assert {graph_of(session) for session in sessions} == {str(made.path / "graph.onnx")}
     assert len({id(session._engine()) for session in sessions}) == 3
     for session in sessions:
@@ -90,50 +89,50 @@ def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
     options = LearningModelSessionOptions()
     options.override_named_dimension("rows", 1)
     LearningModelSession(LearningModel.load(chain), None, options)
-    assert len(artefacts.entries()) == 4
+    assert len(folders.entries()) == 4
     opened(chain, tuning=Tuning(memory_arena=False))
-    assert len(artefacts.entries()) == 4
+    assert len(folders.entries()) == 4
 
 
-@pytest.mark.parametrize("name", ["graph.onnx", "weights.bin", "artefact.json"])
+@pytest.mark.parametrize("name", ["graph.onnx", "weights.bin", "manifest.json"])
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
 def test_a_damaged_one_is_made_again(chain: Path, one: np.ndarray[Any, Any], name: str, damage: str) -> None:
     opened(chain).close()
-    (made,) = artefacts.entries()
-    place = made.path / name
-    good = place.read_bytes()
-    status = place.stat()
+    (made,) = folders.entries()
+    folder = made.path / name
+    good = folder.read_bytes()
+    status = folder.stat()
     bad = {"flipped": good[:-9] + bytes([good[-9] ^ 1]) + good[-8:], "cut": good[: len(good) // 2], "empty": b""}
     if damage == "gone":
-        place.unlink()
+        folder.unlink()
     else:
-        place.write_bytes(bad[damage])
-        os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
-    if name != "artefact.json" or damage != "flipped":  # a flipped bit of the manifest may be in a blank
-        assert not artefacts.is_whole(made.path)
+        folder.write_bytes(bad[damage])
+        os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+    if name != "manifest.json" or damage != "flipped":  # a flipped bit of the manifest may be in a blank
+        assert not folders.is_whole(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
-    assert artefacts.is_whole(made.path)
-    assert place.read_bytes()[:100] == good[:100]
+    assert folders.is_whole(made.path)
+    assert folder.read_bytes()[:100] == good[:100]
 
 
 def test_one_that_the_runtime_refuses_is_made_again(
     chain: Path, one: np.ndarray[Any, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     opened(chain).close()
-    (made,) = artefacts.entries()
+    (made,) = folders.entries()
     (made.path / "graph.onnx").write_bytes(b"no graph")
-    with artefacts.written(made.path) as folder:  # its checksums are right
+    with folders.written(made.path) as folder:  # its checksums are right
         for name in ("graph.onnx", "weights.bin"):
             (Path(folder) / name).write_bytes((made.path / name).read_bytes())
-    assert artefacts.is_whole(made.path)
+    assert folders.is_whole(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
     assert "is of no use" in caplog.text
 
 
-def test_a_session_goes_on_when_its_artefact_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:
+def test_a_session_goes_on_when_its_saved_graph_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:
     session = opened(chain)
-    assert artefacts.clear() == 1
-    assert artefacts.entries() == []
+    assert folders.clear() == 1
+    assert folders.entries() == []
     np.testing.assert_array_equal(answer(session, one), raw(chain, one))
 
 
@@ -163,7 +162,7 @@ def test_none_for_small_private_and_unnamed_models(
         np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(stream)), one), expected)
     monkeypatch.setattr(compiling, "MAPPED_FROM", 1 << 30)
     opened(chain)
-    assert artefacts.entries() == []
+    assert folders.entries() == []
     monkeypatch.undo()
     monkeypatch.setenv("WINML_PY_CACHE", "")
     np.testing.assert_array_equal(answer(opened(chain), one), expected)
@@ -171,18 +170,18 @@ def test_none_for_small_private_and_unnamed_models(
 
 def test_nothing_is_kept_beyond_the_bound(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(chain)
-    (first,) = artefacts.entries()
+    (first,) = folders.entries()
     other = tmp_path / "other.onnx"
     other.write_bytes(chain.read_bytes())
     monkeypatch.setenv("WINML_PY_CACHE_LIMIT", str(int(1.5 * first.size)))
     opened(other)
-    (second,) = artefacts.entries()
+    (second,) = folders.entries()
     assert second.path != first.path
     monkeypatch.setenv("WINML_PY_CACHE_LIMIT", "1000000")
     third = tmp_path / "third.onnx"
     third.write_bytes(chain.read_bytes())
     opened(third)
-    assert [made.path for made in artefacts.entries()] == [second.path]
+    assert [made.path for made in folders.entries()] == [second.path]
 
 
 def test_what_was_used_last_stays(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,31 +191,31 @@ def test_what_was_used_last_stays(chain: Path, tmp_path: Path, monkeypatch: pyte
     made = {}
     for age, path in ((300, paths[0]), (200, paths[1])):
         opened(path)
-        (made[path],) = {entry.path for entry in artefacts.entries()} - set(made.values())
-        manifest = made[path] / "artefact.json"
+        (made[path],) = {entry.path for entry in folders.entries()} - set(made.values())
+        manifest = made[path] / "manifest.json"
         os.utime(manifest, (manifest.stat().st_mtime - age,) * 2)
     opened(paths[0])  # used again
-    size = artefacts.entries()[0].size
+    size = folders.entries()[0].size
     monkeypatch.setenv("WINML_PY_CACHE_LIMIT", str(int(2.5 * size)))
     opened(paths[2])
-    left = {entry.path for entry in artefacts.entries()}
+    left = {entry.path for entry in folders.entries()}
     assert made[paths[0]] in left
     assert made[paths[1]] not in left
     assert len(left) == 2
 
 
-def test_a_full_disk_costs_the_artefact_alone(
+def test_a_full_disk_costs_the_saved_graph_alone(
     chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(artefacts, "_described", refuse)
+    monkeypatch.setattr(folders, "_described", refuse)
     np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
-    assert artefacts.entries() == []
-    place = artefacts.place("0" * 40, 1)
-    assert place is not None
-    assert not [path for path in place.parent.iterdir() if path.is_dir()]
+    assert folders.entries() == []
+    folder = folders.folder_for("0" * 40, 1)
+    assert folder is not None
+    assert not [path for path in folder.parent.iterdir() if path.is_dir()]
 
 
 def test_a_folder_that_cannot_be_written_to(
@@ -231,18 +230,18 @@ def test_somebody_elses_is_not_used(chain: Path, monkeypatch: pytest.MonkeyPatch
     if not hasattr(os, "geteuid"):
         pytest.skip("files have no owners here")
     opened(chain)
-    (made,) = artefacts.entries()
-    assert artefacts.is_whole(made.path)
+    (made,) = folders.entries()
+    assert folders.is_whole(made.path)
     if os.geteuid() == 0:
         os.chown(made.path, 1, 1)
     monkeypatch.setattr(os, "geteuid", lambda: 123456)
-    assert not artefacts.is_whole(made.path)
+    assert not folders.is_whole(made.path)
 
 
 def test_many_threads_make_one(chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
-    original = artefacts.written
-    monkeypatch.setattr(artefacts, "written", lambda place, model: (written.append(place), original(place, model))[1])
+    original = folders.written
+    monkeypatch.setattr(folders, "written", lambda folder, model: (written.append(folder), original(folder, model))[1])
     barrier = threading.Barrier(4)
 
     def work(index: int) -> np.ndarray[Any, Any]:
@@ -259,30 +258,30 @@ def test_a_process_killed_while_it_writes_leaves_none(chain: Path, one: np.ndarr
     code = """
 import os, sys
 from winml_py import LearningModel, LearningModelSession
-from winml_py.cache import folders as artefacts
-artefacts._described = lambda folder: os._exit(9)
+from winml_py.cache import folders
+folders._described = lambda folder: os._exit(9)
 LearningModelSession(LearningModel.load(sys.argv[1]))
 """
     died = subprocess.run([sys.executable, "-c", code, chain], check=False)
     assert died.returncode == 9
-    assert artefacts.entries() == []
-    assert len(artefacts._unfinished()) == 1
+    assert folders.entries() == []
+    assert len(folders._unfinished()) == 1
     np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), raw(chain, one))
-    assert len(artefacts.entries()) == 1
-    assert artefacts._unfinished() == []
+    assert len(folders.entries()) == 1
+    assert folders._unfinished() == []
 
 
 def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(chain)
-    (made,) = artefacts.entries()
+    (made,) = folders.entries()
     left = made.path.parent / f".{'f' * 40}.{'0' * 16}"
     left.mkdir()
-    artefacts._make_room(made.path)
+    folders._make_room(made.path)
     assert left.is_dir()  # somebody may be writing it
-    monkeypatch.setattr(artefacts, "ABANDONED_SECONDS", -1.0)
-    artefacts._make_room(made.path)
+    monkeypatch.setattr(folders, "ABANDONED_SECONDS", -1.0)
+    folders._make_room(made.path)
     assert not left.exists()
-    assert artefacts.is_whole(made.path)
+    assert folders.is_whole(made.path)
 
 
 def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -291,7 +290,7 @@ def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any
     expected = raw(chain, one)
     for settings in ({}, {"weights": Weights.PRIVATE}):
         np.testing.assert_array_equal(answer(opened(path, **settings), one), expected)
-    assert len(artefacts.entries()) == 1
+    assert len(folders.entries()) == 1
 
 
 def test_private_weights_do_not_follow_the_file(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -313,7 +312,7 @@ def test_bytes_live_as_long_as_the_session_that_reads_them(chain: Path, one: np.
     options.close_model_on_session_creation = True
     session = LearningModelSession(loaded, None, options)
     del loaded
-    junk = [bytes(len(data)) for _ in range(4)]  # would take the place of what was freed
+    junk = [bytes(len(data)) for _ in range(4)]  # would take the folder of what was freed
     np.testing.assert_allclose(answer(session, one), raw(chain, one), rtol=1e-5)
     assert len(junk) == 4
 
@@ -343,13 +342,13 @@ def test_denormals_that_count_as_0_leave_nothing_behind(tmp_path: Path) -> None:
 import sys
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
-from winml_py.cache import folders as artefacts
+from winml_py.cache import folders
 for flushes in sys.argv[2:]:
     options = LearningModelSessionOptions()
     options.tuning = Tuning(denormals_as_zero=flushes == "yes")
     session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
 result = session.evaluate_features({"x": np.ones((1, 2300), np.float32)})
-print(len(artefacts.entries()), result.outputs["y"].to_numpy()[0, 0])
+print(len(folders.entries()), result.outputs["y"].to_numpy()[0, 0])
 """
     found = []
     for words in (["yes", "no"], ["no"]):  # in one process, and in the next
@@ -400,59 +399,59 @@ def test_weights_in_files_of_functions_are_the_models_too(tmp_path: Path) -> Non
 
 def test_what_is_left_of_one_is_seen_and_removed(chain: Path) -> None:
     opened(chain)
-    (made,) = artefacts.entries()
-    (made.path / "artefact.json").unlink()
-    (left,) = artefacts.entries()
+    (made,) = folders.entries()
+    (made.path / "manifest.json").unlink()
+    (left,) = folders.entries()
     assert (left.path, left.used, left.model) == (made.path, 0.0, "")
     assert left.size > 18e6
-    assert artefacts.clear() == 1
+    assert folders.clear() == 1
     assert not made.path.exists()
 
 
 def test_another_models_under_its_name_is_not_used(chain: Path, one: np.ndarray[Any, Any]) -> None:
     opened(chain)
-    (made,) = artefacts.entries()
+    (made,) = folders.entries()
     other = made.path.parent / ("0" * 40)
     shutil.copytree(made.path, other)
-    assert not artefacts.is_whole(other)
+    assert not folders.is_whole(other)
     shutil.rmtree(other)
     os.symlink(made.path, other)
-    assert not artefacts.is_whole(other)
-    assert artefacts.is_whole(made.path)
+    assert not folders.is_whole(other)
+    assert folders.is_whole(made.path)
 
 
 def test_a_cache_that_is_read_only_is_one(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(chain)
-    (made,) = artefacts.entries()
+    (made,) = folders.entries()
 
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "utime", refuse)
-    assert artefacts.is_whole(made.path)
+    assert folders.is_whole(made.path)
 
 
 def test_who_has_waited_too_long_neither_builds_nor_deletes(
     chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(chain)
-    (made,) = artefacts.entries()
-    artefacts.clear()
+    (made,) = folders.entries()
+    folders.clear()
     building = made.path.parent / f".{made.path.name}.{'0' * 16}"
     building.mkdir()
-    monkeypatch.setattr(cache, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(answers, "WAIT_SECONDS", 0.2)
     with FileLock(made.path.parent / f"{made.path.name}.lock"):
         np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
-        assert cache.clear() == 0
+        assert answers.clear() == 0
         assert (made.path.parent / f"{made.path.name}.lock").exists()
     assert building.is_dir()
-    assert artefacts.entries() == []
+    assert folders.entries() == []
 
 
 def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
     opened(chain)
-    (made,) = artefacts.entries()
-    artefacts.clear()
+    (made,) = folders.entries()
+    folders.clear()
     options = LearningModelSessionOptions()
     options.intra_op_num_threads = 1
     with FileLock(made.path.parent / f"{made.path.name}.lock"):

@@ -15,17 +15,17 @@ from ..engine import Engine, EngineBinding, PlacedNode, Value
 from ..ort.errors import wrong_output_shape
 
 
-class WidenedEngine:
+class Float32Engine:
     """Casts at the edges: what is bound stays float16."""
 
     def __init__(self, engine: Engine, halves: frozenset[str]) -> None:
-        self.options, self.name, self.place = engine.options, engine.name, engine.place
+        self.options, self.name, self.location = engine.options, engine.name, engine.location
         self.precision, self.explanation = engine.precision, engine.explanation
         self._engine, self._halves = engine, halves
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""
-        return _WidenedBinding(self._engine.bind(lock), self._halves)
+        return _Float32Binding(self._engine.bind(lock), self._halves)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
@@ -44,7 +44,7 @@ class WidenedEngine:
         self._engine.close()
 
 
-class _WidenedBinding:
+class _Float32Binding:
     def __init__(self, native: EngineBinding, halves: frozenset[str]) -> None:
         self._native, self._halves = native, halves
         self._inputs: dict[str, tuple[np.ndarray[Any, Any] | DeviceArray, np.ndarray[Any, Any]]] = {}

@@ -1,0 +1,52 @@
+"""Checking what a caller passes: whole numbers, truths, and members of enumerations."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+from ..errors import InvalidArgumentError, WinMLError
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
+    """The value itself, where it is a whole number between two bounds; a bool is none.
+
+    Args:
+        value: what came.
+        what: its name in the message.
+        least: the smallest number that is allowed.
+        most: the largest one; None for no bound.
+
+    Raises:
+        InvalidArgumentError: it is something else.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most):
+        return value
+    bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
+    raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It is a whole number {bounds}.")
+
+
+def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:
+    """The value itself, where it is True or False.
+
+    Raises:
+        InvalidArgumentError: it is something else; or the error that is passed.
+    """
+    if isinstance(value, bool):
+        return value
+    raise error(f"{what} is {value!r}.", hint="It is True or False.")
+
+
+def member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
+    """The member of an enumeration that a value stands for: the member itself, or its number.
+
+    Raises:
+        InvalidArgumentError: it stands for none; or the error that is passed.
+    """
+    try:
+        return enum(value)  # type: ignore[arg-type]
+    except ValueError:
+        names = ", ".join(known.name for known in enum)
+        raise error(f"{what} is {value!r}.", hint=f"It is a {enum.__name__}: {names}.") from None
