@@ -28,6 +28,8 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
+from winml_py.session.binding import evaluation_of
+from winml_py.session.compiled import compiled_of
 
 SPEC = find_spec("onnx")
 assert SPEC is not None
@@ -90,7 +92,7 @@ def main() -> None:
     one_thread = LearningModelSessionOptions()
     one_thread.intra_op_num_threads = 1
     session = LearningModelSession(LearningModel.load(MODEL), None, one_thread)
-    raw: onnxruntime.InferenceSession = session._engine()._session
+    raw: onnxruntime.InferenceSession = compiled_of(session).engine._session
     name = session.model.input_features[0].name
     output = session.model.output_features[0].name
     binding = LearningModelBinding(session)
@@ -112,7 +114,7 @@ def main() -> None:
     }
     for way, fast in (("winml-py", False), ("winml-py, fast_decode", True)):
         ours(fast)
-        tensors[way] = binding._pictures[name].copy()
+        tensors[way] = evaluation_of(binding).pictures.tensors[name].copy()
     tensors |= {"Pillow and numpy": usual(data), "OpenCV": good(data), "OpenCV, reduced by hand": reduced(data)}
     levels = {way: tensor * STD[:, None, None] * 255 for way, tensor in tensors.items()}
     distance = {way: float(np.abs(level - levels["Pillow and numpy"]).mean()) for way, level in levels.items()}

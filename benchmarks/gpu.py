@@ -31,13 +31,15 @@ from winml_py import (
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.ort.engine import compile_model
 from winml_py.runtime.providers.catalogue import Target
+from winml_py.session.compiled import compiled_of
+from winml_py.session.model import content_of
 
 MODELS = ("squeezenet", "resnet50", "densenet121")
 
 
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
     """The same model on the same device, as one would make it by hand."""
-    source = session.model._open().engine_input(session.model._header)
+    source = content_of(session.model).open().engine_input(content_of(session.model).header)
     return compile_model(source, EngineOptions(1), Target(session.device._device))._session
 
 
@@ -46,7 +48,7 @@ def ways(session: LearningModelSession) -> dict[str, Callable[[], np.ndarray]]:
     feed = inputs(raw)
     ((name, array),) = feed.items()
     (output,) = raw.get_outputs()
-    location = session._engine().location
+    location = compiled_of(session).engine.location
     native = raw.io_binding()
     uploaded = onnxruntime.OrtValue.ortvalue_from_numpy(array, location.kind, location.number)
     target = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32, location.kind, location.number)

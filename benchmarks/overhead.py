@@ -13,6 +13,7 @@ import onnxruntime
 from _measure import arguments, interleaved, medians, report
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, TensorFloat
+from winml_py.session.compiled import compiled_of
 
 MODEL = Path(__file__).parent.parent / "models" / "digits.onnx"
 
@@ -24,7 +25,7 @@ def main() -> None:
 
     session = LearningModelSession(LearningModel.load(MODEL))
     # The very session our engine runs on: two would have two thread pools that disturb each other.
-    raw: onnxruntime.InferenceSession = session._engine()._session
+    raw: onnxruntime.InferenceSession = compiled_of(session).engine._session
 
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
     binding = LearningModelBinding(session)

@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image, ImageCms
 
 from winml_py import ImageFeatureValue, SoftwareBitmap, WinMLError
+from winml_py.features.pictures import bitmaps_of
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
 MAX_PIXELS = 16 << 20
@@ -130,7 +131,7 @@ def run(count: int, seed: int) -> Counter[str]:
             try:
                 bitmap = SoftwareBitmap.load(data, max_pixels=MAX_PIXELS)
                 assert bitmap.pixel_width * bitmap.pixel_height <= MAX_PIXELS
-                ImageFeatureValue.load(data, fast_decode=True, max_pixels=MAX_PIXELS)._bitmaps(8)
+                bitmaps_of(ImageFeatureValue.load(data, fast_decode=True, max_pixels=MAX_PIXELS), 8)
                 counts["pictures"] += 1
             except WinMLError:
                 counts["errors"] += 1

@@ -32,6 +32,7 @@ from winml_py import (
     ModelNotFoundError,
     TensorFloat,
 )
+from winml_py.session.model import content_of
 from winml_py.testing import FakeDevice
 
 IMAGE = np.zeros((1, 1, 28, 28), np.float32)
@@ -282,6 +283,6 @@ def test_making_a_session_can_be_cancelled() -> None:
     with pytest.raises(CanceledError):
         operation.get(120)
     assert operation.status is AsyncStatus.CANCELED
-    assert model._engines._shared == {}  # nothing is left of it
+    assert content_of(model).engines._shared == {}  # nothing is left of it
     again = LearningModelSession(LearningModel.load(deep(2)))
     assert again.evaluate_features({"x": np.ones((1, 700), np.float32)}).outputs["y"].to_numpy()[0, 0] == 1

@@ -24,6 +24,8 @@ from winml_py import (
     LearningModelSessionOptions,
     ModelDisposedError,
 )
+from winml_py.session.binding import evaluation_of
+from winml_py.session.compiled import compiled_of
 from winml_py.testing import FakeDevice
 
 THREADS, TIMES = 8, 1000
@@ -99,7 +101,7 @@ def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
     device = Counting(lambda inputs: {"y": inputs["x"]})
     sessions = on_threads(lambda _: LearningModelSession(loaded, device))
     assert len(compiled) == 1
-    assert len({id(session._engine()) for session in sessions}) == 1
+    assert len({id(compiled_of(session).engine) for session in sessions}) == 1
     for session in sessions:
         session.close()
     LearningModelSession(loaded, device)
@@ -214,4 +216,4 @@ def test_closing_while_bindings_are_made() -> None:
             return kept
 
         kept = [binding for bindings in on_threads(work, 4) for binding in bindings]
-        assert all(binding._native._native is None for binding in kept)  # type: ignore[attr-defined]
+        assert all(evaluation_of(binding).native._native is None for binding in kept)  # type: ignore[attr-defined]

@@ -36,6 +36,8 @@ from winml_py.runtime.explanation import Candidate
 from winml_py.runtime.providers.catalogue import Target, native_options, require_known
 from winml_py.runtime.providers.plugins import ProviderDevice
 from winml_py.runtime.request import CompileRequest
+from winml_py.session.binding import evaluation_of
+from winml_py.session.model import content_of
 
 OPENVINO = "OpenVINOExecutionProvider"
 PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
@@ -199,7 +201,7 @@ def test_the_first_evaluation_decides_where_sizes_are_free(
     undecided = session(conv(batch="n"), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
     binding.bind("x", picture())
-    native = binding._native
+    native = evaluation_of(binding).native
     undecided.close()
     with pytest.raises(OSError, match="closed"):
         native.run()
@@ -344,6 +346,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 MANY = """
 import sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py.session.binding import evaluation_of
+from winml_py.session.model import content_of
 options = LearningModelSessionOptions()
 options.engine = "auto"
 session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
@@ -442,9 +446,9 @@ def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
     for seconds in (1, 2):
         os.utime(tmp_path / "m.data", (seconds, seconds))
         loaded = LearningModel.load(path)
-        source = loaded._open()
+        source = content_of(loaded).open()
         assert isinstance(source, FileSource)
-        stamps.append(source.data_stamps(loaded._header))
+        stamps.append(source.data_stamps(content_of(loaded).header))
     assert [stamp[0] for stamp in stamps[0]] == ["m.onnx", "m.data"]
     assert stamps[0] != stamps[1]
 

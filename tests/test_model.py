@@ -22,6 +22,7 @@ from winml_py import (
     ModelDisposedError,
     ModelNotFoundError,
 )
+from winml_py.session.model import content_of
 
 TELLING = {
     "producer_name": "onnx-caffe2",
@@ -224,7 +225,7 @@ def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     path = tmp_path / "large ü.onnx"
     path.write_bytes(proto.SerializeToString())
     loaded = LearningModel.load(path)
-    opened = loaded._open().engine_input(loaded._header)
+    opened = content_of(loaded).open().engine_input(content_of(loaded).header)
     assert not isinstance(opened, (str, bytes))
     assert len(opened.model) < 4096
     x = rng.random((3, 2100), np.float32)

@@ -39,6 +39,9 @@ from winml_py.cache import folders
 from winml_py.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.features.tensor_classes import TENSOR_CLASSES
 from winml_py.runtime.ort import saved_graph
+from winml_py.session.binding import evaluation_of
+from winml_py.session.compiled import compiled_of
+from winml_py.session.model import content_of
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
 
@@ -175,7 +178,7 @@ def test_threads_and_spinning() -> None:
     session = LearningModelSession(loaded, None, options)
     assert session.get_intra_op_num_threads() == 1
     assert not session.get_intra_op_thread_spinning()
-    native = session._engine()._session.get_session_options()  # type: ignore[attr-defined]
+    native = compiled_of(session).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.intra_op_num_threads == 1
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
@@ -227,13 +230,13 @@ def test_sessions_with_equal_options_share_an_engine() -> None:
     one = LearningModelSessionOptions()
     one.intra_op_num_threads = 1
     engines = [
-        LearningModelSession(loaded)._engine(),
-        LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))._engine(),
-        LearningModelSession(loaded, None, one)._engine(),
-        LearningModelSession(other)._engine(),
+        compiled_of(LearningModelSession(loaded)).engine,
+        compiled_of(LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))).engine,
+        compiled_of(LearningModelSession(loaded, None, one)).engine,
+        compiled_of(LearningModelSession(other)).engine,
     ]
     first, second = LearningModelSession(loaded), LearningModelSession(loaded, LearningModelDevice())
-    assert first._engine() is second._engine()
+    assert compiled_of(first).engine is compiled_of(second).engine
     assert len({id(engine) for engine in engines[1:]}) == 3
     first.close()
     result = second.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
@@ -241,7 +244,7 @@ def test_sessions_with_equal_options_share_an_engine() -> None:
 
 
 def native_session(session: LearningModelSession) -> weakref.ref[Any]:
-    return weakref.ref(session._engine()._session)  # type: ignore[attr-defined]
+    return weakref.ref(compiled_of(session).engine._session)  # type: ignore[attr-defined]
 
 
 def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
@@ -258,7 +261,7 @@ def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
         second.close()
         assert native() is None  # although a binding and an output are still there
         assert output.to_numpy().sum() == pytest.approx(1)
-        assert loaded._engines._shared == {}
+        assert content_of(loaded).engines._shared == {}
     finally:
         gc.enable()
 
@@ -276,7 +279,7 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     native = native_session(session)
     binding = LearningModelBinding(session)
     binding.bind("x", np.ones(2, np.float32))
-    binding._native.set_output("y", np.ones(3, np.float32))
+    evaluation_of(binding).native.set_output("y", np.ones(3, np.float32))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
     session.close()

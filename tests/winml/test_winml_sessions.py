@@ -26,6 +26,7 @@ from winml_py import (
     TensorString,
 )
 from winml_py.base.cpu_cores import usable_cores
+from winml_py.session.compiled import compiled_of
 
 
 @pytest.mark.winml(
@@ -51,7 +52,7 @@ def test_create_session_device_cpu() -> None:
     assert session.device is device
     assert device.direct3d11_device is None
     assert session.device.adapter_id == DisplayAdapterId(0, 0)
-    assert session._engine()._session.get_providers() == ["CPUExecutionProvider"]
+    assert compiled_of(session).engine._session.get_providers() == ["CPUExecutionProvider"]
 
 
 @pytest.mark.winml("LearningModelSessionAPITest.CreateSessionWithModelLoadedFromStream")
@@ -157,7 +158,7 @@ def test_set_intra_op_num_threads() -> None:
     options.set_intra_op_num_threads_override(half)
     session = LearningModelSession(model, LearningModelDevice(), options)
     assert session.get_intra_op_num_threads() == half
-    assert session._engine()._session.get_session_options().intra_op_num_threads == half
+    assert compiled_of(session).engine._session.get_session_options().intra_op_num_threads == half
     result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
     assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
     assert LearningModelSession(model).get_intra_op_num_threads() == usable_cores()
@@ -173,7 +174,7 @@ def test_set_intra_op_thread_spinning() -> None:
         assert session.get_intra_op_thread_spinning() is spin
         result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
         assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
-    native = session._engine()._session.get_session_options()
+    native = compiled_of(session).engine._session.get_session_options()
     with pytest.raises(RuntimeError, match="does not have configuration"):  # spinning is the engine's own default
         native.get_session_config_entry("session.intra_op.allow_spinning")
     assert LearningModelSession(model).get_intra_op_thread_spinning() is True

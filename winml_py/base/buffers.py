@@ -34,7 +34,7 @@ class Buffer(ByteArray):
     """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere.
 
     Example:
-        >>> from winml_py.memory import Buffer
+        >>> from winml_py.base.buffers import Buffer
         >>> buffer = Buffer(4)
         >>> buffer.capacity, buffer.length
         (4, 0)
@@ -47,7 +47,7 @@ class Buffer(ByteArray):
         if capacity < 0:
             raise InvalidArgumentError(f"A buffer has no room for {capacity} bytes.")
         buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
-        buffer._length = 0
+        buffer.length = 0
         return buffer
 
     def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:

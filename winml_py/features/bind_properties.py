@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
+from ..base.arguments import member, truth
 from ..enums import BitmapPixelFormat, LearningModelPixelRange
 from ..errors import InvalidBindingError
 from ..imaging.contract import ImageContract
@@ -49,12 +50,13 @@ class BindProperties(NamedTuple):
                 f"The properties of a bind are a mapping, not {type(properties).__name__}.",
                 hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
             )
+        stays = properties.get("DisableTensorCpuSync")
         return cls(
             _bounds(properties.get("BitmapBounds")),
             _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
             _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
             _contract(properties.get("ImageContract")),
-            _truth(properties.get("DisableTensorCpuSync")),
+            stays is not None and truth(stays, "The property DisableTensorCpuSync", InvalidBindingError),
         )
 
     def override(self, contract: ImageContract) -> ImageContract:
@@ -94,12 +96,6 @@ def _bounds(value: Any) -> BitmapBounds | None:
     return BitmapBounds(*numbers)
 
 
-def _truth(value: Any) -> bool:
-    if value is not None and not isinstance(value, bool):
-        raise InvalidBindingError(f"The property DisableTensorCpuSync is {value!r}.", hint="It is True or False.")
-    return bool(value)
-
-
 def _contract(value: Any) -> ImageContract | None:
     if value is not None and not isinstance(value, ImageContract):
         raise InvalidBindingError(
@@ -109,12 +105,4 @@ def _contract(value: Any) -> ImageContract | None:
 
 
 def _member(enum: type[E], value: Any, key: str) -> E | None:
-    if value is None:
-        return None
-    try:
-        return enum(value)
-    except ValueError:
-        members = ", ".join(member.name for member in enum)
-        raise InvalidBindingError(
-            f"The property {key} is {value!r}.", hint=f"It is a {enum.__name__}: {members}."
-        ) from None
+    return None if value is None else member(enum, value, f"The property {key}", InvalidBindingError)

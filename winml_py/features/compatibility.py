@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
@@ -11,11 +11,11 @@ from .bind_properties import BindProperties
 from .containers import MapValue, SequenceValue
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, spell_kind, spell_tensor
 from .pictures import ImageFeatureValue
-from .resolve import FeatureValue
 from .tensor import Tensor
 from .tensor_classes import TENSOR_CLASSES
 
 PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
+"""The features that can take pictures."""
 
 
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
@@ -69,10 +69,10 @@ def container_for_engine(value: MapValue | SequenceValue, descriptor: FeatureDes
     return converted
 
 
-def picture_contract(
+def fitting_picture(
     value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
-) -> ImageContract:
-    """How pictures become a feature's tensor.
+) -> tuple[PictureDescriptor, ImageContract]:
+    """The feature, which takes these pictures, and how they become its tensor.
 
     Raises:
         InvalidBindingError: the feature takes no pictures: its image metadata are unsupported, its elements are
@@ -93,7 +93,7 @@ def picture_contract(
     if contract.channels != channels:
         hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
-    return contract
+    return descriptor, contract
 
 
 def contract_of(descriptor: PictureDescriptor, properties: BindProperties) -> ImageContract:
@@ -104,7 +104,7 @@ def contract_of(descriptor: PictureDescriptor, properties: BindProperties) -> Im
     return properties.override(ImageContract(BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8))
 
 
-def takes_picture(descriptor: FeatureDescriptor) -> bool:
+def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[PictureDescriptor]:
     """Whether a feature has the rank of a picture, and floats for its numbers."""
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         return False
@@ -134,7 +134,7 @@ def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, prop
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
 
 
-def spell_value(value: FeatureValue) -> str:
+def spell_value(value: Tensor | ImageFeatureValue | MapValue | SequenceValue) -> str:
     """A value's type in the words of Windows ML's messages."""
     if isinstance(value, (MapValue, SequenceValue)):
         return value.spell()
@@ -144,7 +144,12 @@ def spell_value(value: FeatureValue) -> str:
     return f"Image[{width}x{height}]"
 
 
-def _incompatible(kind: type[WinMLError], value: FeatureValue, descriptor: FeatureDescriptor, hint: str) -> WinMLError:
+def _incompatible(
+    kind: type[WinMLError],
+    value: Tensor | ImageFeatureValue | MapValue | SequenceValue,
+    descriptor: FeatureDescriptor,
+    hint: str,
+) -> WinMLError:
     return kind(
         f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
         f"incompatible type {spell_value(value)}.",

@@ -32,11 +32,11 @@ class ImageFeatureValue(Object):
         <ImageFeatureValue RGB8 6x4>
     """
 
-    def __init__(self, frames: Iterable[VideoFrame]) -> None:
+    def __init__(self, frames: Iterable[VideoFrame] | EncodedPicture) -> None:
         """Use `create_from_video_frame`, `load`, `from_pil` or `from_array` for a single picture."""
-        self._encoded: EncodedPicture | None = None
-        self._frames = tuple(frames)
-        if not self._frames:
+        self._encoded = frames if isinstance(frames, EncodedPicture) else None
+        self._frames = () if isinstance(frames, EncodedPicture) else tuple(frames)
+        if not self._frames and self._encoded is None:
             raise InvalidArgumentError("A batch of no pictures cannot be bound.")
 
     @classmethod
@@ -76,9 +76,7 @@ class ImageFeatureValue(Object):
         """
         if not fast_decode:
             return cls.from_software_bitmap(SoftwareBitmap.load(source, max_pixels=max_pixels))
-        value = cls.__new__(cls)
-        value._encoded, value._frames = EncodedPicture(source, max_pixels), ()
-        return value
+        return cls(EncodedPicture(source, max_pixels))
 
     @classmethod
     def from_pil(cls, image: Image, /) -> ImageFeatureValue:
@@ -103,26 +101,20 @@ class ImageFeatureValue(Object):
     @property
     def video_frames(self) -> tuple[VideoFrame, ...]:
         """All pictures of the batch; decoded whole, where that has not been done."""
-        if not self._frames:
-            assert self._encoded is not None
-            self._frames = (_frame(SoftwareBitmap.from_array(*self._encoded.decode())),)
+        encoded = self._encoded
+        if encoded is not None:
+            self._frames = (_frame(SoftwareBitmap.from_array(*encoded.decode())),)
+            self._encoded = None
         return self._frames
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
         """Width and height of each picture of the batch."""
-        if self._encoded is not None:
-            return ((self._encoded.width, self._encoded.height),)
+        encoded = self._encoded
+        if encoded is not None:
+            return ((encoded.width, encoded.height),)
         bitmaps = (frame.software_bitmap for frame in self._frames)
         return tuple((bitmap.pixel_width, bitmap.pixel_height) for bitmap in bitmaps)
-
-    def _bitmaps(self, shrink: float) -> tuple[list[SoftwareBitmap], bool]:
-        """The pictures for one who will shrink them that much, and whether they were decoded smaller for that."""
-        encoded = self._encoded
-        if encoded is None or self._frames or shrink < 4:
-            return [frame.software_bitmap for frame in self.video_frames], False
-        bitmap = SoftwareBitmap.from_array(*encoded.decode(shrink))
-        return [bitmap], bitmap.pixel_width < encoded.width
 
     def to_numpy(self) -> Pixels:
         """The (first) picture as an array: a view; see `SoftwareBitmap.to_numpy`."""
@@ -141,6 +133,14 @@ class ImageFeatureValue(Object):
         batch = f"{1 + len(others)} x " if others else ""
         kind = self._frames[0].software_bitmap.bitmap_pixel_format.name if self._frames else "file"
         return f"<ImageFeatureValue {batch}{kind} {width}x{height}>"
+
+
+def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
+    """The pictures of a value for one who will shrink them that much: a JPEG that is not decoded yet comes smaller."""
+    encoded = value._encoded
+    if encoded is None or shrink < 4:
+        return [frame.software_bitmap for frame in value.video_frames]
+    return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
 
 
 def _frame(bitmap: SoftwareBitmap) -> VideoFrame:

@@ -12,7 +12,7 @@ from ..base.buffers import ByteArray
 from ..errors import InvalidArgumentError
 from .containers import is_element
 from .descriptors import TensorFeatureDescriptor
-from .tensor import Tensor
+from .tensor import Tensor, over
 from .tensor_classes import TENSOR_CLASSES
 
 
@@ -41,7 +41,7 @@ def from_vector(values: Sequence[Any], descriptor: TensorFeatureDescriptor) -> T
     shape = _shape(descriptor, len(values))
     with np.errstate(over="ignore"):  # see Tensor._elements
         array = np.array(values, tensor_class.dtype)
-    return tensor_class._make(array.reshape(shape), shape)
+    return over(tensor_class, array.reshape(shape))
 
 
 def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:

@@ -1,144 +1,179 @@
-"""From what the caller binds to a feature value: Windows ML's kinds (`FeatureValues.h`) and Python's."""
+"""resolve: the one look at a value that a caller binds.
+
+Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of the few things that can be bound. Whoever
+comes after dispatches on its class, and does not look at the value again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.buffers import ByteArray
+from ..base.device_array import DeviceArray, as_device_array, is_cuda_array
 from ..enums import BitmapPixelFormat
-from ..errors import InvalidBindingError
-from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.frame import VideoFrame
+from ..errors import InvalidArgumentError, InvalidBindingError
+from ..imaging.contract import ImageContract
+from ..imaging.geometry import BitmapBounds, Placement, compute_placement
 from .bind_properties import BindProperties
-from .containers import MapValue, SequenceValue, as_tensor
-from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
+from .compatibility import (
+    PictureDescriptor,
+    check_tensor,
+    container_for_engine,
+    contract_of,
+    fitting_picture,
+    takes_picture,
+)
+from .containers import MapValue, SequenceValue
+from .conversion import feature_value, pixel_format_of
+from .descriptors import FeatureDescriptor
+from .float16_cast import is_cast
 from .pictures import ImageFeatureValue
-from .plain_lists import from_buffers, from_typed_buffer, from_vector, is_buffer
-from .tensor import Tensor
-
-FeatureValue = Tensor | ImageFeatureValue | MapValue | SequenceValue
+from .tensor import Tensor, on_device, storage_of
+from .tensor_classes import CLASSES_BY_DTYPE, TensorFloat16Bit
 
 
-def to_feature_value(
-    value: Any, descriptor: FeatureDescriptor, properties: BindProperties
-) -> tuple[FeatureValue, BindProperties]:
-    """The feature value for what a caller binds, and the properties that are left for it.
+class HostTensor(NamedTuple):
+    """A tensor in the host's memory, or a placeholder without memory.
 
-    An array bound as a picture uses up the pixel format: there it says how the array lies, which nothing
-    else does; a frame knows that of itself, and the property says how its numbers are to lie in the tensor.
+    Attributes:
+        tensor: it fits the feature.
+        is_cast: it is float32, and the feature is float16: its numbers are cast on their way.
+    """
+
+    tensor: Tensor
+    is_cast: bool = False
+
+
+class DeviceTensor(NamedTuple):
+    """A tensor in a device's memory: ours, or an array of another library on a CUDA device."""
+
+    tensor: Tensor
+    array: DeviceArray
+
+
+class Pictures:
+    """Pictures, and where each of them goes in the feature's tensor.
+
+    Attributes:
+        value: the pictures.
+        descriptor: the feature.
+        contract: how they become its tensor.
+        bounds: the part of each to use; None for what the crop mode leaves.
+        shape: of the tensor.
+        placements: which part of each picture goes to which part of the tensor.
+    """
+
+    def __init__(
+        self,
+        value: ImageFeatureValue,
+        descriptor: PictureDescriptor,
+        contract: ImageContract,
+        bounds: BitmapBounds | None,
+    ) -> None:
+        self.value, self.descriptor, self.contract, self.bounds = value, descriptor, contract, bounds
+
+    @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
+    def shape(self) -> tuple[int, ...]:
+        """See above."""
+        return tensor_shape(self.descriptor, self.contract, self.value.sizes)
+
+    @property
+    def placements(self) -> list[Placement]:
+        """See above."""
+        return [self.placement_of(size) for size in self.value.sizes]
+
+    def placement_of(self, size: tuple[int, int]) -> Placement:
+        """The placement of a picture of this width and height."""
+        _, height_axis, width_axis = self.contract.axes()
+        width, height = self.shape[width_axis], self.shape[height_axis]
+        return compute_placement(*size, width, height, self.contract.crop_mode, self.bounds)
+
+
+class DevicePixels(NamedTuple):
+    """The bytes of one picture in a CUDA device's memory: height x width, or height x width x channels."""
+
+    array: DeviceArray
+    pixel_format: BitmapPixelFormat
+    descriptor: PictureDescriptor
+    contract: ImageContract
+    shape: tuple[int, ...]
+    bounds: BitmapBounds | None
+
+
+class Container(NamedTuple):
+    """A map or a sequence, as the engine takes it."""
+
+    converted: dict[Any, Any] | list[Any]
+
+
+Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
+
+
+def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
+    """What a caller's value is, checked against the feature that it is bound to.
 
     Raises:
-        InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
+        InvalidBindingError: nothing that can be bound, a value that does not fit, or pixels whose order nobody said.
+        SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
-        pixel_format = pixel_format_of(value.shape, descriptor, properties)
-        return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
-    found = as_picture(value) or as_tensor(value) or _container(value, descriptor)
-    if found is None and isinstance(descriptor, TensorFeatureDescriptor):
-        found = _vector(value, descriptor)
-    if found is None:
-        raise InvalidBindingError(
-            f"The model variable {descriptor.name} cannot be bound with the provided type: "
-            f"it expects {descriptor.expects()}, and {_spell(value)} came.",
-            hint=_hint(value, descriptor),
-        )
-    return found, properties
+    if is_cuda_array(value):
+        return _resolve_cuda(as_device_array(value), descriptor, properties)
+    feature, properties = feature_value(value, descriptor, properties)
+    if isinstance(feature, (MapValue, SequenceValue)):
+        return Container(container_for_engine(feature, descriptor))
+    if isinstance(feature, ImageFeatureValue):
+        return Pictures(feature, *fitting_picture(feature, descriptor, properties), properties.bounds)
+    if is_cast(feature, descriptor):
+        check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
+        return HostTensor(feature, is_cast=True)
+    check_tensor(feature, descriptor)
+    device_array = storage_of(feature).device_array
+    return HostTensor(feature) if device_array is None else DeviceTensor(feature, device_array)
 
 
-def _holds_pixels(array: np.ndarray[Any, Any], descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
-    """Whether an array is a picture, and not a tensor: bytes for an image, unless of its four dimensions."""
-    is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
-    return is_image and array.dtype == np.uint8 and array.ndim != 4
+def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
+    if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
+        pixel_format = pixel_format_of(array.shape, descriptor, properties)
+        contract = contract_of(descriptor, properties._replace(pixel_format=None))
+        size = (array.shape[1], array.shape[0])
+        shape = tensor_shape(descriptor, contract, [size])
+        return DevicePixels(array, pixel_format, descriptor, contract, shape, properties.bounds)
+    if array.dtype not in CLASSES_BY_DTYPE:
+        raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the device.")
+    tensor = on_device(CLASSES_BY_DTYPE[array.dtype], array)
+    check_tensor(tensor, descriptor)
+    return DeviceTensor(tensor, array)
 
 
-def as_picture(value: Any) -> ImageFeatureValue | None:
-    """The value as pictures, or None where it is none."""
-    if isinstance(value, (list, tuple)) and value:
-        frames = [_frame(element) for element in value]
-        whole = [frame for frame in frames if frame is not None]
-        return ImageFeatureValue(whole) if len(whole) == len(value) else None
-    if isinstance(value, ImageFeatureValue):
-        return value
-    frame = _frame(value)
-    return None if frame is None else ImageFeatureValue.create_from_video_frame(frame)
-
-
-def _frame(value: Any) -> VideoFrame | None:
-    if isinstance(value, VideoFrame):
-        return value
-    if isinstance(value, ImageFeatureValue) and len(value.video_frames) == 1:
-        return value.video_frame
-    if isinstance(value, SoftwareBitmap):
-        return VideoFrame.create_with_software_bitmap(value)
-    if is_pil_image(value):
-        return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_pil(value))
-    return None
-
-
-def _container(value: Any, descriptor: FeatureDescriptor) -> MapValue | SequenceValue | None:
-    if isinstance(value, Mapping):
-        return MapValue(value)
-    if isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple)):
-        return SequenceValue(value)
-    return None
-
-
-def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    if is_buffer(value):
-        return None if isinstance(value, (bytes, bytearray, ByteArray)) else from_typed_buffer(value, descriptor)
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        return None
-    if all(map(is_buffer, value)):
-        return from_buffers(value, descriptor)
-    return from_vector(value, descriptor)
-
-
-def pixel_format_of(
-    sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
-) -> BitmapPixelFormat:
-    """How the pixels of an array of these sizes lie.
+def tensor_shape(
+    descriptor: PictureDescriptor, contract: ImageContract, sizes: Sequence[tuple[int, int]]
+) -> tuple[int, ...]:
+    """The shape of the tensor for pictures of these widths and heights.
 
     Raises:
-        InvalidBindingError: nobody said.
+        InvalidArgumentError: the model leaves a side free, and the pictures of the batch do not agree on it.
     """
-    if properties.pixel_format is not None:
-        return properties.pixel_format
-    if len(sizes) == 2:
-        return BitmapPixelFormat.GRAY8
-    shape = "x".join(map(str, sizes))
-    raise InvalidBindingError(
-        f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
-        "channels are red, green, blue or blue, green, red.",
-        hint="Say it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
-        'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
-    )
+    channels_axis, height_axis, width_axis = contract.axes()
+    shape = [len(sizes)] * 4
+    shape[channels_axis] = contract.channels
+    for axis, side, index in ((height_axis, "height", 1), (width_axis, "width", 0)):
+        shape[axis] = _model_size(descriptor, axis, side, [size[index] for size in sizes])
+    return tuple(shape)
 
 
-def is_pil_image(value: Any) -> bool:
-    """Whether the value is a Pillow image, without importing Pillow to ask."""
-    return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
-
-
-def _spell(value: Any) -> str:
-    name = type(value).__name__
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    if isinstance(value, (list, tuple)) and value:
-        return f"{name} of {type(value[0]).__name__}"
-    return name
-
-
-def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
-    if isinstance(descriptor, ImageFeatureDescriptor):
-        if isinstance(value, (str, bytes)):
-            return "To bind a picture file: ImageFeatureValue.load(path)."
-        return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
-    if isinstance(descriptor, TensorFeatureDescriptor):
-        return "Bind a numpy array, a tensor such as TensorFloat.from_numpy(array), or a list of its elements."
-    if isinstance(descriptor, SequenceFeatureDescriptor):
-        return "Bind a list."
-    return "Bind a dict."
+def _model_size(descriptor: PictureDescriptor, axis: int, side: str, sizes: Sequence[int]) -> int:
+    """The model's height or width; where it is free, that of the pictures, which must then agree."""
+    fixed = descriptor.shape[axis]
+    if fixed >= 0:
+        return fixed
+    if len(set(sizes)) > 1:
+        raise InvalidArgumentError(
+            f"The model variable {descriptor.name} takes any {side}, but pictures of one batch must agree on it; "
+            f"these have {', '.join(map(str, sizes))}.",
+            hint="Scale or crop them to one size first.",
+        )
+    return sizes[0]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
-import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -17,11 +15,10 @@ from ..base.device_array import DeviceArray
 from ..base.winrt_object import Object
 from ..enums import LearningModelFeatureKind, TensorKind
 from ..errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
+from .tensor_storage import TensorStorage, zeros
 
 Array = np.ndarray[Any, Any]
-
-_lock = threading.Lock()
-"""Held while a placeholder gets its memory, and while its references are counted, neither of which takes long."""
+T = TypeVar("T", bound="Tensor")
 
 
 class Tensor(Object):
@@ -37,7 +34,7 @@ class Tensor(Object):
         view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
     """
 
-    __slots__ = ("__weakref__", "_array", "_closed", "_device_array", "_is_half_written", "_references", "_shape")
+    __slots__ = ("__weakref__", "_storage")
 
     tensor_kind: ClassVar[TensorKind]
     dtype: ClassVar[np.dtype[Any]]
@@ -46,28 +43,15 @@ class Tensor(Object):
     _exact_length: ClassVar[bool] = False
     _length_hresult: ClassVar[int] = E_INVALIDARG
 
-    _array: Array | None
-    _device_array: DeviceArray | None
-    _shape: tuple[int, ...] | None
-    _closed: bool
-    _is_half_written: bool
-    _references: weakref.WeakSet[MemoryBufferReference] | None
-
-    def __init__(self) -> None:
-        raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
+    def __init__(self, *storage: TensorStorage) -> None:
+        # Tensors are made by the factories below: a constructor of data would have to guess between copy and view.
+        if len(storage) != 1 or not isinstance(storage[0], TensorStorage):
+            raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
+        self._storage = storage[0]
 
     @classmethod
-    def _make(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
-        tensor = cls.__new__(cls)
-        tensor._array, tensor._shape, tensor._closed, tensor._references = array, shape, False, None
-        tensor._device_array, tensor._is_half_written = None, False
-        return tensor
-
-    @classmethod
-    def _on_device(cls, array: DeviceArray) -> Self:
-        tensor = cls._make(None, array.shape)
-        tensor._device_array = array
-        return tensor
+    def _over(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
+        return cls(TensorStorage(cls, array, shape))
 
     @classmethod
     def create(cls, shape: Iterable[int] | None = None, /) -> Self:
@@ -81,8 +65,8 @@ class Tensor(Object):
             InvalidArgumentError: a size below -1.
         """
         if shape is None:
-            return cls._make(None, None)
-        return cls._make(None, _sizes(shape, free=None))
+            return cls._over(None, None)
+        return cls._over(None, _sizes(shape, free=None))
 
     create2 = create  # pywinrt 3's name
 
@@ -107,9 +91,9 @@ class Tensor(Object):
                 hint="Check the shape; one size may be -1.",
                 hresult=cls._length_hresult,
             )
-        array = cls._zeros(sizes)
+        array = zeros(cls, sizes)
         array.reshape(-1)[: elements.size] = elements
-        return cls._make(array, sizes)
+        return cls._over(array, sizes)
 
     @classmethod
     def create_from_iterable(cls, shape: Iterable[int], data: Iterable[Any], /) -> Self:
@@ -147,7 +131,7 @@ class Tensor(Object):
                 f"The buffer holds {elements.size} elements, and the shape {sizes} {math.prod(sizes)}.",
                 hint="One size may be -1.",
             )
-        return cls._make(elements.reshape(sizes), sizes)
+        return cls._over(elements.reshape(sizes), sizes)
 
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
@@ -163,7 +147,7 @@ class Tensor(Object):
                 hint=f"Cast it: array.astype(np.{cls.dtype.name}).",
             )
         own = np.require(given, cls.dtype, ["C", "A"])
-        return cls._make(own, own.shape)
+        return cls._over(own, own.shape)
 
     @classmethod
     def from_dlpack(cls, array: Any, /) -> Self:
@@ -202,13 +186,6 @@ class Tensor(Object):
         """From `view_dtype` to `dtype`; where they are one size, the bits are kept."""
         return elements.astype(cls.dtype, copy=False)
 
-    @classmethod
-    def _zeros(cls, sizes: tuple[int, ...]) -> Array:
-        try:
-            return np.zeros(sizes, cls.dtype)
-        except (ValueError, MemoryError) as error:
-            raise InvalidArgumentError(f"A tensor of shape {sizes} does not fit into memory: {error}.") from error
-
     @property
     def kind(self) -> LearningModelFeatureKind:
         """TENSOR."""
@@ -217,20 +194,19 @@ class Tensor(Object):
     @property
     def shape(self) -> Sequence[int]:
         """The sizes; () for a placeholder that has none yet. Readable after `close`."""
-        return self._shape or ()
+        return self._storage.shape or ()
 
     @property
     def is_placeholder(self) -> bool:
         """Whether the tensor has no memory yet."""
-        self._require_open()
-        return self._array is None and self._device_array is None
+        return self._storage.is_placeholder
 
     @property
     def is_on_device(self) -> bool:
         """Whether the numbers are in a GPU's memory: an output that was bound with `DisableTensorCpuSync`, or what
         `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
         """
-        return self._device_array is not None
+        return self._storage.device_array is not None
 
     def to_numpy(self) -> Array:
         """The tensor as an array of `dtype`: a view of its memory, so writing to it changes the tensor.
@@ -241,28 +217,12 @@ class Tensor(Object):
         Raises:
             IllegalCallError: the tensor is closed, or a placeholder without a shape.
         """
-        if self._is_half_written:
+        if self._storage.is_half_written:
             raise IllegalCallError(
                 f"This {type(self).__name__} is an output of an evaluation that was stopped; its data are invalid.",
                 hint="Evaluate again.",
             )
-        return self._memory()
-
-    def _memory(self) -> Array:
-        """What `to_numpy` gives, also where it is half written."""
-        array, on_device = self._array, self._device_array
-        self._require_open()  # after the look at the array, for another thread may close it in between
-        if on_device is not None:
-            return on_device.to_numpy()
-        if array is None:
-            if self._shape is None or -1 in self._shape:
-                raise IllegalCallError(
-                    f"This {type(self).__name__} has no data yet.",
-                    hint="It gets them when it is bound to an output and the session evaluates, or from create(shape).",
-                )
-            with _lock:
-                array = self._array = self._zeros(self._shape) if self._array is None else self._array
-        return array
+        return self._storage.memory()
 
     def get_as_vector_view(self) -> VectorView:
         """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""
@@ -282,22 +242,16 @@ class Tensor(Object):
 
         Of a closed tensor it gives a reference that is closed already.
         """
-        if self._closed:
+        if self._storage.is_closed:
             return MemoryBufferReference(None)
         reference = MemoryBufferReference(self.get_buffer())
-        with _lock:
-            if self._references is None:
-                self._references = weakref.WeakSet()
-            self._references.add(reference)
+        self._storage.add(reference)
         return reference
 
     @property
     def has_open_references(self) -> bool:
         """Whether a reference that `create_reference` gave is still open."""
-        if self._references is None:
-            return False
-        with _lock:
-            return any(not reference.is_closed for reference in self._references)
+        return self._storage.has_open_references
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.get_buffer()
@@ -307,9 +261,9 @@ class Tensor(Object):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self._device_array is None:
+        if self._storage.device_array is None:
             raise AttributeError("__cuda_array_interface__")
-        return self._device_array.cuda_interface
+        return self._storage.device_array.cuda_interface
 
     def to_cupy(self) -> Any:
         """The tensor as a CuPy array: a view of its memory on the card; of a tensor in the host's memory, a copy.
@@ -321,7 +275,7 @@ class Tensor(Object):
             import cupy
         except ImportError as error:
             raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
-        self._require_open()
+        self._storage.require_open()
         return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -330,15 +284,15 @@ class Tensor(Object):
         return self.to_numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if self._device_array is not None and self._device_array.location.kind == "cuda":
-            return 2, self._device_array.location.number  # kDLCUDA
+        device_array = self._storage.device_array
+        if device_array is not None and device_array.location.kind == "cuda":
+            return 2, device_array.location.number  # kDLCUDA
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
 
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
-        self._closed = True  # first, or another thread would take it for a placeholder
-        self._array = self._device_array = None
+        self._storage.close()
 
     dispose = close
 
@@ -349,26 +303,26 @@ class Tensor(Object):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "placeholder" if self.is_placeholder else ""
-        if self._device_array is not None:
-            state = f"on {self._device_array.location}"
+        storage = self._storage
+        state = "closed" if storage.is_closed else "placeholder" if storage.is_placeholder else ""
+        if storage.device_array is not None:
+            state = f"on {storage.device_array.location}"
         return f"<{type(self).__name__} {tuple(self.shape)}{' ' + state if state else ''}>"
 
-    def _require_open(self) -> None:
-        if self._closed:
-            raise IllegalCallError(
-                f"This {type(self).__name__} has been closed.", hint="Keep it open while it is bound or read."
-            )
 
-    def _adopt(self, array: Array) -> None:
-        """Takes an evaluation's output as its own memory."""
-        self._require_open()
-        self._array, self._shape, self._device_array = array, array.shape, None
+def storage_of(tensor: Tensor) -> TensorStorage:
+    """A tensor's storage, for the evaluation that reads or writes it."""
+    return tensor._storage
 
-    def _adopt_device(self, array: DeviceArray) -> None:
-        """Takes an evaluation's output, in the device's memory."""
-        self._require_open()
-        self._array, self._shape, self._device_array = None, array.shape, array
+
+def on_device(cls: type[T], array: DeviceArray) -> T:
+    """A tensor over memory on a device, which it shares."""
+    return cls(TensorStorage(cls, None, array.shape, array))
+
+
+def over(cls: type[T], array: Array) -> T:
+    """A tensor over a C-contiguous array of its class's dtype, which it shares, without another look at it."""
+    return cls(TensorStorage(cls, array, array.shape))
 
 
 def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:

@@ -141,13 +141,9 @@ class TensorString(Tensor):
             raise InvalidArgumentError(f"TensorString takes str elements, not {type(wrong).__name__}: {wrong!r}.")
         return elements
 
-    @classmethod
-    def _zeros(cls, sizes: tuple[int, ...]) -> Array:
-        return np.full(sizes, "", dtype=object)
-
     def get_buffer(self) -> memoryview:
         """Refused: strings have no common memory."""
-        self._require_open()
+        self._storage.require_open()
         raise IllegalCallError(
             "A TensorString has no buffer.",
             hint="Use to_numpy() or get_as_vector_view().",

@@ -48,6 +48,7 @@ class CompileRequest:
     stamp: Sequence[object] = field(default=())
     stop: Stop | None = None
     data_stamps: Callable[[], object] = tuple
+    float16_features: frozenset[str] = frozenset()
 
     def require_not_stopped(self) -> None:
         """Refuses to go on where another thread has ended the compilation.

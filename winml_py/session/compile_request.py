@@ -12,23 +12,30 @@ from ..base.cancellation import Stop
 from ..enums import TensorKind, Weights
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.example_inputs import MAX_NUMBERS, example_value, has_example
-from ..onnx_file.header import Dimension, TensorType
+from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.engine import EngineOptions
 from ..runtime.request import CompileRequest, Inputs
-from .model import LearningModel
+from .model import LearningModel, content_of
 
 
 def compile_request(
     model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None
 ) -> CompileRequest:
-    """What is to be compiled, with what a choice of engine needs to know; raises as `engine_input` does."""
+    """What is to be compiled, with what a choice of engine needs to know.
+
+    Raises:
+        WinMLError: as `ModelSource.engine_input` does.
+    """
+    header = content_of(model).header
     features = (*model.input_features, *model.output_features)
-    sizes = _sizes(model, options)
+    sizes = _sizes(model, header, options)
     is_private = options.weights is Weights.PRIVATE
+    file = source if isinstance(source, FileSource) else None
     return CompileRequest(
-        source.engine_input(model._header, is_private),
+        source.engine_input(header, is_private),
         options,
+        float16_features=float16_features(model),
         has_float16=model.precision in ("float16", "mixed"),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
@@ -38,10 +45,10 @@ def compile_request(
         examples=partial(_examples, model, sizes),
         size=model.size,
         stop=stop,
-        reopen=partial(source.engine_input, model._header, is_private),
-        weights=source.mappable(model._header) if isinstance(source, FileSource) and not is_private else 0,
-        stamp=(source.path, *source.stamp) if isinstance(source, FileSource) else (),
-        data_stamps=partial(source.data_stamps, model._header) if isinstance(source, FileSource) else tuple,
+        reopen=partial(source.engine_input, header, is_private),
+        weights=file.mappable(header) if file and not is_private else 0,
+        stamp=(file.path, *file.stamp) if file else (),
+        data_stamps=partial(file.data_stamps, header) if file else tuple,
     )
 
 
@@ -63,13 +70,13 @@ def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
     return all(feature.name in sizes for feature in model.input_features) and all(outputs)
 
 
-def _sizes(model: LearningModel, options: EngineOptions) -> dict[str, tuple[int, ...]]:
+def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
     overrides = dict(options.dimensions)
     names = {feature.name for feature in model.input_features}
     return {
         info.name: tuple(_size(dimension, overrides, options.batch_size) for dimension in info.type.dimensions)
-        for info in model._header.inputs
+        for info in header.inputs
         if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
     }
 

@@ -214,3 +214,22 @@ def _system_memory() -> int | None:
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Compiler:  # SHIM until the runtime has one
+    def __init__(self, device: LearningModelDevice) -> None:
+        self._device = device
+
+    def compile(self, request: Any) -> Engine:
+        return self._device._compile(request, getattr(request, "float16_features", frozenset()))
+
+    def key(self, options: Any) -> Hashable:
+        return self._device._key(options.graph_capture), options
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        return self._device._session_lock()
+
+
+def compiler_of(device: LearningModelDevice) -> _Compiler:
+    """Shim."""
+    return _Compiler(device)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,12 @@ from ..imaging.graph import GraphKey, ground, matrices, tensorize_graph
 from ..runtime.engine import Engine, EngineBinding, EngineOptions
 from ..runtime.request import CompileRequest
 
-if TYPE_CHECKING:
-    from .device import LearningModelDevice
-
 
 class DevicePictures:
     """The small models that turn pictures into tensors on a session's device, each compiled when it is first needed."""
 
-    def __init__(self, device: LearningModelDevice, lock: AbstractContextManager[object]) -> None:
-        self._device, self._lock = device, lock
+    def __init__(self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]) -> None:
+        self._compile, self._lock = compile_model, lock
         self._engines: dict[GraphKey, Engine] = {}
         self._compiling = threading.Lock()
 
@@ -38,7 +35,7 @@ class DevicePictures:
                 request = CompileRequest(
                     tensorize_graph(key), EngineOptions(1, graph_capture=False), has_only_numbers=True
                 )
-                self._engines[key] = self._device._compile(request, frozenset())
+                self._engines[key] = self._compile(request)
             engine = self._engines[key]
         binding = engine.bind(self._lock)
         binding.keep_output("tensor")

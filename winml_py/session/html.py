@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import ClosedError, DeviceLostError
+from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
 from .ranking import is_row, ranked
-
-if TYPE_CHECKING:
-    from .model import LearningModel
-    from .result import LearningModelEvaluationResult
-    from .session import LearningModelSession
 
 PREVIEW = 160
 """Pixels of the longer side of a picture."""
@@ -25,35 +20,35 @@ PREVIEW = 160
 _CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
 
 
-def model_html(model: LearningModel) -> str:
+Features = Iterable[FeatureDescriptor]
+
+
+def model_html(name: str, description: str, inputs: Features, outputs: Features) -> str:
     """A model's name and features."""
-    about = f"<b>{escape(model.name or 'a model')}</b> {escape(model.description)}"
-    return f"<div>{about}{_features(model)}</div>"
+    about = f"<b>{escape(name or 'a model')}</b> {escape(description)}"
+    return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
-def session_html(session: LearningModelSession) -> str:
-    """A session's model, where it runs, and the features."""
-    model = session.model
-    try:
-        where = f"{session.engine}, {session.precision.name.lower()}"
-    except (ClosedError, DeviceLostError):
-        where = "lost" if session.is_lost else "closed"
-    about = f"<b>{escape(model.name or 'a model')}</b> on {escape(session.device.name)}: {escape(where)}"
-    return f"<div>{about}{_features(model)}</div>"
+def session_html(name: str, device: str, engine: str, inputs: Features, outputs: Features) -> str:
+    """A session's model, where it runs and on which engine, and the features."""
+    about = f"<b>{escape(name or 'a model')}</b> on {escape(device)}: {escape(engine)}"
+    return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
-def result_html(result: LearningModelEvaluationResult) -> str:
-    """A result's outputs, or what went wrong."""
-    if result.error is not None:
-        return f"<div>failed: {escape(str(result.error))}</div>"
-    rows = [(escape(name), _value(value)) for name, value in result.outputs.items()]
-    return f"<div>{_table(('output', ''), rows)}</div>"
+def outputs_html(outputs: Mapping[str, Any]) -> str:
+    """The outputs of an evaluation."""
+    return f"<div>{_table(('output', ''), [(escape(name), _value(value)) for name, value in outputs.items()])}</div>"
 
 
-def _features(model: LearningModel) -> str:
+def error_html(error: Exception) -> str:
+    """What went wrong."""
+    return f"<div>failed: {escape(str(error))}</div>"
+
+
+def _features(inputs: Features, outputs: Features) -> str:
     rows = [
         (direction, escape(feature.name), escape(feature.expects()), escape(feature.description))
-        for direction, features in (("input", model.input_features), ("output", model.output_features))
+        for direction, features in (("input", inputs), ("output", outputs))
         for feature in features
     ]
     return _table(("", "name", "takes or gives", ""), rows)

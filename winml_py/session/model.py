@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -11,12 +10,12 @@ from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.winrt_object import Object
 from ..enums import TensorKind
-from ..errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError, NotSupportedError, WinMLError
+from ..errors import InvalidArgumentError, ModelNotFoundError, NotSupportedError, WinMLError
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource
-from ..runtime.engine import EnginePool
+from .model_content import ModelContent
 
 
 class LearningModel(Object):
@@ -35,11 +34,9 @@ class LearningModel(Object):
 
     def __init__(self, source: ModelSource, header: Header) -> None:
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
-        self._source: ModelSource | None = source
+        self._content = ModelContent(source, header)
         self._header = header
         self._size = source.size
-        self._lock = threading.Lock()
-        self._engines = EnginePool()
         constants = {weight.name for weight in header.weights}
         self._inputs = Vector(describe(info, header.metadata) for info in header.inputs if info.name not in constants)
         self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
@@ -191,15 +188,14 @@ class LearningModel(Object):
     @property
     def is_disposed(self) -> bool:
         """Whether `dispose` has been called, or a session has taken the model over."""
-        return self._source is None
+        return self._content.is_disposed
 
     def dispose(self) -> None:
         """Lets go of the model's bytes. Twice is harmless.
 
         Existing sessions go on, and all properties stay readable; a new session is refused.
         """
-        with self._lock:
-            self._source = None
+        self._content.dispose()
 
     close = dispose
 
@@ -212,21 +208,17 @@ class LearningModel(Object):
     def _repr_html_(self) -> str:
         from .html import model_html
 
-        return model_html(self)
+        return model_html(self.name, self.description, self._inputs, self._outputs)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
 
-    def _open(self) -> ModelSource:
-        """The source, for a session that is about to be compiled."""
-        with self._lock:
-            if self._source is None:
-                raise ModelDisposedError(
-                    "The model has been disposed.", hint="Load it again, or create its sessions before dispose()."
-                )
-            return self._source
+
+def content_of(model: LearningModel) -> ModelContent:
+    """What sessions need of a model."""
+    return model._content
 
 
 def _require_no_operators(provider: object) -> None:

@@ -21,9 +21,8 @@ from ..features.descriptors import (
 )
 from ..features.pictures import ImageFeatureValue
 from ..features.plain_lists import is_buffer
-from ..features.tensor import Tensor
+from ..features.tensor import Tensor, over, storage_of
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
-from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.frame import VideoFrame
@@ -63,7 +62,7 @@ class UnboundOutput(_Whole):
                 return self._picture(value, descriptor.contract)
             tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
             if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
-                return tensor_class._make(value, value.shape)
+                return over(tensor_class, value)
             raise unexpected(descriptor, value)
         return pythonic(value, descriptor)
 
@@ -106,8 +105,7 @@ class BuffersOutput(_Whole):
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the tensor's bytes."""
-        assert isinstance(value, np.ndarray)
-        whole = value.tobytes()
+        whole = _array(value, self._descriptor).tobytes()
         sizes = [part.nbytes for part in self._parts]
         if sum(sizes) != len(whole):
             raise SizeMismatchError(
@@ -130,45 +128,45 @@ class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
 
     def __init__(self, bound: Any, tensor: Tensor) -> None:
-        self._bound, self._tensor = bound, tensor
+        self._bound, self._storage = bound, storage_of(tensor)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Gives what was bound."""
-        tensor = self._tensor
+        storage = self._storage
         if value is None:
-            tensor._require_open()
-        elif isinstance(value, DeviceArray):
-            tensor._adopt_device(value)
-        else:
-            assert isinstance(value, np.ndarray)
-            tensor._adopt(value)
-        tensor._is_half_written = False
+            storage.require_open()
+        elif isinstance(value, (np.ndarray, DeviceArray)):
+            storage.adopt(value)
+        storage.is_half_written = False
         return self._bound
 
     def invalidate(self) -> None:
         """The engine writes into a tensor's memory while it runs."""
-        self._tensor._is_half_written = True
+        self._storage.is_half_written = True
 
 
 class CastOutput(_Whole):
-    """A float16 picture bound to a float32 tensor, which gets the numbers widened."""
+    """A float16 picture bound to a float32 tensor, which gets the numbers cast."""
 
-    def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None) -> None:
-        self._bound, self._tensor, self._memory = bound, tensor, memory
+    def __init__(
+        self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None, descriptor: FeatureDescriptor
+    ) -> None:
+        self._bound, self._storage, self._memory = bound, storage_of(tensor), memory
+        self._descriptor = descriptor
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the numbers into the tensor's memory, or gives it some."""
-        assert isinstance(value, np.ndarray)
-        self._tensor._require_open()
+        array = _array(value, self._descriptor)
+        self._storage.require_open()
         if self._memory is None:
-            self._tensor._adopt(value.astype(np.float32))
+            self._storage.adopt(array.astype(np.float32))
             return self._bound
-        if self._memory.shape != value.shape:
+        if self._memory.shape != array.shape:
             raise SizeMismatchError(
-                f"Memory of shape {self._memory.shape} is bound to an output of shape {value.shape}.",
+                f"Memory of shape {self._memory.shape} is bound to an output of shape {array.shape}.",
                 hint="Bind TensorFloat.create(), which takes any shape.",
             )
-        np.copyto(self._memory, value)
+        np.copyto(self._memory, array)
         return self._bound
 
 
@@ -176,22 +174,28 @@ class ImageOutput(_Whole):
     """An output bound to pictures, which are stretched over and written in place."""
 
     def __init__(
-        self, bound: Any, bitmaps: list[SoftwareBitmap], contract: ImageContract, descriptor: FeatureDescriptor
+        self, bound: Any, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
     ) -> None:
-        self._bound, self._bitmaps, self._contract, self._descriptor = bound, bitmaps, contract, descriptor
+        self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
+        if any(bitmap.is_read_only for bitmap in self._bitmaps):
+            raise InvalidBindingError(
+                f"The model variable {descriptor.name} is an output, and the picture bound to it is read-only.",
+                hint="Bind a VideoFrame of its own, or a copy of the array.",
+            )
+        self._bound, self._contract, self._descriptor = bound, contract, descriptor
         self._scratch = Scratch()
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Writes the pictures and gives what was bound."""
-        assert isinstance(value, np.ndarray)
-        require_pictures(value, self._contract, self._descriptor)
-        if len(value) != len(self._bitmaps):
+        array = _array(value, self._descriptor)
+        require_pictures(array, self._contract, self._descriptor)
+        if len(array) != len(self._bitmaps):
             raise EvaluationError(
-                f"The model variable {self._descriptor.name} gave {len(value)} pictures, and {len(self._bitmaps)} "
+                f"The model variable {self._descriptor.name} gave {len(array)} pictures, and {len(self._bitmaps)} "
                 "are bound to it.",
                 hint="Bind as many frames as the batch holds.",
             )
-        for tensor, bitmap in zip(value, self._bitmaps, strict=True):
+        for tensor, bitmap in zip(array, self._bitmaps, strict=True):
             detensorize(tensor, self._contract, bitmap, self._scratch)
         return self._bound
 
@@ -211,11 +215,11 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
             return BuffersOutput(bound, descriptor)
         if bound and all(isinstance(element, VideoFrame) for element in bound):
             return None
-        fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor))
+        fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor)) and (
+            not bound or _could_hold(bound, descriptor)
+        )
     else:
         return None
-    if fits and isinstance(bound, list) and bound:
-        fits = _could_hold(bound, descriptor)
     if not fits:
         raise InvalidBindingError(
             f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
@@ -225,11 +229,10 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
     return ContainerOutput(bound, descriptor)
 
 
-def _could_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
+def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
     """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return SequenceValue(elements).for_engine(descriptor) is not None
-    assert isinstance(descriptor, TensorFeatureDescriptor)
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
@@ -244,7 +247,7 @@ def pythonic(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -
 
 def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
     if isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE:
-        return CLASSES_BY_DTYPE[value.dtype]._make(value, value.shape)
+        return over(CLASSES_BY_DTYPE[value.dtype], value)
     return pythonic(value, descriptor.element_descriptor)
 
 
@@ -261,7 +264,7 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
-    array = tensor._memory()
+    array = storage_of(tensor).memory()
     if not isinstance(bound, (Tensor, np.ndarray)) and not _shows(bound, array):
         raise InvalidBindingError(
             f"An output cannot be written into {type(bound).__name__}.", hint="Bind an array, a tensor or a list."
@@ -274,6 +277,12 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
             hint="Bind np.ascontiguousarray(array), or a tensor.",
         )
     return array
+
+
+def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ndarray):
+        return value
+    raise unexpected(descriptor, value)
 
 
 def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descriptor: FeatureDescriptor) -> None:

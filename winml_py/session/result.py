@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base.arguments import whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
 from ..errors import InvalidArgumentError, WinMLError
@@ -81,8 +82,7 @@ class LearningModelEvaluationResult(Object):
             >>> [(best.index, best.label) for best in result.top_k(1, "zero one two three four five six seven".split())]
             [(7, 'seven')]
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InvalidArgumentError(f"top_k is asked for {n!r} classes.", hint="Ask for 1 or more.")
+        whole_number(n, "The number of classes", 1)
         outputs = self.outputs
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
@@ -98,9 +98,9 @@ class LearningModelEvaluationResult(Object):
         return ranked(rows[0], n, labels)
 
     def _repr_html_(self) -> str:
-        from .html import result_html
+        from .html import error_html, outputs_html
 
-        return result_html(self)
+        return outputs_html(self._outputs) if self._error is None else error_html(self._error)
 
     def __repr__(self) -> str:
         if self._error is not None:

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, written_to, written_whole
 from ..base.cancellation import Stop
 from ..base.collections import PropertySet
-from ..base.winrt_object import Object
 from ..enums import Precision
-from ..errors import ClosedError, DeviceLostError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from ..errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
 from ..features.containers import as_tensor
-from ..features.tensor import Tensor
+from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
-from ..runtime.engine import Engine, EngineOptions, Lease, PlacedNode
+from ..runtime.engine import EngineOptions, PlacedNode
 from ..runtime.explanation import Explanation
-from .binding import LearningModelBinding
-from .compile_request import compile_request, float16_features
-from .device import LearningModelDevice
-from .model import LearningModel
+from .binding import LearningModelBinding, evaluation_of
+from .compile_request import compile_request
+from .compiled import Compiled, CompiledModel
+from .device import LearningModelDevice, compiler_of
+from .evaluation import Evaluation
+from .model import LearningModel, content_of
 from .options import LearningModelSessionOptions, engine_options
 from .result import LearningModelEvaluationResult
 
 if TYPE_CHECKING:
-    from .device_pictures import DevicePictures
     from .stream import EvaluationStream
 
 
-class LearningModelSession(Object):
+class LearningModelSession(CompiledModel):
     """A model compiled for a device.
 
     Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
@@ -69,8 +70,18 @@ class LearningModelSession(Object):
         device: LearningModelDevice | None = None,
         options: LearningModelSessionOptions | None = None,
         /,
+        *,
+        _stop: Stop | None = None,
     ) -> None:
-        self._create(model, device, options, None)
+        _require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
+        _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
+        self._model, self._device = model, device if device is not None else LearningModelDevice()
+        self._properties = PropertySet()
+        self._compiled = self._compile(engine_options(options), _stop)
+        self._options = self._compiled.engine.options
+        if options is not None and options.close_model_on_session_creation:
+            model.dispose()
 
     @classmethod
     def create_async(
@@ -84,49 +95,19 @@ class LearningModelSession(Object):
 
         cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
         """
+        return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
-        def work(stop: Stop) -> LearningModelSession:
-            session = cls.__new__(cls)
-            session._create(model, device, options, stop)
-            return session
-
-        return AsyncOperation(work)
-
-    def _create(
-        self,
-        model: LearningModel,
-        device: LearningModelDevice | None,
-        options: LearningModelSessionOptions | None,
-        stop: Stop | None,
-    ) -> None:
-        self._lease: Lease | None = None
-        _require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
-        _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
-        _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
-        self._model = model
-        self._device = device if device is not None else LearningModelDevice()
-        compiled_with = engine_options(options)
-        source = model._open()
-        self._lock = self._device._session_lock()
-        self._is_lost = False
-        self._lease = model._engines.lease(
-            self._engine_key(compiled_with),
-            lambda: self._device._compile(compile_request(model, source, compiled_with, stop), float16_features(model)),
-        )
-        self._options = self._lease.engine.options
-        self._pictures = self._device_pictures() if self._lease.engine.location else None
-        self._properties = PropertySet()
-        if options is not None and options.close_model_on_session_creation:
-            model.dispose()
-
-    def _engine_key(self, options: EngineOptions) -> Hashable:
+    def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
+        model, compiler = self._model, compiler_of(self._device)
+        content = content_of(model)
+        source = content.open()  # a disposed model is refused, also where another session has the engine
         own = object() if options.is_profiled else None  # a recording is of one session
-        return self._device._key(options.graph_capture), options, own
-
-    def _device_pictures(self) -> DevicePictures:
-        from .device_pictures import DevicePictures
-
-        return DevicePictures(self._device, self._lock)
+        lease = content.engines.lease(
+            (compiler.key(options), options, own),
+            lambda: compiler.compile(compile_request(model, source, options, stop)),
+        )
+        lock = compiler.session_lock()
+        return Compiled(model, lease, lock, self._device.name, compiler.compile)
 
     @property
     def model(self) -> LearningModel:
@@ -159,16 +140,16 @@ class LearningModelSession(Object):
 
         "undecided" where the first evaluation decides, because the model leaves sizes free.
         """
-        return self._engine().name
+        return self._compiled.engine.name
 
     @property
     def precision(self) -> Precision:
         """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
-        return self._engine().precision
+        return self._compiled.engine.precision
 
     def explain(self) -> Explanation:
         """Why this engine and precision were taken, with what was measured; `print` it."""
-        return self._engine().explanation
+        return self._compiled.engine.explanation
 
     @property
     def placement(self) -> list[PlacedNode]:
@@ -179,7 +160,7 @@ class LearningModelSession(Object):
         Raises:
             IllegalCallError: the first evaluation has yet to decide on the engine.
         """
-        return self._engine().placement()
+        return self._compiled.engine.placement()
 
     def end_profiling(self, path: str | os.PathLike[str], /) -> None:
         """Writes what each node took since the session was made, and records no more; see `options.profiling`.
@@ -195,7 +176,7 @@ class LearningModelSession(Object):
             StorageNotFoundError: there is no such folder.
             StorageAccessError: the file cannot be written.
         """
-        engine = self._engine()
+        engine = self._compiled.engine
         require_folder(path)
         with written_to(path):
             recorded = engine.end_profiling()
@@ -209,7 +190,7 @@ class LearningModelSession(Object):
             InvalidDeviceError: the session's device has no memory of its own.
             InvalidBindingError: the value is no array of a type that tensors have.
         """
-        engine = self._engine()
+        engine = self._compiled.engine
         if engine.location is None:
             raise InvalidDeviceError(
                 f"The session runs on {self._device.name}, which has no memory of its own.",
@@ -218,13 +199,13 @@ class LearningModelSession(Object):
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
             raise InvalidBindingError(f"{type(value).__name__} is no tensor of numbers.", hint="Pass an array.")
-        with self._lock:
-            return type(tensor)._on_device(engine.upload(tensor.to_numpy()))
+        with self._compiled.lock:
+            return on_device(type(tensor), engine.upload(tensor.to_numpy()))
 
     @property
     def is_lost(self) -> bool:
         """Whether the device has gone. Then the session is dead: make a new device, and a session on it."""
-        return self._is_lost
+        return self._compiled.is_lost
 
     def evaluate(
         self, binding: LearningModelBinding, correlation_id: str = "", /, *, timeout: float | None = None
@@ -248,14 +229,14 @@ class LearningModelSession(Object):
             EvaluationError: an operator failed; the message has the engine's words.
             DeviceLostError: the device has gone; so has the session.
         """
-        self._require_own(binding)
+        evaluation = self._own(binding)
         if timeout is None:
-            return self._run(binding, correlation_id, None)
+            return self._run(evaluation, correlation_id, None)
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
             raise InvalidArgumentError(f"The timeout is {timeout!r}.", hint="It is a number of seconds above 0.")
         stop = Stop(timeout)
         with stop.limited():
-            return self._run(binding, correlation_id, stop)
+            return self._run(evaluation, correlation_id, stop)
 
     def evaluate_async(
         self, binding: LearningModelBinding, correlation_id: str = "", /
@@ -268,8 +249,8 @@ class LearningModelSession(Object):
         Raises:
             ClosedError: the session has been closed. Everything else is raised by the operation.
         """
-        self._require_own(binding)
-        return AsyncOperation(lambda stop: self._run(binding, correlation_id, stop))
+        evaluation = self._own(binding)
+        return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_features(
         self, features: Mapping[str, Any], correlation_id: str = "", /
@@ -313,10 +294,12 @@ class LearningModelSession(Object):
             True
             False
         """
-        from .stream import EvaluationStream
+        from .stream import EvaluationStream, Jobs
 
-        self._require_open()
-        return EvaluationStream(self, inputs, concurrency, batch)
+        self._compiled.require_open()
+        new_binding = partial(LearningModelBinding, self)
+        jobs = Jobs(self._compiled.inputs, self._compiled.outputs, new_binding, self.evaluate, batch)
+        return EvaluationStream(jobs, inputs, concurrency)
 
     def _bind_all(self, features: Mapping[str, Any]) -> LearningModelBinding:
         _require_type(features, Mapping, "Write {name: value}.")
@@ -330,11 +313,7 @@ class LearningModelSession(Object):
 
         Twice is harmless. Model, device and results stay readable.
         """
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            lease.release()
-            if self._pictures is not None:
-                self._pictures.close()
+        self._compiled.close()
 
     dispose = close
 
@@ -347,51 +326,40 @@ class LearningModelSession(Object):
     def _repr_html_(self) -> str:
         from .html import session_html
 
-        return session_html(self)
+        compiled, model = self._compiled, self._model
+        if compiled.is_closed or compiled.is_lost:
+            engine = self._state
+        else:
+            engine = f"{self.engine}, {self.precision.name.lower()}"
+        return session_html(model.name, self._device.name, engine, model.input_features, model.output_features)
 
     def __repr__(self) -> str:
-        closed = " closed" if self._lease is None else ""
-        closed = closed or (" lost" if self._is_lost else "")
-        return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{closed}>"
+        state = f" {self._state}" if self._state else ""
+        return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{state}>"
 
-    def _run(
-        self, binding: LearningModelBinding, correlation_id: str, stop: Stop | None
-    ) -> LearningModelEvaluationResult:
-        try:
-            outputs = binding._evaluate(stop)
-        except DeviceLostError:
-            self._is_lost = True
-            raise
+    @property
+    def _state(self) -> str:
+        return "closed" if self._compiled.is_closed else "lost" if self._compiled.is_lost else ""
+
+    def _own(self, binding: LearningModelBinding) -> Evaluation:
+        """The inside of a binding, which must be this session's."""
+        self._compiled.require_open()
+        _require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
+        evaluation = evaluation_of(binding)
+        if evaluation.compiled is not self._compiled:
+            raise InvalidArgumentError(
+                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
+            )
+        return evaluation
+
+    def _run(self, evaluation: Evaluation, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
+        outputs = evaluation.run(stop)
         if "EnableDebugOutput" in self._properties:
             import logging
 
             log = logging.getLogger("winml_py")
-            log.debug("evaluated %s %r: %r gave %r", self, correlation_id, dict(binding), outputs)
+            log.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
         return LearningModelEvaluationResult(correlation_id, outputs)
-
-    def _require_own(self, binding: LearningModelBinding) -> None:
-        self._require_open()
-        _require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
-        if binding._session is not self:
-            raise InvalidArgumentError(
-                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
-            )
-
-    def _require_open(self) -> None:
-        self._engine()
-
-    def _engine(self) -> Engine:
-        lease = self._lease
-        if lease is None:
-            raise ClosedError(
-                "The session has been closed.", hint="Create another from the model, or keep this one open."
-            )
-        if self._is_lost:
-            raise DeviceLostError(
-                f"{self._device.name} was lost during an evaluation, and the session with it.",
-                hint="Make a new LearningModelDevice, and a session on it.",
-            )
-        return lease.engine
 
 
 def _require_type(value: object, kind: Any, hint: str) -> None:

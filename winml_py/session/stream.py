@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.arguments import whole_number
 from ..base.cpu_cores import usable_cores
 from ..errors import E_FAIL, ClosedError, EvaluationError, InvalidArgumentError, InvalidBindingError, WinMLError
 from ..features.containers import as_tensor
+from ..features.conversion import as_picture
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
-from ..features.resolve import as_picture
-from ..features.tensor import Tensor
+from ..features.tensor import Tensor, over
 from ..imaging.frame import VideoFrame
 from .binding import LearningModelBinding
 from .result import LearningModelEvaluationResult
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from .session import LearningModelSession
 
 Features = Mapping[str, Any]
 AHEAD = 2
@@ -38,16 +37,14 @@ class EvaluationStream:
     Made by `LearningModelSession.evaluate_many`.
     """
 
-    def __init__(
-        self, session: LearningModelSession, inputs: Iterable[Any], concurrency: int | None, batch: int | None
-    ) -> None:
+    def __init__(self, jobs: Jobs, inputs: Iterable[Any], concurrency: int | None) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        self._jobs = _Jobs(session, _positive(batch, "batch") or 1)
+        self._jobs = jobs
         self._source = iter(inputs)
         self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
         self._is_exhausted = False
-        workers = _positive(concurrency, "concurrency") or usable_cores()
+        workers = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
         self._limit = workers * AHEAD
         self._pool = ThreadPoolExecutor(workers, "winml-py many")
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
@@ -117,16 +114,23 @@ class EvaluationStream:
         return items
 
 
-class _Jobs:
+class Jobs:
     """What one thread does for a batch of items: load, bind, evaluate, split."""
 
-    def __init__(self, session: LearningModelSession, batch: int) -> None:
-        self.batch = batch
-        self._session = session
-        self._inputs = {feature.name: feature for feature in session.model.input_features}
+    def __init__(
+        self,
+        inputs: Mapping[str, FeatureDescriptor],
+        outputs: Mapping[str, FeatureDescriptor],
+        new_binding: Callable[[], LearningModelBinding],
+        evaluate: Callable[[LearningModelBinding], LearningModelEvaluationResult],
+        batch: int | None,
+    ) -> None:
+        self.batch = 1 if batch is None else whole_number(batch, "batch", 1)
+        self._inputs = inputs
+        self._new_binding, self._run = new_binding, evaluate
         self._bindings: SimpleQueue[LearningModelBinding] = SimpleQueue()
-        if batch > 1:
-            for feature in (*session.model.input_features, *session.model.output_features):
+        if self.batch > 1:
+            for feature in (*inputs.values(), *outputs.values()):
                 _require_free_batch(feature)
 
     def clear(self) -> None:
@@ -189,11 +193,11 @@ class _Jobs:
         try:
             binding = self._bindings.get_nowait()
         except Empty:
-            binding = LearningModelBinding(self._session)
+            binding = self._new_binding()
         for name, value in features.items():
             binding.bind(name, value)
-        result = self._session.evaluate(binding)
-        self._bindings.put(binding)  # not where it failed: what is bound to it is anybody's guess
+        result = self._run(binding)
+        self._bindings.put(binding)  # not where it failed: it may be half bound
         return result
 
 
@@ -230,7 +234,7 @@ def _split(name: str, value: Any, counts: Sequence[int]) -> list[Any]:
         return [ImageFeatureValue(value[start:end]) for start, end in pairwise(starts)]
     if isinstance(value, Tensor) and value.shape and value.shape[0] == starts[-1]:
         array, kind = value.to_numpy(), type(value)
-        return [kind._make(array[s:e], array[s:e].shape) for s, e in pairwise(starts)]
+        return [over(kind, array[start:end]) for start, end in pairwise(starts)]
     raise EvaluationError(
         f"The output {name} cannot be told apart by items.", hint="Evaluate without batch.", hresult=E_FAIL
     )
@@ -243,9 +247,3 @@ def _require_free_batch(feature: FeatureDescriptor) -> None:
             f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",
             hint="Leave batch out, or export the model with a free batch dimension.",
         )
-
-
-def _positive(number: int | None, what: str) -> int | None:
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-        raise InvalidArgumentError(f"{what} is {number!r}.", hint="It is a whole number of 1 or more, or None.")
-    return number

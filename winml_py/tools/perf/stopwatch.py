@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...session.binding import LearningModelBinding
+from ...session.binding import LearningModelBinding, evaluation_of
 from .measurement import Sample
 
 _NOTHING = Sample(0, 0)
@@ -54,10 +54,11 @@ class Stopwatch:
 
     def watch(self, binding: LearningModelBinding) -> None:
         """Makes a binding tell when it tensorizes, and when its engine runs."""
-        for owner in (binding._tensorizer, binding._device_tensorizer):
+        evaluation = evaluation_of(binding)
+        for owner in (evaluation.pictures.tensorizer, evaluation.pictures.device_tensorizer):
             if owner is not None:
                 self._wrap(owner, "write", "tensorize")
-        self._wrap(binding._native, "run", "evaluate")
+        self._wrap(evaluation.native, "run", "evaluate")
 
     def _wrap(self, owner: Any, method: str, phase: str) -> None:
         original: Callable[..., Any] = getattr(owner, method)

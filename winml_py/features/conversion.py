@@ -1,0 +1,144 @@
+"""From what the caller binds to a feature value: Windows ML's kinds (`FeatureValues.h`) and Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.buffers import ByteArray
+from ..enums import BitmapPixelFormat
+from ..errors import InvalidBindingError
+from ..imaging.bitmap import SoftwareBitmap
+from ..imaging.frame import VideoFrame
+from .bind_properties import BindProperties
+from .containers import MapValue, SequenceValue, as_tensor
+from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
+from .pictures import ImageFeatureValue
+from .plain_lists import from_buffers, from_typed_buffer, from_vector, is_buffer
+from .tensor import Tensor
+
+FeatureValue = Tensor | ImageFeatureValue | MapValue | SequenceValue
+
+
+def feature_value(
+    value: Any, descriptor: FeatureDescriptor, properties: BindProperties
+) -> tuple[FeatureValue, BindProperties]:
+    """The feature value for what a caller binds, and the properties that are left for it.
+
+    An array bound as a picture uses up the pixel format: there it says how the array lies, which nothing
+    else does; a frame knows that of itself, and the property says how its numbers are to lie in the tensor.
+
+    Raises:
+        InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
+        InvalidArgumentError: a list that does not fill the descriptor's shape.
+    """
+    if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
+        pixel_format = pixel_format_of(value.shape, descriptor, properties)
+        return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
+    found = as_picture(value) or as_tensor(value) or _container(value, descriptor)
+    if found is None and isinstance(descriptor, TensorFeatureDescriptor):
+        found = _vector(value, descriptor)
+    if found is None:
+        raise InvalidBindingError(
+            f"The model variable {descriptor.name} cannot be bound with the provided type: "
+            f"it expects {descriptor.expects()}, and {_spell(value)} came.",
+            hint=_hint(value, descriptor),
+        )
+    return found, properties
+
+
+def _holds_pixels(array: np.ndarray[Any, Any], descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
+    """Whether an array is a picture, and not a tensor: bytes for an image, unless of its four dimensions."""
+    is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
+    return is_image and array.dtype == np.uint8 and array.ndim != 4
+
+
+def as_picture(value: Any) -> ImageFeatureValue | None:
+    """The value as pictures, or None where it is none."""
+    if isinstance(value, (list, tuple)) and value:
+        frames = [_frame(element) for element in value]
+        whole = [frame for frame in frames if frame is not None]
+        return ImageFeatureValue(whole) if len(whole) == len(value) else None
+    if isinstance(value, ImageFeatureValue):
+        return value
+    frame = _frame(value)
+    return None if frame is None else ImageFeatureValue.create_from_video_frame(frame)
+
+
+def _frame(value: Any) -> VideoFrame | None:
+    if isinstance(value, VideoFrame):
+        return value
+    if isinstance(value, ImageFeatureValue) and len(value.video_frames) == 1:
+        return value.video_frame
+    if isinstance(value, SoftwareBitmap):
+        return VideoFrame.create_with_software_bitmap(value)
+    if is_pil_image(value):
+        return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_pil(value))
+    return None
+
+
+def _container(value: Any, descriptor: FeatureDescriptor) -> MapValue | SequenceValue | None:
+    if isinstance(value, Mapping):
+        return MapValue(value)
+    if isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple)):
+        return SequenceValue(value)
+    return None
+
+
+def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+    if is_buffer(value):
+        return None if isinstance(value, (bytes, bytearray, ByteArray)) else from_typed_buffer(value, descriptor)
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        return None
+    if all(map(is_buffer, value)):
+        return from_buffers(value, descriptor)
+    return from_vector(value, descriptor)
+
+
+def pixel_format_of(
+    sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
+) -> BitmapPixelFormat:
+    """How the pixels of an array of these sizes lie.
+
+    Raises:
+        InvalidBindingError: nobody said.
+    """
+    if properties.pixel_format is not None:
+        return properties.pixel_format
+    if len(sizes) == 2:
+        return BitmapPixelFormat.GRAY8
+    shape = "x".join(map(str, sizes))
+    raise InvalidBindingError(
+        f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
+        "channels are red, green, blue or blue, green, red.",
+        hint="Say it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
+        'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
+    )
+
+
+def is_pil_image(value: Any) -> bool:
+    """Whether the value is a Pillow image, without importing Pillow to ask."""
+    return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
+
+
+def _spell(value: Any) -> str:
+    name = type(value).__name__
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"{name} of {type(value[0]).__name__}"
+    return name
+
+
+def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
+    if isinstance(descriptor, ImageFeatureDescriptor):
+        if isinstance(value, (str, bytes)):
+            return "To bind a picture file: ImageFeatureValue.load(path)."
+        return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
+    if isinstance(descriptor, TensorFeatureDescriptor):
+        return "Bind a numpy array, a tensor such as TensorFloat.from_numpy(array), or a list of its elements."
+    if isinstance(descriptor, SequenceFeatureDescriptor):
+        return "Bind a list."
+    return "Bind a dict."

@@ -1,0 +1,99 @@
+"""Compiled: what a session and its bindings share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from ..base.winrt_object import Object
+from ..errors import ClosedError, DeviceLostError
+from ..runtime.engine import Engine, Lease
+from ..runtime.request import CompileRequest
+from .model import LearningModel
+
+if TYPE_CHECKING:
+    from .device_pictures import DevicePictures
+
+
+class Compiled:
+    """A model that has been compiled for a device, until the session is closed or the device is lost.
+
+    Attributes:
+        inputs: the model's, by name, in the graph's order.
+        outputs: likewise.
+        lock: the session's, which the engine's bindings hold while they talk to a GPU.
+        is_lost: whether the device has gone.
+        pictures: the models that tensorize pictures on the device; None where the host does it.
+    """
+
+    def __init__(
+        self,
+        model: LearningModel,
+        lease: Lease,
+        lock: AbstractContextManager[object],
+        device_name: str,
+        compile_model: Callable[[CompileRequest], Engine],
+    ) -> None:
+        self._lease: Lease | None = lease
+        self.inputs = {feature.name: feature for feature in model.input_features}
+        self.outputs = {feature.name: feature for feature in model.output_features}
+        self.lock, self.device_name = lock, device_name
+        self.is_lost = False
+        self.pictures = _device_pictures(compile_model, lock) if lease.engine.location else None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine.
+
+        Raises:
+            ClosedError: the session has been closed.
+            DeviceLostError: the device has gone.
+        """
+        lease = self._lease
+        if lease is None:
+            raise ClosedError(
+                "The session has been closed.", hint="Create another from the model, or keep this one open."
+            )
+        if self.is_lost:
+            raise DeviceLostError(
+                f"{self.device_name} was lost during an evaluation, and the session with it.",
+                hint="Make a new LearningModelDevice, and a session on it.",
+            )
+        return lease.engine
+
+    def require_open(self) -> None:
+        """Raises as `engine` does."""
+        self.engine  # noqa: B018 - it is asked for its errors
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._lease is None
+
+    def close(self) -> None:
+        """Gives the engine back. Twice is harmless."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+            if self.pictures is not None:
+                self.pictures.close()
+
+
+def _device_pictures(
+    compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]
+) -> DevicePictures:
+    from .device_pictures import DevicePictures  # sessions on the CPU do without it
+
+    return DevicePictures(compile_model, lock)
+
+
+class CompiledModel(Object):
+    """What a binding can be made for: a session, of which a binding needs to know no more."""
+
+    _compiled: Compiled
+
+
+def compiled_of(session: CompiledModel) -> Compiled:
+    """What a session shares with its bindings."""
+    return session._compiled

@@ -1,0 +1,176 @@
+"""Evaluation: what is bound to each input and output, and the run on it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..base.cancellation import Stop
+from ..base.device_array import DeviceArray
+from ..errors import CanceledError, DeviceLostError, InvalidBindingError, MissingInputError
+from ..features.bind_properties import BindProperties
+from ..features.compatibility import check_tensor
+from ..features.conversion import is_pil_image
+from ..features.descriptors import FeatureDescriptor
+from ..features.float16_cast import as_half
+from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, Pictures, resolve
+from ..features.tensor import Tensor
+from ..features.tensor_classes import TensorString
+from .compiled import Compiled
+from .outputs import CastOutput, ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
+from .picture_inputs import PictureInputs, PictureTensor
+
+
+class Evaluation:
+    """The inside of a binding. Its lock makes threads that use one binding take turns.
+
+    Attributes:
+        compiled: what it runs on.
+        bound: the caller's own objects, by the names of features.
+        native: the engine's binding.
+        pictures: the tensors of bound pictures.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self._lock = threading.Lock()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.native = self.compiled.engine.bind(self.compiled.lock)
+        self.pictures = PictureInputs(self.compiled)
+        self.bound: dict[str, Any] = {}
+        self._missing = set(self.compiled.inputs)
+        self._slots: dict[str, OutputSlot] = {
+            name: UnboundOutput(feature) for name, feature in self.compiled.outputs.items()
+        }
+
+    def clear(self) -> None:
+        """Unbinds everything, and lets go of the memory that pictures were turned into."""
+        with self._lock:
+            self._reset()
+
+    def bind_input(self, descriptor: FeatureDescriptor, value: Any, properties: BindProperties) -> None:
+        """Binds a value to an input; raises as `resolve` does, and where the session is closed."""
+        with self._lock:
+            self.compiled.require_open()  # before a picture is decoded
+            try:
+                self._set_input(descriptor, resolve(value, descriptor, properties))
+            except DeviceLostError:  # a picture is tensorized there
+                self.compiled.is_lost = True
+                raise
+            self._missing.discard(descriptor.name)
+            self.bound[descriptor.name] = value
+
+    def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
+        name = descriptor.name
+        if isinstance(value, Pictures):
+            self._set_picture(name, self.pictures.write(value))
+            return
+        if isinstance(value, DevicePixels):
+            self._required_here(value.array, name)
+            self._set_picture(name, self.pictures.write_pixels(value))
+            return
+        if isinstance(value, Container):
+            self.native.set_input(name, value.converted)
+        elif isinstance(value, DeviceTensor):
+            self.native.set_input(name, self._required_here(value.array, name))
+        else:
+            self._set_tensor(descriptor, value)
+        self.pictures.tensors.pop(name, None)
+
+    def _set_tensor(self, descriptor: FeatureDescriptor, value: HostTensor) -> None:
+        tensor = value.tensor
+        if tensor.is_placeholder:
+            raise InvalidBindingError(
+                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
+                hint="Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
+            )
+        array = (as_half(tensor, descriptor) if value.is_cast else tensor).to_numpy()
+        # Strings have no common memory that a later write could reach: they are copied now.
+        self.native.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
+
+    def _set_picture(self, name: str, tensor: PictureTensor) -> None:
+        if self.pictures.tensors.get(name) is not tensor:
+            self.native.set_input(name, tensor)
+            self.pictures.tensors[name] = tensor
+
+    def _required_here(self, array: DeviceArray, name: str) -> DeviceArray:
+        location = self.compiled.engine.location
+        if array.location != location:
+            here = f"on {location}" if location else "on the CPU"
+            raise InvalidBindingError(
+                f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
+                f"runs {here}.",
+                hint="Bind tensor.to_numpy(), which is a copy in the host's memory.",
+            )
+        return array
+
+    def bind_output(self, descriptor: FeatureDescriptor, bound: Any, properties: BindProperties) -> None:
+        """Binds what an output is to be written into; raises as `resolve` does, and where it cannot be written."""
+        name = descriptor.name
+        with self._lock:
+            self.compiled.require_open()
+            slot = refilled(bound, descriptor)
+            if slot is not None:
+                self.native.set_output(name, None)
+            else:
+                slot = self._slot(descriptor, resolve(bound, descriptor, properties), bound, properties)
+            self._slots[name] = slot
+            self.bound[name] = bound
+
+    def _slot(
+        self, descriptor: FeatureDescriptor, value: Bindable, bound: Any, properties: BindProperties
+    ) -> OutputSlot:
+        name = descriptor.name
+        if isinstance(value, DeviceTensor):
+            self.native.set_output(name, self._required_here(value.array, name))
+            return TensorOutput(bound, value.tensor)
+        if isinstance(value, HostTensor):
+            return self._tensor_slot(descriptor, value, bound, properties)
+        if isinstance(value, Pictures) and not is_pil_image(bound):
+            slot = ImageOutput(bound, value.value, value.contract, descriptor)
+            self.native.set_output(name, None)
+            return slot
+        raise InvalidBindingError(
+            f"The model variable {name} is an output, and {type(bound).__name__} cannot be written in place.",
+            hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound.",
+        )
+
+    def _tensor_slot(
+        self, descriptor: FeatureDescriptor, value: HostTensor, bound: Any, properties: BindProperties
+    ) -> OutputSlot:
+        name, tensor = descriptor.name, value.tensor
+        if properties.stays_on_device and isinstance(bound, Tensor) and self.compiled.engine.location is not None:
+            check_tensor(tensor, descriptor)  # nothing is cast there
+            self.native.keep_output(name)
+            return TensorOutput(bound, tensor)
+        array = writable_array(bound, tensor)
+        self.native.set_output(name, None if value.is_cast else array)
+        return CastOutput(bound, tensor, array, descriptor) if value.is_cast else TensorOutput(bound, tensor)
+
+    def run(self, stop: Stop | None = None) -> dict[str, Any]:
+        """Runs the model; gives the caller's object for each output, by name.
+
+        Raises:
+            MissingInputError: an input has not been bound.
+            WinMLError: what the engine raises.
+        """
+        with self._lock:
+            if self._missing:
+                raise self._missing_inputs()
+            try:
+                fresh = self.native.run(stop)
+            except CanceledError:
+                for slot in self._slots.values():
+                    slot.invalidate()
+                raise
+            except DeviceLostError:
+                self.compiled.is_lost = True
+                raise
+            return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+
+    def _missing_inputs(self) -> MissingInputError:
+        missing = [feature for name, feature in self.compiled.inputs.items() if name in self._missing]
+        expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
+        return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")

@@ -1,0 +1,92 @@
+"""Pictures that are bound to inputs: where they are tensorized, and the memory that holds the tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..base.device_array import DeviceArray
+from ..enums import ImageKernel, Precision, TensorKind
+from ..errors import InvalidBindingError
+from ..features.compatibility import PictureDescriptor
+from ..features.pictures import bitmaps_of
+from ..features.resolve import DevicePixels, Pictures
+from ..features.tensor_classes import TENSOR_CLASSES
+from ..features.tensor_storage import zeros
+from ..imaging.batch import BatchTensorizer
+from .compiled import Compiled
+
+PictureTensor = np.ndarray[Any, Any] | DeviceArray
+
+_ANTIALIASED = (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR)
+
+
+class PictureInputs:
+    """The tensors of the pictures that are bound to one binding's inputs.
+
+    The memory is kept from bind to bind: a picture of the same size is written over the one before it.
+
+    Attributes:
+        tensors: the tensor of each input that a picture is bound to, by name.
+        tensorizer: writes pictures into the host's memory.
+        device_tensorizer: writes them into the device's memory; None for engines on the host.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self.tensors: dict[str, PictureTensor] = {}
+        self.tensorizer = BatchTensorizer()
+        self.device_tensorizer = compiled.pictures.tensorizer() if compiled.pictures is not None else None
+
+    def write(self, pictures: Pictures) -> PictureTensor:
+        """The pictures as a tensor: on the device where it can, else by the CPU."""
+        contract, descriptor, bounds = pictures.contract, pictures.descriptor, pictures.bounds
+        part, target = pictures.placements[0]
+        shrink = 1 if bounds else min(part.width / target.width, part.height / target.height)
+        bitmaps = bitmaps_of(pictures.value, shrink)
+        # A JPEG that was decoded smaller has been averaged once; a second antialiased kernel would blur it.
+        if bitmaps[0].pixel_width < pictures.value.sizes[0][0] and contract.kernel in _ANTIALIASED:
+            contract = replace(contract, kernel=ImageKernel.AREA)
+        for bitmap in bitmaps:  # a closed one raises here, before the first is written over what was bound
+            bitmap.to_numpy()
+        before = self.tensors.get(descriptor.name)
+        if self.device_tensorizer is not None:
+            memory = before if isinstance(before, DeviceArray) else None
+            dtype = self._device_dtype(descriptor)
+            written = self.device_tensorizer.write(bitmaps, contract, pictures.shape, dtype, bounds, memory)
+            if written is not None:
+                return written
+        if not isinstance(before, np.ndarray) or before.shape != pictures.shape:
+            before = zeros(TENSOR_CLASSES[descriptor.tensor_kind], pictures.shape)
+        self.tensorizer.write(bitmaps, contract, before, bounds)
+        return before
+
+    def write_pixels(self, pixels: DevicePixels) -> DeviceArray:
+        """The bytes of a picture on the device as a tensor there.
+
+        Raises:
+            InvalidBindingError: the session runs on the host.
+        """
+        array, before = pixels.array, self.tensors.get(pixels.descriptor.name)
+        if self.device_tensorizer is None:
+            raise InvalidBindingError(
+                f"The picture for {pixels.descriptor.name} is in a device's memory, and the session runs on the host.",
+                hint="Bind a copy in the host's memory.",
+            )
+        return self.device_tensorizer.write_pixels(
+            array.reshaped((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
+            pixels.pixel_format,
+            pixels.contract,
+            pixels.shape,
+            self._device_dtype(pixels.descriptor),
+            pixels.bounds,
+            before if isinstance(before, DeviceArray) else None,
+        )
+
+    def _device_dtype(self, descriptor: PictureDescriptor) -> np.dtype[Any]:
+        """The type of the tensor on the device, which computes some float16 models in float32."""
+        if descriptor.tensor_kind is TensorKind.FLOAT16 and self._compiled.engine.precision is Precision.FLOAT32:
+            return np.dtype(np.float32)
+        return TENSOR_CLASSES[descriptor.tensor_kind].dtype
