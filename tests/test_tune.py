@@ -28,7 +28,6 @@ from winml_py import (
 from winml_py.base.agreement import outputs_error
 from winml_py.cache import folders
 from winml_py.runtime.ort import saved_graph
-from winml_py.session import options_file as settings
 from winml_py.tools.perf import tune as tuning
 from winml_py.tools.perf.tune import THROUGHPUT, tune
 
@@ -68,7 +67,7 @@ def test_nothing_helped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(trial.kept for trial in tuned.trials)
     default = LearningModelSessionOptions()
     default.batch_size_override = 0
-    assert settings.described(tuned.options) == settings.described(default)
+    assert tuned.options.to_dict() == default.to_dict()
 
 
 def test_a_win_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +158,7 @@ def test_the_command_really_tunes(tmp_path: Path, seven: Path) -> None:
     facts = json.loads(result.stdout)
     tried = [trial["change"] for trial in facts["trials"]]
     assert {"no spinning", "parallel execution", "no memory arena", "graph optimisation basic"} <= set(tried)
-    assert facts["options"] == settings.described(LearningModelSessionOptions.load(target))
+    assert facts["options"] == LearningModelSessionOptions.load(target).to_dict()
     assert json.loads(target.read_text())["notes"]["model"] == "digits.onnx"
     measured = call("perf", DIGITS, "--settings", target, "-n", 2, "--json")
     assert measured.exit_code == 0, measured.output
@@ -196,10 +195,10 @@ def test_options_come_back_from_a_file(tmp_path: Path) -> None:
     options.weights, options.tuning = Weights.PRIVATE, Tuning(memory_arena=False, dynamic_block_base=4)
     options.save(tmp_path / "options.json")
     back = LearningModelSessionOptions.load(tmp_path / "options.json")
-    assert settings.described(back) == settings.described(options)
+    assert back.to_dict() == options.to_dict()
     known = {name for name in vars(LearningModelSessionOptions) if isinstance(getattr(type(options), name), property)}
     known -= {"named_dimension_overrides"}  # which are set one by one
-    assert known <= set(settings.described(options))
+    assert known <= set(options.to_dict())
 
 
 @pytest.mark.parametrize(

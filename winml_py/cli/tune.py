@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..base.atomic_files import require_folder
-from ..session import options_file as settings
+from ..session import options_file
 from ..tools.perf.tune import LATENCY, THROUGHPUT, Tuned
 from ..tools.perf.tune import tune as search
 from .failures import failures, usage
@@ -37,7 +37,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
             tuned = search(model, inputs, goal, tell)
         if output:
             notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
-            settings.save(tuned.options, output, notes=notes)
+            options_file.write(output, tuned.options.to_dict(), notes=notes)
     if as_json:
         emit(_facts(tuned, model, goal))
     else:
@@ -54,7 +54,7 @@ def _facts(tuned: Tuned, model: str, goal: str) -> dict[str, Any]:
         "batch": tuned.batch,
         "default_ms": tuned.default_ms,
         "tuned_ms": tuned.tuned_ms,
-        "options": settings.described(tuned.options),
+        "options": tuned.options.to_dict(),
         "trials": [trial._asdict() for trial in tuned.trials],
     }
 

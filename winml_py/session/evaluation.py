@@ -132,9 +132,10 @@ class Evaluation:
             slot = ImageOutput(bound, value.value, value.contract, descriptor)
             self.native.set_output(name, None)
             return slot
+        what = "a Pillow image" if is_pil_image(bound) else type(bound).__name__
         raise InvalidBindingError(
-            f"The model variable {name} is an output, and {type(bound).__name__} cannot be written in place.",
-            hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound.",
+            f"The model variable {name} is an output, and {what} cannot be written in place.",
+            hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
         )
 
     def _tensor_slot(

@@ -16,7 +16,6 @@ from ...cache import answers
 from ...errors import CanceledError, EvaluationError, WinMLError
 from ...features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from ...runtime.providers import plugins
-from ...session import options_file as settings
 from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
@@ -113,7 +112,7 @@ class _Contender:
 
     def __init__(self, search: _Search, values: Settings, batch: int) -> None:
         self.values, self.batch, self._features, self._goal = values, batch, search.features, search.goal
-        self.session = LearningModelSession(search.model, None, settings.made(values))
+        self.session = LearningModelSession(search.model, None, LearningModelSessionOptions.from_dict(values))
         self._binding = LearningModelBinding(self.session)
         for name, value in search.features.items():
             self._binding.bind(name, value)
@@ -168,7 +167,7 @@ class _Search:
     def run(self) -> Tuned:
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
-        default = _Contender(self, settings.described(options), 1)
+        default = _Contender(self, options.to_dict(), 1)
         expected, best = default.outputs, default
         changes = list(self._changes())
         for index, change in enumerate(changes):
@@ -187,7 +186,14 @@ class _Search:
             default_ms = tuned_ms = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
         best.close()
         default.close()
-        return Tuned(settings.made(best.values), best.batch, gain, tuple(self.trials), default_ms, tuned_ms)
+        return Tuned(
+            LearningModelSessionOptions.from_dict(best.values),
+            best.batch,
+            gain,
+            tuple(self.trials),
+            default_ms,
+            tuned_ms,
+        )
 
     def _is_set(self, best: _Contender, change: _Change) -> bool:
         return change.batch == best.batch and _merged(best.values, change.values) == best.values
