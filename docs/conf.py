@@ -10,7 +10,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # the checkout, whatever is installed
+sys.path.insert(0, str(Path(__file__).parent.parent))  # document the checkout, even where another version is installed
 
 import winml_py
 
@@ -20,10 +20,10 @@ version = release = winml_py.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
-highlight_language = "none"  # a block that names no language has none
+highlight_language = "none"  # a block without a language is not highlighted
 smartquotes_action = "D"  # dashes alone: docstrings quote words of the code
 
-myst_heading_anchors = 3  # [text](page.md#a-heading) leads where it does when the file is read as it is
+myst_heading_anchors = 3  # [text](page.md#a-heading) works here as it does on GitHub
 
 default_role = "py:obj"  # docstrings put code between single backticks; names of ours become links
 autodoc_member_order = "bysource"
@@ -33,12 +33,12 @@ python_maximum_signature_line_length = 88
 python_trailing_comma_in_multi_line_signatures = False
 toc_object_entries_show_parents = "hide"
 
-# With -n, a reference that leads nowhere is a warning. These lead out of the site, which is built without a network.
+# With -n, an unresolved reference is a warning. These lead outside the site, which is built without a network.
 nitpick_ignore_regex = [
-    ("py:obj", r".*"),  # what stands between single backticks need not be a name
+    ("py:obj", r".*"),  # code between single backticks need not be a name
     ("py:class", r"(numpy|np|onnx|PIL|collections|contextlib|datetime|enum|os|types|typing)\..*"),
-    ("py:class", r"Image"),  # Pillow's, which is imported for type checkers alone
-    ("py:class", r"winml_py\.\w+\.[A-Z]"),  # type variables
+    ("py:class", r"Image"),  # Pillow's, imported only for type checkers
+    ("py:class", r"winml_py(\.\w+)+\.[A-Z]"),  # type variables
 ]
 
 html_theme = "furo"
@@ -68,13 +68,13 @@ NOT_CALLED = {
     "VectorView",
     "WinMLBackendRep",
 }
-"""Classes that programs get and do not make: what they are made of is nobody's business."""
+"""Classes that programs receive and do not make: the site does not show their constructors' parameters."""
 
 
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Reads a docstring in Google's style.
 
-    Napoleon does, but its own hook takes what stands before the first colon of a property's docstring for a type.
+    Napoleon's own hook treats the text before the first colon of a property's docstring as a type.
     """
     lines[:] = GoogleDocstring(lines, what="method" if what in ("attribute", "property") else what, name=name).lines()
 
@@ -82,7 +82,7 @@ def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
 def shorten_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None] | None:
-    """Leaves out the parameters of classes that are not called, and of errors, where they are all the same."""
+    """Hides the parameters of classes that programs do not call, and of errors, which all take the same."""
     if what != "class":
         return None
     bases = (Enum, winml_py.FeatureDescriptor, winml_py.Tensor, winml_py.WinMLError)
