@@ -1,0 +1,140 @@
+"""The files for contributors: what they name exists, and the workflows test the Pythons that the package supports."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+
+pytestmark = pytest.mark.once
+
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+YAML = [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml"]
+WORKFLOWS = [path for path in YAML if path.parent.name == "workflows"]
+CODE = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", GUIDE, flags=re.DOTALL | re.MULTILINE))
+COMMANDS = [
+    command.split("#")[0].strip()
+    for block in re.findall(r"^```sh\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    for line in block.splitlines()
+    for command in line.split("&&")
+]
+
+
+def parsed(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+def folders_and_files(text: str) -> list[str]:
+    """The paths of the repository that a text names."""
+    return re.findall(r"(?<![\w/.])(?:winml_py|tests|docs|benchmarks|models|samples|\.ci|\.github)/[\w./-]*", text)
+
+
+def test_every_yaml_file_is_listed_here() -> None:
+    assert [path.relative_to(ROOT).as_posix() for path in YAML] == [
+        ".github/ISSUE_TEMPLATE/bug.yml",
+        ".github/ISSUE_TEMPLATE/config.yml",
+        ".github/ISSUE_TEMPLATE/feature.yml",
+        ".github/workflows/release.yml",
+        ".github/workflows/test.yml",
+        ".pre-commit-config.yaml",
+    ]
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+def test_yaml_parses(path: Path) -> None:
+    assert isinstance(parsed(path), dict)
+
+
+def test_the_workflow_tests_the_pythons_of_the_classifiers() -> None:
+    matrix = parsed(ROOT / ".github/workflows/test.yml")["jobs"]["test"]["strategy"]["matrix"]
+    python = "Programming Language :: Python :: "
+    supported = [name.removeprefix(python) for name in PROJECT["classifiers"] if name.startswith(python)]
+    assert matrix["python"] == supported
+    assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "windows", "macos"}
+    assert PROJECT["requires-python"] == f">={supported[0]}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_have_few_rights_and_pinned_actions(path: Path) -> None:
+    workflow = parsed(path)
+    rights = [workflow["permissions"], *(job.get("permissions", {}) for job in workflow["jobs"].values())]
+    writes = [name for right in rights for name, level in right.items() if level == "write"]
+    assert writes == (["id-token"] if path.name == "release.yml" else [])
+    actions = [step["uses"] for step in steps(workflow) if "uses" in step]
+    assert all(re.search(r"@(release/)?v\d+$", action) for action in actions)
+
+
+def test_the_workflows_run_what_the_guide_says() -> None:
+    runs = [step["run"] for step in steps(parsed(ROOT / ".github/workflows/test.yml")) if "run" in step]
+    linters = ["ruff check .", "ruff format --check .", "mypy", "lint-imports"]
+    assert {'pytest -q -m "not once"', "pytest -q -m once", *linters} <= set(runs)
+    assert set(linters) <= set(COMMANDS)
+    hooks = {hook["id"] for repo in parsed(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]}
+    assert {"ruff-check", "ruff-format", "mypy", "lint-imports"} <= hooks
+
+
+def test_a_release_is_published_last() -> None:
+    jobs = parsed(ROOT / ".github/workflows/release.yml")["jobs"]
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
+    assert jobs["publish"]["environment"] == "pypi"
+
+
+def test_the_bug_form_asks_for_what_the_guide_names() -> None:
+    fields = {field["id"]: field for field in parsed(ROOT / ".github/ISSUE_TEMPLATE/bug.yml")["body"]}
+    assert all(field["validations"]["required"] for field in fields.values())
+    assert set(fields) == {"doctor", "model", "program", "expected", "actual"}
+    assert "winml-py doctor" in fields["doctor"]["attributes"]["label"]
+    assert "winml-py info" in fields["model"]["attributes"]["description"]
+
+
+@pytest.mark.parametrize("path", folders_and_files(" ".join([*CODE, *COMMANDS])))
+def test_paths_in_the_guide_exist(path: str) -> None:
+    assert (ROOT / path.rstrip(".")).exists() or path.startswith("docs/_build")
+
+
+def test_the_guide_names_paths() -> None:
+    assert len(folders_and_files(" ".join(CODE))) >= 20
+
+
+def test_links_in_the_guide_lead_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)#]+)", GUIDE):
+        assert (ROOT / link).exists(), link
+
+
+def test_extras_in_the_guide_exist() -> None:
+    extras = set(re.findall(r"'\.\[(\w+)\]'", GUIDE))
+    assert "test" in extras
+    assert extras <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_test_that_the_guide_runs_exists() -> None:
+    command = next(command for command in COMMANDS if " -k " in command)
+    _, file, _, name = command.split()
+    assert name.strip('"') in "\n".join(re.findall(r"def (test_\w+)", (ROOT / file).read_text()))
+
+
+def test_the_tools_that_the_guide_runs_come_with_the_extras() -> None:
+    packages = {"lint-imports": "import-linter", "sphinx-build": "sphinx"}
+    installed = {
+        re.match(r"[\w-]+", name)[0] for extra in ("test", "docs") for name in PROJECT["optional-dependencies"][extra]
+    }
+    tools = {command.split()[0] for command in COMMANDS} - {"python3", ".", "pip", "pre-commit"}
+    assert tools == {"pytest", "ruff", "mypy", "lint-imports", "sphinx-build"}
+    assert {packages.get(tool, tool) for tool in tools} <= installed
+
+
+def test_the_layers_are_those_of_the_package() -> None:
+    diagram = re.search(r"^```\n(errors, enums.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)[1]
+    package = ROOT / "winml_py"
+    names = {path.stem for path in package.glob("*.py")} | {path.parent.name for path in package.glob("*/__init__.py")}
+    assert set(re.findall(r"\w+", diagram)) == names - {"__init__"}
