@@ -21,7 +21,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 highlight_language = "none"  # a block without a language is not highlighted
-smartquotes_action = "D"  # dashes alone: docstrings quote words of the code
+smartquotes_action = "D"  # only dashes: docstrings quote words of the code
 
 myst_heading_anchors = 3  # [text](page.md#a-heading) works here as it does on GitHub
 
