@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved timing, ratios of medians, a table and JSON."""
+"""Shared code of the benchmarks: interleaved timing, ratios of medians, a table and JSON."""
 
 import argparse
 import gc
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds a call, for each round. In a round the calls take turns, so that noise hits them alike."""
+    """Seconds for each call, in each round. The calls take turns in a round, so noise affects all of them alike."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     gc.collect()
@@ -35,15 +35,16 @@ def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int, repeats:
 def paired_processes(
     commands: Mapping[str, list[str]], rounds: int, seconds: float, generations: int = 3
 ) -> dict[str, list[float]]:
-    """As `interleaved`, for engines with threads of their own, which spin a while after their work: every way lives in
-    a process of its own, made by its command, which calls `serve`. One works while the others sleep.
+    """Like `interleaved`, for engines with threads of their own, which spin for a while after their work.
+
+    Each way has its own process, started by its command, which calls `serve`. While one works, the others sleep.
 
     Args:
-        commands: how each way's process is started.
-        rounds: how often each takes its turn.
-        seconds: how long a turn takes, its warm-up apart.
-        generations: how often all processes are started anew: where its memory lies makes one of them faster or slower
-            by some percent for its life.
+        commands: the command that starts the process of each way.
+        rounds: how many turns each process takes.
+        seconds: the duration of a turn, without its warm-up.
+        generations: how many times all processes are started again. The memory addresses of a process make it some
+            percent faster or slower for its whole life.
     """
     samples: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(generations):
@@ -82,7 +83,7 @@ def _ask(process: subprocess.Popen[str], question: str) -> str:
 
 
 def serve(call: Callable[[], object]) -> None:
-    """The other end of `paired_processes`: takes turns until nobody asks any more."""
+    """The process side of `paired_processes`: takes turns until its input ends."""
     for _ in range(3):
         call()
     for question in sys.stdin:
@@ -114,7 +115,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def report(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
-    """Prints the rows as a table, and writes them as JSON with what was measured on."""
+    """Prints the rows as a table, and writes them as JSON together with facts about the machine."""
     from importlib.metadata import version
 
     columns = list(rows[0])

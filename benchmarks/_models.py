@@ -1,4 +1,4 @@
-"""Public architectures with sensible weights: those of onnx's wheel hold one constant for all weights of a layer."""
+"""Public architectures with realistic weights: in onnx's wheel, all weights of a layer are one constant."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +30,9 @@ def folder(package: str, *inside: str) -> Path:
 
 
 def light(name: str) -> onnx.ModelProto:
-    """An architecture of onnx's wheel, its weights seeded and scaled so that values neither vanish nor grow (He)."""
+    """An architecture of onnx's wheel. Its weights are random numbers with a fixed seed, scaled so that values neither
+    vanish nor grow (He).
+    """
     model = onnx.load(folder("onnx", "backend", "test", "data", "light") / f"light_{name}.onnx")
     graph, rng = model.graph, np.random.default_rng(0)
     known = {weight.name: weight for weight in graph.initializer}
@@ -56,7 +58,7 @@ def light(name: str) -> onnx.ModelProto:
 
 
 def _fill(weight: onnx.TensorProto, operator: str, place: int, rng: np.random.Generator) -> None:
-    """Scales and variances of 1, shifts and means of 0, and matrices that keep the size of what goes through them."""
+    """Scales and variances of 1, shifts and means of 0, and matrices that keep the magnitude of their inputs."""
     sizes = tuple(weight.dims)
     if operator in ("Conv", "Gemm", "MatMul") and place == 1:
         values = rng.normal(0, np.sqrt(2 / np.prod(sizes[1:])), sizes)
@@ -75,7 +77,7 @@ RAPIDOCR_SHAPES = {
 
 
 def public_models() -> dict[str, onnx.ModelProto]:
-    """The models of onnx's, rapidocr's and magika's wheels, and what their inputs need to be of a fixed size."""
+    """The models in the wheels of onnx, rapidocr and magika, with the sizes that fix their free input dimensions."""
     models = {name: light(name) for name in LIGHT}
     for path in sorted(folder("rapidocr", "models").glob("*.onnx")):
         models[path.stem] = fixed(onnx.load(path), RAPIDOCR_SHAPES[path.stem])
@@ -85,14 +87,14 @@ def public_models() -> dict[str, onnx.ModelProto]:
 
 
 def fixed(model: onnx.ModelProto, shape: tuple[int, ...]) -> onnx.ModelProto:
-    """The model with its input of this shape, as an application that knows its pictures would have it."""
+    """The model with a fixed input shape, as an application would set it that knows the size of its pictures."""
     for dimension, size in zip(model.graph.input[0].type.tensor_type.shape.dim, shape, strict=True):
         dimension.dim_value = size
     return model
 
 
 def inputs(session: onnxruntime.InferenceSession, seed: int = 0) -> dict[str, np.ndarray]:
-    """Numbers for the inputs of a raw ONNX Runtime session."""
+    """Random numbers for the inputs of a raw ONNX Runtime session."""
     rng = np.random.default_rng(seed)
     made = {}
     for value in session.get_inputs():

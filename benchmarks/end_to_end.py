@@ -1,11 +1,11 @@
-"""From the bytes of a 1080p JPEG to the best class of the onnx package's light squeezenet, against other ways.
+"""Goes from the bytes of a 1080p JPEG to the best class of the onnx package's light squeezenet, in several ways.
 
     python benchmarks/end_to_end.py [--json FILE]
 
-One thread, warm, all ways by turns in this process. Before they are timed, our exact tensor is compared with
-Pillow's, the others with it, and the classes with each other. Bars: exact at least 1.2 times as fast as the usual code;
-with `fast_decode` at least 1.8 times, 1.15 times as fast as good OpenCV code, and within 5 % of that code with a
-reduced decode by hand.
+One thread, warm; all ways take turns in this process. First our exact tensor is compared with Pillow's, the others with
+ours, and the classes with each other. Bars: the exact way is at least 1.2 times as fast as the usual code. With
+`fast_decode`, it is at least 1.8 times as fast as the usual code and 1.15 times as fast as good OpenCV code, and within
+5 % of that code with a reduced decode by hand.
 """
 
 import io
@@ -42,7 +42,7 @@ SIDE = 224
 
 
 def photograph() -> bytes:
-    """A JPEG of 1920x1080: the sample photograph enlarged, with the grain a camera adds."""
+    """A JPEG of 1920x1080: the sample photograph, enlarged, with added camera grain."""
     with Image.open(CAT) as image:
         pixels = np.asarray(image.convert("RGB").resize((1920, 1080), Image.Resampling.BICUBIC)).astype(np.float32)
     pixels += np.random.default_rng(0).normal(0, 4, (1080, 1920, 1))
@@ -52,7 +52,7 @@ def photograph() -> bytes:
 
 
 def usual(data: bytes) -> np.ndarray:
-    """Pillow and numpy, as most code that calls ONNX Runtime does it."""
+    """Pillow and numpy, as most code that calls ONNX Runtime uses them."""
     image = Image.open(io.BytesIO(data)).convert("RGB")
     left = (image.width - image.height) // 2
     image = image.crop((left, 0, left + image.height, image.height)).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
@@ -62,7 +62,7 @@ def usual(data: bytes) -> np.ndarray:
 
 
 def normalised(image: np.ndarray) -> np.ndarray:
-    """Crop and shrink without aliasing, and one multiplication and addition a channel."""
+    """Crops and shrinks without aliasing, with one multiplication and one addition for each channel."""
     left = (image.shape[1] - image.shape[0]) // 2
     image = cv2.resize(image[:, left : left + image.shape[0]], (SIDE, SIDE), interpolation=cv2.INTER_AREA)
     tensor = np.empty((1, 3, SIDE, SIDE), np.float32)
@@ -73,12 +73,12 @@ def normalised(image: np.ndarray) -> np.ndarray:
 
 
 def good(data: bytes) -> np.ndarray:
-    """OpenCV, as an engineer who cares for aliasing and for time writes it."""
+    """OpenCV code that avoids aliasing and is written for speed."""
     return normalised(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
 
 
 def reduced(data: bytes) -> np.ndarray:
-    """The same from a picture decoded to half of its sides."""
+    """The same, from a picture that was decoded to half of its width and height."""
     return normalised(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_COLOR_2))
 
 

@@ -1,9 +1,9 @@
-"""What `engine = "auto"` takes, against raw ONNX Runtime and the OpenVINO plugin, on public models in float32.
+"""Compares `engine = "auto"` with raw ONNX Runtime and the OpenVINO plugin, on public models in float32.
 
     python benchmarks/engines.py [--json FILE] [--models NAME ...]
 
-The ways take turns, each in a process of its own, after their results were compared (1e-3). Bars: auto at 0.97 of the
-better one at least, everywhere; over raw ONNX Runtime at least 1.12 in the geometric mean.
+The results are compared first (1e-3). Then the ways take turns, each in its own process. Bars: auto reaches at least
+0.97 of the better engine on every model, and at least 1.12 times raw ONNX Runtime in the geometric mean.
 """
 
 import os
@@ -37,12 +37,12 @@ def bound(path: str, engine: str, feed: dict[str, np.ndarray]) -> tuple[Learning
     binding = LearningModelBinding(session)
     for name, array in feed.items():
         binding.bind(name, array)
-    session.evaluate(binding)  # where nothing is decided yet, this decides
+    session.evaluate(binding)  # makes the choice where it is still open
     return session, binding
 
 
 def check(path: str) -> str:
-    """Compares the results; gives the engine that auto took, and has it remembered for the processes to come."""
+    """Compares the results. Returns the engine that auto chose, and stores the choice for the later processes."""
     raw = raw_session(path)
     feed = inputs(raw)
     expected = raw.run(None, feed)

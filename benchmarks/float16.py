@@ -1,9 +1,10 @@
-"""What becomes of public models in float16: size, error, what stayed in float32.
+"""Converts public models to float16: size, error, nodes that stayed in float32.
 
     python benchmarks/float16.py [--json FILE]
 
-The models are ours and those that the wheels of onnx, rapidocr and magika carry; inputs are seeded. Bars: all convert
-to models that load; size at most 0.55 where weights dominate; relative error at most 1e-2, top-1 the same.
+The models are ours and those in the wheels of onnx, rapidocr and magika; the inputs are example inputs. Bars: all
+models convert to models that load; the size is at most 0.55 where weights dominate; the relative error is at most 1e-2,
+and top-1 is the same.
 """
 
 import tempfile
@@ -19,7 +20,7 @@ from winml_py import LearningModel, LearningModelSession
 from winml_py.float16 import convert
 
 OURS = Path(__file__).parent.parent / "models"
-INPUTS = {  # what cannot be made up, or has sides that the model wants otherwise
+INPUTS = {  # no example inputs exist for these, or the model needs other sizes
     "PP-OCRv6_det_small": ((1, 3, 64, 64), np.float32),
     "PP-OCRv6_rec_small": ((1, 3, 48, 320), np.float32),
     "ch_ppocr_mobile_v2.0_cls_mobile": ((1, 3, 48, 192), np.float32),
@@ -52,7 +53,7 @@ def inputs(name: str, model: LearningModel) -> dict[str, Any]:
 
 
 def weight_share(path: Path) -> float:
-    """How much of the file is float32 weights."""
+    """The share of the file that is float32 weights."""
     import onnx
 
     proto = onnx.load(path)

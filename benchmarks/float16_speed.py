@@ -1,11 +1,11 @@
-"""Float16 models on the CPU: a session by default against raw ONNX Runtime, on the same file.
+"""Compares float16 models on the CPU: a session with default options and raw ONNX Runtime, on the same file.
 
     python benchmarks/float16_speed.py [--json FILE] [--models NAME ...]
 
-The models are convolutional architectures of public wheels, converted by `winml_py.float16`; each way runs in a process
-of its own, by turns, after the results were compared (2e-2). Bars: on a processor with AMX or AVX512-FP16 2.2 times as
-fast in the geometric mean and nowhere below 0.97; on others no slower. A model whose sums leave float16 is computed in
-float32, whatever that costs.
+The models are convolutional architectures of public wheels, converted by `winml_py.float16`. The results are compared
+first (2e-2). Then the ways take turns, each in its own process. Bars: on a processor with AMX or AVX512-FP16, 2.2 times
+as fast in the geometric mean and nowhere below 0.97; on other processors no slower. A model whose sums overflow float16
+is computed in float32, even if that is slower.
 """
 
 import os
@@ -38,7 +38,7 @@ FLAGS = ("amx_fp16", "amx_bf16", "amx_tile", "avx512_fp16", "avx512_bf16")
 
 
 def overflowing() -> onnx.ModelProto:
-    """A float16 model whose sums reach 80,000 on the way to a mean of 1,250: right in float32, infinite in float16."""
+    """A float16 model whose sums reach 80,000 before a mean of 1,250: correct in float32, infinite in float16."""
     shape = [1, 64, 56, 56]
     weight = np.full((64, 64, 1, 1), 20, np.float16)
     nodes = [

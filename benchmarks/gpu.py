@@ -1,10 +1,10 @@
-"""A session on a GPU against raw ONNX Runtime with I/O binding by hand, and without.
+"""Compares a session on a GPU with raw ONNX Runtime, with and without I/O binding by hand.
 
     python benchmarks/gpu.py [--device NAME] [--json FILE] [--models NAME ...]
 
-The device is a name of `winml-py devices`, "cuda" by default. All ways run by turns in this process, after their
-results were compared (1e-3 in float32). Bars: at least 1.0 of raw with I/O binding. From a picture to the result, the
-usual way (Pillow, numpy, raw `run`) stands beside ours, which scales and tensorizes on the device.
+The device is a name of `winml-py devices`; the default is "cuda". The results are compared first (1e-3 in float32).
+Then all ways take turns in this process. Bar: at least 1.0 of raw with I/O binding. For the way from a picture to the
+result, the usual code (Pillow, numpy, raw `run`) is compared with ours, which scales and tensorizes on the device.
 """
 
 import sys
@@ -38,7 +38,7 @@ MODELS = ("squeezenet", "resnet50", "densenet121")
 
 
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
-    """The same model on the same device, as one would make it by hand."""
+    """The same model on the same device, in raw ONNX Runtime."""
     source = content_of(session.model).open().engine_input(content_of(session.model).header)
     return compile_model(source, EngineOptions(1), Target(session.device._device))._session
 

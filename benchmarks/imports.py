@@ -1,4 +1,4 @@
-"""What `import winml_py` costs on top of numpy, against importing the libraries it stands on.
+"""What `import winml_py` costs on top of numpy, compared with importing the libraries that it uses.
 
     python benchmarks/imports.py [--json FILE]
 
@@ -26,7 +26,7 @@ def main() -> None:
     for turn in range(options.processes + 1):
         for name, code in CASES.items():
             done = subprocess.run([sys.executable, "-c", PROGRAM.format(code)], check=True, capture_output=True)
-            if turn:  # the first one warms the file cache
+            if turn:  # the first turn warms the file cache
                 seconds[name].append(float(done.stdout))
     middle = medians(seconds)
     libraries = middle["import onnxruntime, onnx, cv2, PIL"]

@@ -1,10 +1,10 @@
-"""`evaluate_many` on JPEG files, against one thread and against a thread pool by hand.
+"""Compares `evaluate_many` on JPEG files with one thread and with a thread pool by hand.
 
     python benchmarks/many.py [--json FILE]
 
-Files of 1080p to the classes of a squeezenet, on all cores this process may use; all ways by turns in this process,
-with sessions of one intra-op thread, after the classes were compared. Bars, on two cores: 1.8 times one thread, and 1.2
-times a pool over Pillow, numpy and raw ONNX Runtime.
+It goes from 1080p files to the classes of a squeezenet, on all cores that this process may use. The classes are
+compared first. Then all ways take turns in this process, with sessions of one intra-op thread. Bars, on two cores: 1.8
+times one thread, and 1.2 times a pool over Pillow, numpy and raw ONNX Runtime.
 """
 
 import os

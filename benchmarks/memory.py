@@ -1,16 +1,19 @@
-"""Memory, start and time of two large models against raw ONNX Runtime: 32 matrices, and convolutions with batch norms.
+"""Memory, start and time of two large models, compared with raw ONNX Runtime: 32 matrices, and convolutions with batch
+normalizations.
 
     python benchmarks/memory.py [--json FILE] [--processes N]
 
-Every figure is of fresh processes, as the median of several; both ways must give the same numbers before that.
-Memory is what a process has beyond its state after the full cycle of a small model of the same operators, so that the
-libraries' code is not counted, in multiples of the weights: its highest resident size (VmHWM) until the first
-evaluation is done, its proportional share (PSS) with one session and with four, each having evaluated, and what is
-resident after all is closed. "first" starts find an empty cache folder, "second" ones what the first left there.
+Every figure is the median of several fresh processes; both ways must first give the same numbers. Memory is given in
+multiples of the weights. It is what a process has beyond its state after the full cycle of a small model of the same
+operators, so the libraries' code is not counted. The table has the highest resident size (VmHWM) up to the end of the
+first evaluation, the proportional share (PSS) with one session and with four, each after an evaluation, and the
+resident size after all is closed. "First" starts find an empty cache folder; "second" starts find the files of the
+first.
 
-The bars: peak never above raw ONNX Runtime's, and 1.15x the weights at most for the matrices; four sessions, whatever
-their threads, within 1.2x of one; time per evaluation within 1.05x of raw ONNX Runtime's; the second start of the
-convolutions in a quarter of the first; at most 0.02x the weights after closing. Linux only: it reads /proc.
+The bars: the peak is never above raw ONNX Runtime's, and at most 1.15x the weights for the matrices; four sessions,
+with any number of threads, are within 1.2x of one; the time per evaluation is within 1.05x of raw ONNX Runtime's; the
+second start of the convolutions takes at most a quarter of the first; after closing, at most 0.02x the weights are
+left. Linux only: it reads /proc.
 """
 
 import json
@@ -67,7 +70,7 @@ if how == "ours":
     models.clear()
 baseline, base_share = resident(), share()
 with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak starts anew
+    file.write("5")  # resets the peak
 started = time.perf_counter()
 sessions = [load(path, threads)]
 seconds = time.perf_counter() - started
@@ -104,7 +107,7 @@ else:
 
 
 def matrices(path: Path, side: int) -> int:
-    """A chain of matrix products, small enough to stay finite; gives the bytes of its weights."""
+    """Writes a chain of matrix products that is small enough to stay finite. Returns the bytes of its weights."""
     from onnx import helper
 
     rng = np.random.default_rng(0)
@@ -115,7 +118,7 @@ def matrices(path: Path, side: int) -> int:
 
 
 def convolutions(path: Path, channels: int) -> int:
-    """Convolutions of 3 x 3, each with a batch normalization and a Relu; gives the bytes of their weights."""
+    """Writes convolutions of 3 x 3, each with a batch normalization and a Relu. Returns the bytes of their weights."""
     from onnx import helper
 
     rng = np.random.default_rng(0)
@@ -156,18 +159,18 @@ class Setting:
         self.threads = len(os.sched_getaffinity(0))
 
     def command(self, code: str, how: str, count: int = 1, batch: int = 1) -> list[str]:
-        """A process that prepares what the code needs and then does it."""
+        """The command of a process that makes the code's preparations and then runs it."""
         words = [how, self.threads, count, [batch, *self.shape]]
         program = f"import json\nWIDTH = {WIDTH}\n" + PROLOGUE + code
         return [sys.executable, "-c", program, str(self.path), str(self.small), *map(json.dumps, words)]
 
     def run(self, code: str, how: str, count: int = 1, batch: int = 1) -> bytes:
-        """What the code prints."""
+        """Runs the code in a process, and returns what it prints."""
         os.environ["WINML_PY_CACHE"] = str(self.cache)
         return subprocess.run(self.command(code, how, count, batch), check=True, stdout=subprocess.PIPE).stdout
 
     def figures(self, code: str, how: str, count: int, processes: int, is_first: bool = False) -> dict[str, float]:
-        """The medians of what several processes print."""
+        """The medians of the numbers that several processes print."""
         import shutil
 
         runs = []

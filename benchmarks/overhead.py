@@ -2,8 +2,8 @@
 
     python benchmarks/overhead.py [--json FILE]
 
-Every way runs in turn in this process, on one compiled model; results are checked for equality first.
-The bar: `evaluate` with inputs and outputs bound at no more than 1.05x of raw `InferenceSession.run`.
+Results are checked for equality first. Then all ways take turns in this process, on one compiled model. The bar:
+`evaluate` with bound inputs and outputs takes at most 1.05x of raw `InferenceSession.run`.
 """
 
 from pathlib import Path

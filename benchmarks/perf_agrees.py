@@ -1,10 +1,10 @@
-"""Does `winml-py perf` say what a plain loop says? Its evaluate and detensorize together, against `session.evaluate`.
+"""Compares the times of `winml-py perf` (evaluate and detensorize together) with a simple loop over `session.evaluate`.
 
     python benchmarks/perf_agrees.py [--json FILE]
 
-The command and the loop take turns, each in a process of its own, on the same model with the same made-up values. The
-loop calls `session.evaluate(binding)`, outputs unbound, and takes the median. The bar: within noise, here 10 %; the
-stopwatch itself costs some microseconds, which show on models of less than a tenth of a millisecond.
+The command and the loop take turns, each in its own process, on the same model with the same example inputs. The loop
+calls `session.evaluate(binding)` with unbound outputs, and takes the median. The bar: within noise, here 10 %. The
+stopwatch itself takes some microseconds, which show on models of less than a tenth of a millisecond.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Shrinking pictures to a quarter and less, against Pillow's plain BICUBIC: what it takes, and how near it comes.
+"""Shrinks pictures to a quarter and less, and compares time and result with Pillow's BICUBIC.
 
     python benchmarks/resize.py [--json FILE]
 
-One thread; both ways go from an array to an array, by turns. Bars: at most 0.6 levels from Pillow on average, at no
-more than 0.45 of its time.
+One thread; both ways go from an array to an array, and take turns. Bars: at most 0.6 levels from Pillow on average, and
+at most 0.45 of its time.
 """
 
 from pathlib import Path
@@ -19,7 +19,9 @@ PICTURES = Path(__file__).parent.parent / "samples" / "pictures"
 
 
 def pictures() -> dict[str, np.ndarray]:
-    """The sample photograph as it is, enlarged to 1080p with the grain a camera adds, and the drawing, enlarged."""
+    """The sample photograph as it is, the photograph enlarged to 1080p with added camera grain, and the drawing,
+    enlarged.
+    """
     with Image.open(PICTURES / "cat.jpg") as image:
         cat = image.convert("RGB")
     with Image.open(PICTURES / "seven.png") as image:

@@ -1,11 +1,11 @@
-"""What it costs to turn pixels into a tensor, against a plain copy of the tensor's bytes.
+"""What it costs to turn pixels into a tensor, compared with a copy of the tensor's bytes.
 
     python benchmarks/tensorize.py [--json FILE]
 
-One thread, warm, a tight loop in which the tensor is made and copied by turns; then another with the other ways.
-Results are checked for equality first. Bars, as multiples of the copy: BGR8 to float32 NCHW with mean and std 3.8 at
-224x224, 1.5 at 640x640, 1.3 at 1920x1080; float16 2.5 (of its own copy) and NV12 2.5, at 640x640. In every row at least
-twice as fast as `cv2.dnn.blobFromImage` with normalisation, and ten times as fast as the numpy of tutorials.
+One thread, warm. One tight loop makes the tensor and copies it in turns; a second loop runs the other ways. Results are
+checked for equality first. Bars, in multiples of the copy: BGR8 to float32 NCHW with mean and std 3.8 at 224x224, 1.5
+at 640x640, 1.3 at 1920x1080; float16 2.5 (of its own copy) and NV12 2.5, both at 640x640. In every row, at least twice
+as fast as `cv2.dnn.blobFromImage` with normalisation, and ten times as fast as the numpy code of tutorials.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ MEAN, STD = np.array(CONTRACT.mean, np.float32), np.array(CONTRACT.std, np.float
 
 
 def photograph() -> SoftwareBitmap:
-    """The sample photograph, with the grain a camera adds."""
+    """The sample photograph, with added camera grain."""
     picture = SoftwareBitmap.load(CAT)
     grain = np.random.default_rng(0).normal(0, 6, picture.to_numpy().shape)
     picture.to_numpy()[:] = np.clip(picture.to_numpy() + grain, 0, 255)
@@ -45,7 +45,7 @@ def to_bgr(pixels: np.ndarray, pixel_format: str) -> np.ndarray:
 
 
 def tutorial(pixels: np.ndarray, pixel_format: str, dtype: Any) -> np.ndarray:
-    """What the tutorials for torchvision's models on ONNX Runtime do."""
+    """The code of the tutorials for torchvision's models on ONNX Runtime."""
     image = cv2.cvtColor(to_bgr(pixels, pixel_format), cv2.COLOR_BGR2RGB)
     image = image / 255.0
     image = (image - np.array([0.485, 0.456, 0.406])) / np.array([0.229, 0.224, 0.225])
@@ -54,7 +54,7 @@ def tutorial(pixels: np.ndarray, pixel_format: str, dtype: Any) -> np.ndarray:
 
 
 def blob(pixels: np.ndarray, pixel_format: str, dtype: Any) -> np.ndarray:
-    """OpenCV's function for it, and the division it lacks."""
+    """OpenCV's function for this, and the division that it lacks."""
     made = cv2.dnn.blobFromImage(to_bgr(pixels, pixel_format), 1 / 255.0, swapRB=True)
     made -= MEAN[:, None, None]
     made /= STD[:, None, None]

@@ -1,12 +1,12 @@
-"""Threads: two on one session against one, and a process confined to one of the machine's cores.
+"""Two threads on one session compared with one, and a process that may use only one of the machine's cores.
 
     python benchmarks/threads.py [--json FILE]
 
-Two threads, each with a binding of its own, evaluate on one session with one intra-op thread; a session of raw ONNX
-Runtime with two intra-op threads is what one would use otherwise. The bar: at least 1.9 times the evaluations of one.
-Confined by affinity to one core, a session of default options takes its time against one whose thread count was set by
-hand to 1, and against raw ONNX Runtime, with a thread for each of the machine's cores. The bar: not slower
-than the one set by hand (within 3 %, the noise of two equal ways). Results are compared first.
+Two threads, each with its own binding, evaluate on one session with one intra-op thread. The alternative is a session
+of raw ONNX Runtime with two intra-op threads. The bar: at least 1.9 times the evaluations of one thread. The second
+part limits the process to one core by affinity. It compares a session with default options with a session whose thread
+count was set to 1 by hand, and with raw ONNX Runtime, which has a thread for each of the machine's cores. The bar: not
+slower than the one set by hand (within 3 %, the noise of two equal ways). Results are compared first.
 """
 
 import statistics
@@ -42,7 +42,7 @@ PICTURE = np.random.default_rng(1).random((1, CHANNELS, PIXELS, PIXELS), np.floa
 
 
 def model() -> bytes:
-    """Four convolutions of some milliseconds."""
+    """Four convolutions that take some milliseconds."""
     from onnx import TensorProto, helper, numpy_helper
 
     rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def model() -> bytes:
 
 
 def session(threads: int | None = None):
-    """A session with so many intra-op threads, or as many as it takes by itself."""
+    """A session with this many intra-op threads, or with the default number."""
     from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
 
     options = LearningModelSessionOptions()
@@ -73,7 +73,7 @@ def session(threads: int | None = None):
 
 
 def evaluations(call_of, threads: int, seconds: float) -> float:
-    """Evaluations a second by so many threads, each with a call of its own."""
+    """Evaluations a second with this many threads, each with its own call."""
     counts, stop = [0] * threads, threading.Event()
     calls = [call_of() for _ in range(threads)]
 
@@ -107,7 +107,7 @@ def together(rounds: int) -> list[dict]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # or it would disturb the others
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning would disturb the others
     raw = onnxruntime.InferenceSession(model(), options)
     expected = raw.run(None, {"x": PICTURE})[0]
     if not np.allclose(call_of()().outputs["y"].to_numpy(), expected, rtol=1e-4, atol=1e-4):
@@ -137,7 +137,7 @@ def confined(rounds: int) -> list[dict]:
         "by default": OURS.format(threads=None),
         "set by hand to 1": OURS.format(threads=1),
         "raw, a thread for each core": RAW.format(threads="os.cpu_count()"),
-        "raw by default, which breaks out": RAW.format(threads=0),  # it pins its threads to cores of its choice
+        "raw by default, which breaks out": RAW.format(threads=0),  # it pins its threads to cores that it chooses
     }
     commands = {name: [sys.executable, "-c", CONFINED + code] for name, code in codes.items()}
     found = medians(paired_processes(commands, rounds, 0.3))

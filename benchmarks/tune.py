@@ -1,9 +1,10 @@
-"""`winml-py tune` on public models: what it gains over the default, measured apart from the search.
+"""What `winml-py tune` gains over the default options on public models, measured after the search.
 
     python benchmarks/tune.py [--json FILE] [--models N]
 
-The options that each search ends with take turns with the default's, each in a process of its own. The bar: none slower
-than the default (within 3 %, the noise of two equal ways); where nothing helped the default is the result, and equal.
+The options that each search finds take turns with the default options, each in its own process. The bar: none slower
+than the default (within 3 %, the noise of two equal ways). Where nothing helped, the result is the default, and both
+are equal.
 """
 
 import json

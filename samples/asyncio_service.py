@@ -1,10 +1,10 @@
-"""A service that reads handwritten digits over HTTP, with asyncio and nothing else.
+"""A service that reads handwritten digits over HTTP, with asyncio and no other library.
 
-    python samples/asyncio_service.py          starts the service, asks it a few times, and ends
+    python samples/asyncio_service.py          starts the service, sends it some requests, and ends
     python samples/asyncio_service.py PORT     serves until it is interrupted:
                                                curl --data-binary @samples/pictures/seven.png 127.0.0.1:PORT
 
-One session serves all requests. While a model runs in a thread of its own, the event loop takes the next request.
+One session serves all requests. While a model runs in its own thread, the event loop accepts the next request.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from pathlib import Path
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, WinMLError
 
 ROOT = Path(__file__).parent.parent
-MOST_BYTES, MOST_SECONDS = 8 << 20, 10  # of a request: strangers shall not fill the memory, nor wait for ever
+MOST_BYTES, MOST_SECONDS = 8 << 20, 10  # limits for one request: clients are not trusted
 
 
 async def read_digit(session: LearningModelSession, picture: bytes) -> dict[str, object]:
-    image = await asyncio.to_thread(ImageFeatureValue.load, picture)  # to decode takes longer than to evaluate
+    image = await asyncio.to_thread(ImageFeatureValue.load, picture)  # decoding takes longer than evaluating
     result = await session.evaluate_features_async({"image": image})
     scores = result.outputs["probabilities"].to_numpy()[0]
     return {"digit": int(scores.argmax()), "probability": round(float(scores.max()), 4)}
 
 
 async def serve(session: LearningModelSession, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers one request: a picture for a body, JSON back."""
+    """Answers one request: the body is a picture, the answer is JSON."""
     status, answer = "400 Bad Request", {"error": f"Send a picture of at most {MOST_BYTES} bytes, and its length."}
     with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         async with asyncio.timeout(MOST_SECONDS):
@@ -41,7 +41,7 @@ async def serve(session: LearningModelSession, reader: asyncio.StreamReader, wri
                     status = "200 OK"
                 except WinMLError as error:
                     answer = {"error": str(error)}
-    with suppress(OSError):  # the client has gone
+    with suppress(OSError):  # the client may have disconnected
         body = json.dumps(answer).encode()
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
         await writer.drain()

@@ -1,9 +1,9 @@
-"""Several pictures in one evaluation, and a stream of pictures in batches.
+"""Evaluates several pictures at once, and a stream of pictures in batches.
 
     python samples/batch.py
 
-The first size of digits_batch.onnx is free: it takes as many pictures as are bound. One evaluation of many pictures
-costs less than many evaluations of one, as long as the model is small or the device is large.
+The batch dimension of digits_batch.onnx is free: the model takes as many pictures as you bind. If the model is small or
+the device is large, one evaluation of many pictures costs less than many evaluations of one picture.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ MODEL = Path(__file__).parent.parent / "models" / "digits_batch.onnx"
 
 
 def drawn(digit: int) -> Image.Image:
-    """A digit in print, white on black; the model learned from handwriting, and reads 0 to 5 all the same."""
+    """A printed digit, white on black. The model was trained on handwriting, but it reads 0 to 5 in print too."""
     picture = Image.new("L", (200, 200))
     font = ImageFont.load_default(180)
     ImageDraw.Draw(picture).text((100, 100), str(digit), 255, font, anchor="mm", stroke_width=8)
@@ -25,7 +25,7 @@ def drawn(digit: int) -> Image.Image:
 
 
 def together(session: LearningModelSession) -> list[int]:
-    """Six pictures, one evaluation: a row of the output for each."""
+    """Evaluates six pictures at once: the output has a row for each."""
     binding = LearningModelBinding(session)
     binding.bind("image", [drawn(digit) for digit in range(6)])
     scores = session.evaluate(binding).outputs["probabilities"].to_numpy()
@@ -34,14 +34,14 @@ def together(session: LearningModelSession) -> list[int]:
 
 
 def stream(session: LearningModelSession) -> Iterator[int]:
-    """Twenty pictures, of which no more than a few are in memory; a result for each, in their order."""
+    """Evaluates twenty pictures in order, with only a few in memory at a time."""
     pictures = (drawn(number % 6) for number in range(20))
     for result in session.evaluate_many(pictures, batch=8):
         yield int(result.outputs["probabilities"].to_numpy().argmax())
 
 
 def main() -> None:
-    # No options: default ones would fix the batch to one picture, as in Windows ML (batch_size_override).
+    # Pass no options: default options would fix the batch to one picture, as in Windows ML (batch_size_override).
     with LearningModelSession(LearningModel.load(MODEL)) as session:
         print("together:", *together(session))
         print("stream:", *stream(session))

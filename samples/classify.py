@@ -1,4 +1,4 @@
-"""Classifies a picture and prints the three likeliest classes.
+"""Classifies a picture and prints the three most likely classes.
 
 python samples/classify.py [PICTURE]
 """

@@ -1,9 +1,9 @@
-"""Tensors of one's own making, written straight into the memory that the model reads.
+"""Fills tensors itself, straight in the memory that the model reads.
 
 python samples/custom_tensorization.py
 
-A picture with a normalisation that no contract has; sound; and the bytes of a file. Nothing is copied between the code
-that makes the numbers and the engine that reads them: bind once, write, evaluate, write again.
+It does so for a picture with a normalisation that no contract has, for sound, and for the bytes of a file. Nothing is
+copied between the code that makes the numbers and the engine that reads them: bind once, write, evaluate, write again.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def picture() -> int:
-    """The digit in a picture whose contrast is stretched to what it holds, which depends on the picture itself."""
+    """The digit in a picture. Its contrast is stretched to its own darkest and lightest pixels."""
     session = LearningModelSession(LearningModel.load(ROOT / "models" / "digits.onnx"))
     binding = LearningModelBinding(session)
     tensor = TensorFloat.create([1, 1, 28, 28])
@@ -42,10 +42,10 @@ def picture() -> int:
 
 
 def sound() -> list[float]:
-    """The loudness of a second of sound, a tenth at a time, through one buffer."""
+    """The loudness of a second of sound, in steps of a tenth, through one buffer."""
     session = LearningModelSession(LearningModel.load(loudness()))
     binding = LearningModelBinding(session)
-    samples = bytearray(1600 * 4)  # as a sound card's driver would fill it
+    samples = bytearray(1600 * 4)  # an audio driver would fill it in the same way
     binding.bind("samples", TensorFloat.create_from_buffer([1600], samples))
     level = TensorFloat.create([])
     binding.bind("level", level)
@@ -70,7 +70,7 @@ def file_bytes() -> int:
 
 
 def loudness() -> bytes:
-    """A model: the root of the mean square."""
+    """A model that computes the root of the mean square."""
     nodes = [
         helper.make_node("Mul", ["samples", "samples"], ["squares"]),
         helper.make_node("ReduceMean", ["squares"], ["mean"], keepdims=0),
@@ -80,7 +80,7 @@ def loudness() -> bytes:
 
 
 def zeros() -> bytes:
-    """A model: counts zeros."""
+    """A model that counts zeros."""
     nodes = [
         helper.make_node("Cast", ["bytes"], ["numbers"], to=TensorProto.BOOL),
         helper.make_node("Not", ["numbers"], ["is_zero"]),

@@ -1,9 +1,9 @@
-"""Where models can run here: lists the devices, takes one, evaluates there, and says why that engine.
+"""Lists the devices of this machine, evaluates a model on one, and says why its engine was chosen.
 
     python samples/devices.py [NAME]
 
-NAME is a part of a device's name or of its provider's, or "cpu", "gpu", "npu". By default it is the best GPU, and the
-CPU where there is none.
+NAME is a part of a device's name or of its provider's, or "cpu", "gpu", "npu". The default is the best GPU, or the CPU
+if there is no GPU.
 """
 
 import sys
@@ -28,7 +28,7 @@ def main() -> None:
 
     try:
         device = chosen(devices)
-    except InvalidDeviceError as error:  # it says which there are
+    except InvalidDeviceError as error:  # the message lists the devices
         sys.exit(str(error))
     model = LearningModel.load(ROOT / "models" / "digits.onnx")
     with LearningModelSession(model, device) as session:

@@ -1,4 +1,4 @@
-"""Turns a photograph into five others, one for each effect model.
+"""Applies five effect models to a photograph, and writes five pictures.
 
 python samples/effects.py [PICTURE] [FOLDER]
 """

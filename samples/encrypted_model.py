@@ -1,10 +1,10 @@
-"""A model that lies encrypted on the disk: decrypted in memory, and never written anywhere.
+"""Loads a model that is encrypted on disk: decrypts it in memory, and never writes it anywhere.
 
     pip install cryptography
     python samples/encrypted_model.py
 
-AES-GCM also tells a file that somebody changed from the one that was encrypted. Where the key comes from is the
-application's business: here it is made on the spot.
+AES-GCM also detects whether somebody changed the encrypted file. An application gets the key from its own key store;
+this sample makes one.
 """
 
 import io

@@ -1,9 +1,10 @@
-"""Two models in float16: converted, checked, and compared on a picture.
+"""Converts two models to float16, checks them, and compares them on a picture.
 
     python samples/float16.py [FOLDER]
 
-The converter checks what it made on seeded inputs, and leaves in float32 what would lose too much: of edges.onnx the
-nodes whose values leave float16's range. The last word has a picture of one's own, as here. The models go to FOLDER.
+The converter checks its result on example inputs, and leaves nodes in float32 that would lose too much accuracy: in
+edges.onnx, the nodes whose values leave float16's range. Always check with a picture of your own too, as this sample
+does. The models are written to FOLDER.
 """
 
 import sys
@@ -19,10 +20,10 @@ PICTURES = {"digits": "seven.png", "edges": "cat.jpg"}
 
 
 def numbers(path: Path, picture: ImageFeatureValue) -> np.ndarray:
-    """What a model gives for a picture, whose numbers the binding rounds to the model's own type."""
+    """The output of a model for a picture. The binding rounds the picture's numbers to the model's own type."""
     model = LearningModel.load(path)
     options = LearningModelSessionOptions()
-    options.precision = Precision.FLOAT32  # the same arithmetic for both; AUTO may take half, where that is faster
+    options.precision = Precision.FLOAT32  # the same arithmetic for both models; AUTO may choose half precision
     with LearningModelSession(model, None, options) as session:
         (output,) = session.evaluate_features({model.input_features[0].name: picture}).outputs.values()
         return output.to_numpy().astype(np.float32)

@@ -1,10 +1,10 @@
-"""Many sessions of one large model, each with options of its own, over one copy of the weights.
+"""Many sessions of one large model, each with its own options, share one copy of the weights.
 
     python samples/many_sessions.py
 
-The model has 18 MB of weights and is made on the spot. Its sessions share one copy as long as they want the same graph:
-threads, arena and order of execution are each session's own. What the process takes is its proportional set size, which
-only Linux tells: of a file that several processes map, each counts its share.
+The sample makes a model with 18 MB of weights. Its sessions share one copy of the weights as long as they use the same
+graph; threads, arena and order of execution may differ. The memory of the process is its proportional set size, which
+only Linux reports: if several processes map a file, each counts its share.
 """
 
 import os
@@ -20,7 +20,7 @@ from winml_py import LearningModel, LearningModelSession, LearningModelSessionOp
 
 SMALL = Path(__file__).parent.parent / "models" / "digits.onnx"
 SIDE, LAYERS = 1536, 2
-OPTIONS = (  # threads, and what else
+OPTIONS = (  # threads, tuning
     (1, Tuning()),
     (2, Tuning()),
     (1, Tuning(memory_arena=False)),
@@ -40,7 +40,7 @@ def make_model(path: Path) -> None:
 
 
 def memory() -> float:
-    """What this process takes, in MB; NaN where the system does not say."""
+    """The memory of this process in MB, or NaN if the system does not report it."""
     if sys.platform != "linux":
         return float("nan")
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
@@ -58,12 +58,12 @@ def opened(model: LearningModel, weights: Weights) -> list[LearningModelSession]
 
 def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        os.environ["WINML_PY_CACHE"] = folder  # where the shared copy is kept: a program leaves it to the default
+        os.environ["WINML_PY_CACHE"] = folder  # the folder of the shared copy; programs usually keep the default
         path = Path(folder, "large.onnx")
         make_model(path)
         print(f"weights: {path.stat().st_size / 2**20:.0f} MB")
         inputs = {"x0": np.ones((1, SIDE), np.float32)}
-        # What any session brings, such as the code of libraries, comes before the measurement.
+        # A first session loads the code of the libraries, so that the measurement does not include it.
         with LearningModel.load(path) as model, LearningModelSession(LearningModel.load(SMALL)):
             for weights in (Weights.SHARED, Weights.PRIVATE):
                 before = memory()

@@ -1,9 +1,9 @@
-"""Sizes that a model leaves free, fixed by their names when a session is made.
+"""Fixes free dimensions by their names when a session is made.
 
     python samples/named_dimensions.py [PICTURE]
 
-edges.onnx takes pictures of any size; its dimensions are named. A session with fixed sizes lets the engine plan its
-memory ahead, and refuses everything else. That is what a camera or a service wants, whose pictures are all alike.
+edges.onnx takes pictures of any size, and its dimensions have names. A session with fixed sizes lets the engine plan
+its memory ahead, and refuses other sizes. Use it for a camera or a service whose pictures all have one size.
 """
 
 import sys

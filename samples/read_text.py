@@ -1,10 +1,11 @@
-"""Reads the lines of text in a picture: one model finds them, another one reads each.
+"""Reads the lines of text in a picture: one model finds the lines, another one reads each line.
 
     pip install rapidocr
     python samples/read_text.py [PICTURE]
 
-The models are PaddleOCR's, out of the wheel of rapidocr, of which nothing else is used. They say nothing of how they
-see pictures, so a contract is bound with each. Lines stand upright; without a picture, a page is drawn.
+The models are PaddleOCR's, from the wheel of rapidocr; the sample uses nothing else of that package. They have no image
+metadata, so the sample binds a contract with each picture. Lines must be horizontal. Without a picture, the sample
+draws a page.
 """
 
 import sys
@@ -27,9 +28,9 @@ from winml_py import (
 
 LINES = ("Load, bind, evaluate.", "Three words & 1234567890", "Total: 99.50 EUR")
 CONTRACT = ImageContract(BitmapPixelFormat.BGR8, LearningModelPixelRange.ZERO_TO_ONE, mean=(0.5,) * 3, std=(0.5,) * 3)
-READER_HEIGHT = 48  # the reader's pictures are as high, and as wide as they come
-FINDER_STEP = 32  # the finder's sides are multiples of it
-LEAST_CONFIDENCE = 0.5  # below, it is more likely a pattern than text
+READER_HEIGHT = 48  # the reader takes pictures of this height and of any width
+FINDER_STEP = 32  # the finder takes widths and heights that are multiples of this
+LEAST_CONFIDENCE = 0.5  # below this, the box is more likely a pattern than text
 
 
 def drawn() -> Image.Image:
@@ -47,7 +48,7 @@ def output(session: LearningModelSession, picture: Image.Image) -> np.ndarray:
 
 
 def boxes(heat: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Left, top, right and bottom of each line. The finder marks the core of a line, so each gets a margin."""
+    """Left, top, right and bottom of each line. The finder marks the core of a line, so each box gets a margin."""
     found = []
     for x, y, width, height, _ in cv2.connectedComponentsWithStats((heat > 0.3).astype(np.uint8))[2][1:].tolist():
         margin = height * 3 // 4
@@ -57,7 +58,7 @@ def boxes(heat: np.ndarray) -> list[tuple[int, int, int, int]]:
 
 
 def decode(scores: np.ndarray, characters: list[str]) -> tuple[str, float]:
-    """The likeliest character of each step; repetitions count once, and the blank between them not at all (CTC)."""
+    """The most likely character of each step. Repetitions count once, and the blanks between them not at all (CTC)."""
     best = scores.argmax(axis=1)
     taken = (best != 0) & np.append(True, best[1:] != best[:-1])
     confidence = float(scores.max(axis=1)[taken].mean()) if taken.any() else 0.0

@@ -1,10 +1,10 @@
-"""Reads the digit that is held before a camera, frame by frame.
+"""Reads the digit that somebody holds in front of a camera, frame by frame.
 
     python samples/webcam.py                   the first camera
     python samples/webcam.py 1                 the second
     python samples/webcam.py VIDEO_OR_FOLDER   a video file, or a folder of JPEG and PNG files
 
-It reads 100 frames at most. The digit is white on black, and fills the height of the frame.
+It reads 100 frames at most. The digit must be white on black and fill the height of the frame.
 """
 
 import os
@@ -27,7 +27,8 @@ from winml_py import (
 MODEL = Path(__file__).parent.parent / "models" / "digits.onnx"
 FRAMES = 100
 
-os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")  # else OpenCV warns of every way to a camera that it tried
+# Otherwise OpenCV prints a warning for each camera interface that it tried.
+os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
 
 
 def frames(source: str) -> Iterator[VideoFrame]:
@@ -41,7 +42,7 @@ def frames(source: str) -> Iterator[VideoFrame]:
 
 def read_digits(source: str) -> None:
     session = LearningModelSession(LearningModel.load(MODEL))
-    binding = LearningModelBinding(session)  # one for all frames: its memory is used again
+    binding = LearningModelBinding(session)  # one for all frames, so that its memory is reused
     start, count = perf_counter(), 0
     for frame in islice(frames(source), FRAMES):
         binding.bind("image", frame)

@@ -1,4 +1,4 @@
-"""Draws seven.png: a handwritten 7, by us, in strokes of a round pen. Needs only Pillow."""
+"""Draws seven.png, a handwritten 7, with the strokes of a round pen. Needs only Pillow."""
 
 from pathlib import Path
 
