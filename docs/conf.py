@@ -39,6 +39,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(numpy|np|onnx|PIL|collections|contextlib|datetime|enum|os|types|typing)\..*"),
     ("py:class", r"Image"),  # Pillow's, imported only for type checkers
     ("py:class", r"winml_py(\.\w+)+\.[A-Z]"),  # type variables
+    ("py:class", r"winml_py\..*\.(CompiledModel|EncodedPicture|Stop)"),  # private: no program makes one
 ]
 
 html_theme = "furo"

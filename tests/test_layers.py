@@ -1,0 +1,63 @@
+"""Imports go one way: the contracts of pyproject.toml hold, and an import that breaks one is found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Checks the package in a folder, and not the one that is installed."""
+    return subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()", "--no-cache"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, to be broken."""
+    shutil.copytree(ROOT / "winml_py", tmp_path / "winml_py", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_hold() -> None:
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("base/arguments.py", "from ..features import tensor", "The staircase of rooms"),
+        (
+            "imaging/scratch.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..session import model",
+            "The staircase of rooms",
+        ),
+        ("cache/answers.py", "def late():\n    from ..tools import doctor", "The staircase of rooms"),
+        ("runtime/explanation.py", "from ..imaging import geometry", "The runtime knows neither pictures nor features"),
+        ("features/descriptors.py", "from . import tensor, resolve", "No loop between modules"),
+        ("runtime/engine.py", "def late():\n    from .ort import engine", "No loop between modules"),
+        ("tools/doctor.py", "def late():\n    import onnxruntime", "ONNX Runtime stays in its room"),
+    ],
+)
+def test_an_import_that_breaks_a_contract_is_found(package: Path, module: str, line: str, contract: str) -> None:
+    path = package / "winml_py" / module
+    path.write_text(path.read_text() + f"\n{line}\n")
+    done = lint(package)
+    assert done.returncode == 1, done.stdout
+    assert f"{contract}" in done.stdout.split("Broken contracts")[1]
