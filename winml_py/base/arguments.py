@@ -50,3 +50,11 @@ def member(enum: type[E], value: object, what: str, error: type[WinMLError] = In
     except ValueError:
         names = ", ".join(known.name for known in enum)
         raise error(f"{what} is {value!r}.", hint=f"It is a {enum.__name__}: {names}.") from None
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is text that can be written in UTF-8; not all names on a disk can."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False

@@ -21,24 +21,9 @@ from .descriptors import (
     TensorFeatureDescriptor,
 )
 
-# onnx.TensorProto.DataType -> TensorKind; what is missing (bfloat16, float8, ...) is UNDEFINED.
-TENSOR_KINDS = {
-    1: TensorKind.FLOAT,
-    2: TensorKind.UINT8,
-    3: TensorKind.INT8,
-    4: TensorKind.UINT16,
-    5: TensorKind.INT16,
-    6: TensorKind.INT32,
-    7: TensorKind.INT64,
-    8: TensorKind.STRING,
-    9: TensorKind.BOOLEAN,
-    10: TensorKind.FLOAT16,
-    11: TensorKind.DOUBLE,
-    12: TensorKind.UINT32,
-    13: TensorKind.UINT64,
-    14: TensorKind.COMPLEX64,
-    15: TensorKind.COMPLEX128,
-}
+TENSOR_KINDS = {kind.value: kind for kind in TensorKind if kind is not TensorKind.UNDEFINED}
+"""From onnx.TensorProto.DataType, by whose numbers WinRT numbers its kinds; bfloat16, float8 and others have none."""
+
 _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 

@@ -82,6 +82,9 @@ class Weight(NamedTuple):
         return self.data.end - self.data.value if self.data else 0
 
 
+_NOWHERE = Field(0, BYTES, 0, 0, 0)
+
+
 class Header:
     """All of a model but its nodes and weights."""
 
@@ -99,7 +102,7 @@ class Header:
         self.outputs: list[ValueInfo] = []
         self.weights: list[Weight] = []
         self.node_count = 0
-        self.graph: Field | None = None
+        self.graph = _NOWHERE
 
 
 def read_header(buffer: Buffer) -> Header:
@@ -126,12 +129,12 @@ def read_header(buffer: Buffer) -> Header:
             case 7:
                 _read_graph(buffer, item, header)
             case 8:
-                domain, version = _opset(buffer, item)
-                header.opsets[domain] = version
+                opset = _parts(buffer, item)
+                header.opsets[_text(buffer, opset, 1)] = opset[2].signed() if 2 in opset else 0
             case 14:
                 key, value = _key_value(buffer, item)
                 header.metadata[key] = value
-    if header.graph is None:
+    if header.graph is _NOWHERE:
         raise CorruptModelError(
             f"Failed to parse the model: {len(buffer):,} bytes hold no graph.",
             hint="An ONNX model has one; is this another kind of file, or an empty one?",
@@ -181,95 +184,74 @@ def _weight(buffer: Buffer, tensor: Field) -> Weight:
     return Weight(name, tensor, data, location, element)
 
 
+def _parts(buffer: Buffer, message: Field) -> dict[int, Field]:
+    """The fields of a message by their numbers; of one that stands there twice the last, as protobuf has it."""
+    message.require(BYTES)
+    return {item.number: item for item in fields(buffer, message.value, message.end)}
+
+
+def _text(buffer: Buffer, parts: dict[int, Field], number: int) -> str:
+    return parts[number].text(buffer) if number in parts else ""
+
+
 def _value_info(buffer: Buffer, info: Field) -> ValueInfo | None:
     """A value without a type says nothing that could be bound: None, as Windows ML skips it."""
-    info.require(BYTES)
-    name, description, kind = "", "", None
-    for item in fields(buffer, info.value, info.end):
-        if item.number == 1:
-            name = item.text(buffer)
-        elif item.number == 2:
-            kind = _type(buffer, item)
-        elif item.number == 3:
-            description = item.text(buffer)
-    return ValueInfo(name, description, kind) if kind is not None else None
+    parts = _parts(buffer, info)
+    kind = _type(buffer, parts[2]) if 2 in parts else None
+    return ValueInfo(_text(buffer, parts, 1), _text(buffer, parts, 3), kind) if kind is not None else None
 
 
 _OTHER_TYPES = {7: "opaque", 8: "sparse_tensor", 9: "optional"}
 
 
 def _type(buffer: Buffer, proto: Field, nesting: int = 0) -> OnnxType | None:
-    proto.require(BYTES)
     if nesting > MAX_TYPE_NESTING:
         raise corrupt(f"a type is nested more than {MAX_TYPE_NESTING} deep")
-    parts = {item.number: item for item in fields(buffer, proto.value, proto.end)}
+    parts = _parts(buffer, proto)
     if tensor := parts.get(1):
-        denotation = parts[6].text(buffer) if 6 in parts else ""
-        return _tensor_type(buffer, tensor, denotation)
+        return _tensor_type(buffer, tensor, _text(buffer, parts, 6))
     if sequence := parts.get(4):
-        return SequenceType(_inner_type(buffer, sequence, 1, nesting))
+        return SequenceType(_inner_type(buffer, _parts(buffer, sequence), 1, nesting))
     if mapping := parts.get(5):
-        mapping.require(BYTES)
-        keys = [item.signed() for item in fields(buffer, mapping.value, mapping.end) if item.number == 1]
-        return MapType(keys[-1] if keys else 0, _inner_type(buffer, mapping, 2, nesting))
+        inner = _parts(buffer, mapping)
+        return MapType(inner[1].signed() if 1 in inner else 0, _inner_type(buffer, inner, 2, nesting))
     return next((OtherType(name) for number, name in _OTHER_TYPES.items() if number in parts), None)
 
 
-def _inner_type(buffer: Buffer, outer: Field, number: int, nesting: int) -> OnnxType:
-    outer.require(BYTES)
-    inner = None
-    for item in fields(buffer, outer.value, outer.end):
-        if item.number == number:
-            inner = _type(buffer, item, nesting + 1)
+def _inner_type(buffer: Buffer, parts: dict[int, Field], number: int, nesting: int) -> OnnxType:
+    inner = _type(buffer, parts[number], nesting + 1) if number in parts else None
     return inner or OtherType("untyped")
 
 
 def _tensor_type(buffer: Buffer, proto: Field, denotation: str) -> TensorType:
-    proto.require(BYTES)
-    element, dimensions = 0, None
-    for item in fields(buffer, proto.value, proto.end):
-        if item.number == 1:
-            element = item.signed()
-        elif item.number == 2:
-            item.require(BYTES)
-            shape = fields(buffer, item.value, item.end)
-            dimensions = tuple(_dimension(buffer, dim) for dim in shape if dim.number == 1)
-    return TensorType(element, dimensions, denotation)
+    parts = _parts(buffer, proto)
+    dimensions = None
+    if shape := parts.get(2):
+        shape.require(BYTES)
+        found = fields(buffer, shape.value, shape.end)
+        dimensions = tuple(_dimension(buffer, dimension) for dimension in found if dimension.number == 1)
+    return TensorType(parts[1].signed() if 1 in parts else 0, dimensions, denotation)
 
 
 def _dimension(buffer: Buffer, proto: Field) -> Dimension:
-    proto.require(BYTES)
-    value, name, denotation = None, "", ""
-    for item in fields(buffer, proto.value, proto.end):
-        if item.number == 1:
-            value = item.signed()
-        elif item.number == 2:
-            name = item.text(buffer)
-        elif item.number == 3:
-            denotation = item.text(buffer)
-    return Dimension(value, name, denotation)
-
-
-def _opset(buffer: Buffer, proto: Field) -> tuple[str, int]:
-    proto.require(BYTES)
-    domain, version = "", 0
-    for item in fields(buffer, proto.value, proto.end):
-        if item.number == 1:
-            domain = item.text(buffer)
-        elif item.number == 2:
-            version = item.signed()
-    return domain, version
+    parts = _parts(buffer, proto)
+    return Dimension(parts[1].signed() if 1 in parts else None, _text(buffer, parts, 2), _text(buffer, parts, 3))
 
 
 def _key_value(buffer: Buffer, proto: Field) -> tuple[str, str]:
-    proto.require(BYTES)
-    key, value = "", ""
-    for item in fields(buffer, proto.value, proto.end):
-        if item.number == 1:
-            key = item.text(buffer)
-        elif item.number == 2:
-            value = item.text(buffer)
-    return key, value
+    parts = _parts(buffer, proto)
+    return _text(buffer, parts, 1), _text(buffer, parts, 2)
+
+
+_CHILDREN = {
+    "model": {7: "graph", 25: "function"},
+    "function": {7: "node"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
+    "sparse tensor": {1: "tensor", 2: "tensor"},  # its values, and where they are
+}
+"""The fields of each message that tensors can be in, by their numbers in onnx.proto."""
 
 
 def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
@@ -278,53 +260,23 @@ def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
     Raises:
         CorruptModelError: subgraphs nested too deep to be meant.
     """
-    for item in fields(buffer, 0, len(buffer)):
-        if item.number == 7 and item.wire_type == BYTES:
-            yield from _graph_locations(buffer, item, 0)
-        elif item.number == 25 and item.wire_type == BYTES:  # a function
-            for node in fields(buffer, item.value, item.end):
-                if node.number == 7 and node.wire_type == BYTES:
-                    yield from _node_locations(buffer, node, 0)
+    for tensor in _tensors(buffer, "model", 0, len(buffer), 0):
+        weight = _weight(buffer, tensor)
+        if weight.location:
+            yield weight.name, weight.location
 
 
-def _graph_locations(buffer: Buffer, graph: Field, nesting: int) -> Iterator[tuple[str, str]]:
+def _tensors(buffer: Buffer, kind: str, start: int, end: int, nesting: int) -> Iterator[Field]:
     if nesting > MAX_TYPE_NESTING:
         raise corrupt(f"subgraphs are nested more than {MAX_TYPE_NESTING} deep")
-    for item in fields(buffer, graph.value, graph.end):
-        if item.number == 5:
-            yield from _location(buffer, item)
-        elif item.number == 15 and item.wire_type == BYTES:
-            yield from _sparse_locations(buffer, item)
-        elif item.number == 1:
-            yield from _node_locations(buffer, item, nesting)
-
-
-def _node_locations(buffer: Buffer, node: Field, nesting: int) -> Iterator[tuple[str, str]]:
-    for attribute in fields(buffer, node.value, node.end):
-        if attribute.number == 5 and attribute.wire_type == BYTES:
-            yield from _attribute_locations(buffer, attribute, nesting)
-
-
-def _sparse_locations(buffer: Buffer, sparse: Field) -> Iterator[tuple[str, str]]:
-    for item in fields(buffer, sparse.value, sparse.end):
-        if item.wire_type == BYTES and item.number in (1, 2):  # its values, and where they are
-            yield from _location(buffer, item)
-
-
-def _attribute_locations(buffer: Buffer, attribute: Field, nesting: int) -> Iterator[tuple[str, str]]:
-    for item in fields(buffer, attribute.value, attribute.end):
-        if item.wire_type == BYTES and item.number in (5, 10):  # a tensor, or one of several
-            yield from _location(buffer, item)
-        elif item.wire_type == BYTES and item.number in (6, 11):  # a graph, or one of several
-            yield from _graph_locations(buffer, item, nesting + 1)
-        elif item.wire_type == BYTES and item.number in (22, 23):  # a sparse tensor, or one of several
-            yield from _sparse_locations(buffer, item)
-
-
-def _location(buffer: Buffer, tensor: Field) -> Iterator[tuple[str, str]]:
-    weight = _weight(buffer, tensor)
-    if weight.location:
-        yield weight.name, weight.location
+    for item in fields(buffer, start, end):
+        child = _CHILDREN[kind].get(item.number)
+        if child is None or item.wire_type != BYTES:
+            continue
+        if child == "tensor":
+            yield item
+        else:
+            yield from _tensors(buffer, child, item.value, item.end, nesting + (kind == "attribute"))
 
 
 def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
@@ -338,24 +290,21 @@ def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
     Returns:
         A ModelProto without weights: the caller's own bytes, nothing of `buffer` is referred to.
     """
-    assert header.graph is not None
     pieces: list[bytes] = []
     position = header.graph.value
     for weight in header.weights:
-        if weight.size >= MIN_WEIGHT_SIZE:
+        if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE:
             pieces.append(buffer[position : weight.field.tag])
-            pieces.append(encode_field(5, _external_tensor(buffer, weight, location)))
+            pieces.append(encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
             position = weight.field.end
     pieces.append(buffer[position : header.graph.end])
     graph = encode_field(7, b"".join(pieces))
     return b"".join((buffer[: header.graph.tag], graph, buffer[header.graph.end :]))
 
 
-def _external_tensor(buffer: Buffer, weight: Weight, location: str) -> bytes:
-    assert weight.data is not None
-    data = weight.data
+def _external_tensor(buffer: Buffer, tensor: Field, data: Field, location: str) -> bytes:
     entries = {"location": location, "offset": str(data.value), "length": str(data.end - data.value)}
-    pieces = [buffer[weight.field.value : data.tag], buffer[data.end : weight.field.end]]
+    pieces = [buffer[tensor.value : data.tag], buffer[data.end : tensor.end]]
     for key, value in entries.items():
         pieces.append(encode_field(13, encode_field(1, key.encode()) + encode_field(2, value.encode())))
     pieces.append(encode_varint(14 << 3) + encode_varint(1))  # data_location = EXTERNAL

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..base.arguments import is_text
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
 from .header import Header, cut_weights, external_locations, read_header
 from .protobuf import Buffer
@@ -83,13 +84,13 @@ class FileSource(NamedTuple):
                     f"The model file {self.path} has changed since the model was loaded from it.",
                     hint="Load it again, and replace model files by renaming, never in place.",
                 )
-            external = _external(buffer, header)
+            external = list(external_locations(buffer))
             self._require_data_files(external)
             if is_private:
                 return self._read_whole(external)
             cut = sum(weight.size for weight in header.weights)
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
-            if cut < max(MAPPED_FROM, self.size // 2) or external or not _is_text(real):
+            if cut < max(MAPPED_FROM, self.size // 2) or external or not is_text(real):
                 return self.path
             folder, name = os.path.split(real)
             return Skeleton(cut_weights(buffer, header, name), folder)
@@ -107,13 +108,13 @@ class FileSource(NamedTuple):
         beside = sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
         return beside + sum(weight.size for weight in header.weights)
 
-    def data_stamps(self, header: Header) -> tuple[tuple[str, int, int, int], ...]:
+    def data_stamps(self) -> tuple[tuple[str, int, int, int], ...]:
         """Name, size and times of the model's file, and of each file beside it that holds weights.
 
         The time of the last change of any kind is among them, which no program that changes a file can set back.
         """
         with _mapped(self.path) as (buffer, _):
-            names = sorted({location for _, location in _external(buffer, header)})
+            names = sorted({location for _, location in list(external_locations(buffer))})
         found = [(name, os.stat(os.path.join(self.folder, name))) for name in (os.path.basename(self.path), *names)]
         return tuple((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for name, status in found)
 
@@ -121,13 +122,13 @@ class FileSource(NamedTuple):
         # Model caches keep links in one folder to files in another: both are the model's own.
         roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
         for name, location in external:
-            place = os.path.realpath(os.path.join(self.folder, location))
-            if not any(_is_inside(place, root) for root in roots):
+            path = os.path.realpath(os.path.join(self.folder, location))
+            if not any(_is_inside(path, root) for root in roots):
                 raise CorruptModelError(
                     f"The model {self.path} keeps the weight {name} in {location}, outside its folder.",
                     hint="A model may only name files in its own folder; move the data file there and name it so.",
                 )
-            if not os.path.isfile(place):
+            if not os.path.isfile(path):
                 raise ModelNotFoundError(
                     f"The model {self.path} keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
@@ -163,7 +164,7 @@ class BytesSource(NamedTuple):
         Raises:
             ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
         """
-        for name, location in _external(self.data, header):
+        for name, location in external_locations(self.data):
             raise ModelNotFoundError(
                 f"The model keeps the weight {name} in the file {location}, "
                 "and a model loaded from memory has no folder to look in.",
@@ -211,19 +212,5 @@ def _neighbours(path: str) -> str:
     return f"The models in {folder}: {', '.join(models[:8])}."
 
 
-def _external(buffer: Buffer, header: Header) -> list[tuple[str, str]]:
-    assert header.graph is not None
-    return list(external_locations(buffer))
-
-
 def _is_inside(path: str, folder: str) -> bool:
     return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))
-
-
-def _is_text(name: str) -> bool:
-    """Whether a file name can stand in a protobuf string; not all bytes on a disk can."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from ..base.arguments import truth, whole_number
 from ..errors import InvalidArgumentError
 
 EXECUTION_MODES = ("sequential", "parallel")
@@ -58,12 +59,10 @@ class Tuning:
         for name, known in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(known)}.")
-        for name, most in (("inter_op_num_threads", MAX_THREADS), ("dynamic_block_base", MAX_BLOCK_BASE)):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
-                raise InvalidArgumentError(f"{name} is {number!r}.", hint=f"It is a whole number from 0 to {most}.")
+        whole_number(self.inter_op_num_threads, "inter_op_num_threads", 0, MAX_THREADS)
+        whole_number(self.dynamic_block_base, "dynamic_block_base", 0, MAX_BLOCK_BASE)
         for field in fields(self):
-            if field.type == "bool" and not isinstance(getattr(self, field.name), bool):
-                raise InvalidArgumentError(f"{field.name} is {getattr(self, field.name)!r}.", hint="True or False.")
+            if field.type == "bool":
+                truth(getattr(self, field.name), field.name)
         if self.arena_shrinkage and not self.memory_arena:
             raise InvalidArgumentError("arena_shrinkage is set, and memory_arena is not.", hint="Use one of the two.")

@@ -48,7 +48,7 @@ def compile_request(
         reopen=partial(source.engine_input, header, is_private),
         weights=file.mappable(header) if file and not is_private else 0,
         stamp=(file.path, *file.stamp) if file else (),
-        data_stamps=partial(file.data_stamps, header) if file else tuple,
+        data_stamps=file.data_stamps if file else tuple,
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ..base.arguments import member, whole_number
+from ..base.arguments import is_text, member, whole_number
 from ..base.cpu_cores import is_confined, usable_cores
 from ..enums import Precision, Weights
 from ..errors import InvalidArgumentError
@@ -39,7 +39,7 @@ def _sorted_pairs(items: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 def _dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
     for name in sizes:
-        if not isinstance(name, str) or any("\ud800" <= letter <= "\udfff" for letter in name):
+        if not is_text(name):
             raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
     return _read_only({name: _uint32(size, f"the dimension {name!r}") for name, size in sizes.items()})
 
