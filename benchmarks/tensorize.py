@@ -17,6 +17,7 @@ import numpy as np
 from _measure import arguments, interleaved, medians, report
 
 from winml_py import BitmapPixelFormat, ImageContract, SoftwareBitmap, VideoFrame
+from winml_py.imaging.geometry import compute_placement
 from winml_py.imaging.scratch import Scratch
 from winml_py.imaging.tensorize import tensorize
 
@@ -67,9 +68,10 @@ def measure(pixel_format: str, width: int, height: int, dtype: Any, bar: float, 
     VideoFrame.create_with_software_bitmap(photograph()).copy_to(VideoFrame.create_with_software_bitmap(bitmap))
     ours, target = (np.zeros((1, 3, height, width), dtype) for _ in range(2))
     scratch = Scratch()
+    placement = compute_placement(width, height, width, height, CONTRACT.crop_mode, None)
     calls: dict[str, Callable[[], Any]] = {
         "copy": lambda: np.copyto(target, ours),
-        "ours": lambda: tensorize(bitmap, CONTRACT, ours[0], scratch=scratch),
+        "ours": lambda: tensorize(bitmap, CONTRACT, ours[0], placement, scratch),
         "blob": lambda: blob(pixels, pixel_format, dtype),
         "tutorial": lambda: tutorial(pixels, pixel_format, dtype),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from PIL import Image
+from placed import tensorize
 
+import winml_py
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
@@ -38,7 +42,6 @@ from winml_py import (
 from winml_py.imaging.detensorize import detensorize
 from winml_py.imaging.geometry import compute_placement, letterbox, resize
 from winml_py.imaging.scratch import Scratch
-from winml_py.imaging.tensorize import tensorize
 
 Array = np.ndarray[Any, Any]
 
@@ -97,10 +100,10 @@ def expected_tensor(picture: SoftwareBitmap, contract: ImageContract, width: int
     pixels = reference.scale(np.ascontiguousarray(pixels), *inner) if pixels.shape[1::-1] != inner else pixels
     colours = np.array([[reference.rgb(pixel, name) for pixel in row] for row in pixels], np.uint8)
     if contract.crop_mode is ImageCropMode.LETTERBOX:
-        ground = np.full((height, width, 3), contract.pad, np.uint8)
+        padded = np.full((height, width, 3), contract.pad, np.uint8)
         left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
-        ground[top : top + inner[1], left : left + inner[0]] = colours
-        colours = ground
+        padded[top : top + inner[1], left : left + inner[0]] = colours
+        colours = padded
     if contract.pixel_format is GRAY8:
         colours = np.array([[[reference.gray(*map(int, pixel))] for pixel in row] for row in colours], np.uint8)
     elif contract.pixel_format is BGR8:
@@ -312,7 +315,9 @@ def test_a_placement_lies_inside(
     if data.draw(st.booleans()):
         x, y = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
         bounds = BitmapBounds(x, y, data.draw(st.integers(1, width - x)), data.draw(st.integers(1, height - y)))
-    part, target = compute_placement(width, height, model_width, model_height, mode, bounds)
+    placement = compute_placement(width, height, model_width, model_height, mode, bounds)
+    part, target = placement.part, placement.target
+    assert (placement.picture, placement.tensor) == ((height, width), (model_height, model_width))
     assert 0 <= part.x < part.x + part.width <= width
     assert 0 <= part.y < part.y + part.height <= height
     assert 0 <= target.x < target.x + target.width <= model_width
@@ -321,6 +326,39 @@ def test_a_placement_lies_inside(
         assert part == bounds
     if mode is not ImageCropMode.LETTERBOX:
         assert target == (0, 0, model_width, model_height)
+    assert placement.has_padding is (target != (0, 0, model_width, model_height))
+    is_whole = part == (0, 0, width, height) and (width, height) == (model_width, model_height)
+    assert placement.is_identity is (is_whole and not placement.has_padding)
+
+
+def test_what_a_placement_says() -> None:
+    center = compute_placement(1920, 1080, 540, 540, ImageCropMode.CENTER, None)
+    assert center == ((420, 0, 1080, 1080), (0, 0, 540, 540), (1080, 1920), (540, 540))
+    assert (center.shrink, center.is_identity, center.has_padding) == ((2, 2), False, False)
+    boxed = compute_placement(40, 20, 20, 20, ImageCropMode.LETTERBOX, None)
+    assert boxed == ((0, 0, 40, 20), (0, 5, 20, 10), (20, 40), (20, 20))
+    assert (boxed.shrink, boxed.is_identity, boxed.has_padding) == ((2, 2), False, True)
+    for mode in ImageCropMode:
+        assert compute_placement(8, 6, 8, 6, mode, None).is_identity
+        moved = compute_placement(8, 6, 4, 3, mode, BitmapBounds(2, 1, 4, 3))
+        assert (moved.part, moved.is_identity, moved.has_padding) == ((2, 1, 4, 3), False, False)
+
+
+def test_a_new_crop_mode_touches_three_files() -> None:
+    """Its member, its rule and its word. One call hands the contract's mode on; the command line has an option."""
+    package = Path(winml_py.__file__).parent
+    words = re.compile(r"ImageCropMode\.|crop_mode|CENTER\b|LETTERBOX\b|STRETCH\b")
+    found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if words.search(path.read_text())}
+    assert found - {"cli/contract.py"} == {
+        "enums.py",
+        "imaging/geometry.py",
+        "imaging/contract.py",
+        "session/binding.py",
+    }
+    binding = (package / "session" / "binding.py").read_text()
+    assert words.findall(binding) == ["crop_mode"]
+    geometry = (package / "imaging" / "geometry.py").read_text()
+    assert len(words.findall(geometry.split("_CROP_RULES: ")[0])) == 0
 
 
 # The contract itself

@@ -15,6 +15,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
+from placed import tensorize
 
 from winml_py import (
     BitmapBounds,
@@ -34,7 +35,6 @@ from winml_py.imaging.detensorize import detensorize
 from winml_py.imaging.formats import gray_of
 from winml_py.imaging.geometry import center_crop, resize
 from winml_py.imaging.scratch import Scratch
-from winml_py.imaging.tensorize import tensorize
 
 FORMATS = ["GRAY8", "RGB8", "BGR8", "RGBA8", "BGRA8"]
 TARGETS = ["GRAY8", "RGBA8", "BGRA8"]

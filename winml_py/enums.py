@@ -131,7 +131,7 @@ class ImageCropMode(IntEnum):
     STRETCH = 1
     """The whole picture, its aspect ratio given up."""
     LETTERBOX = 2
-    """The whole picture, its aspect ratio kept, in the middle of a coloured ground."""
+    """The whole picture, its aspect ratio kept, in the middle of coloured padding."""
 
 
 class ImageKernel(IntEnum):

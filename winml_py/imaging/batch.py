@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..base.cpu_cores import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract
-from .geometry import BitmapBounds
+from .geometry import Placement
 from .scratch import Scratch
 from .tensorize import Tensor, tensorize
 
@@ -27,16 +27,20 @@ class BatchTensorizer:
         self._scratches: list[Scratch] = []
 
     def write(
-        self, bitmaps: Sequence[SoftwareBitmap], contract: ImageContract, tensor: Tensor, bounds: BitmapBounds | None
+        self,
+        bitmaps: Sequence[SoftwareBitmap],
+        contract: ImageContract,
+        tensor: Tensor,
+        placements: Sequence[Placement],
     ) -> None:
-        """Tensorizes each bitmap into its slot; raises as `tensorize` does."""
+        """Tensorizes each bitmap into its slot, at its placement; see `tensorize`."""
         workers = min(len(bitmaps), usable_cores()) if tensor.size // len(bitmaps) >= _WORTH_A_THREAD else 1
         while len(self._scratches) < workers:
             self._scratches.append(Scratch())
 
         def work(worker: int) -> None:
             for index in range(worker, len(bitmaps), workers):
-                tensorize(bitmaps[index], contract, tensor[index], bounds, self._scratches[worker])
+                tensorize(bitmaps[index], contract, tensor[index], placements[index], self._scratches[worker])
 
         if workers == 1:
             work(0)

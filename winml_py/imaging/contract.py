@@ -312,6 +312,11 @@ def _member(enum: type[E], value: object, name: str) -> E:
         ) from None
 
 
+def has_gray_padding(contract: ImageContract) -> bool:
+    """Whether the padding is a level of gray, which needs one plane and not three."""
+    return len(set(contract.pad)) == 1
+
+
 def _word(key: str, word: str) -> Any:
     known = _WORDS[key]
     if word not in known:

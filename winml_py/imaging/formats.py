@@ -13,6 +13,9 @@ from .scratch import Scratch
 
 Pixels = np.ndarray[Any, Any]
 
+GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
+"""What red, green and blue give to gray: ITU-R BT.709's weights, as Windows ML has them (`CpuTensorizer.h`)."""
+
 
 class Layout(NamedTuple):
     """How a pixel lies in memory.
@@ -109,8 +112,8 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
 
 
 def to_eight_bits(pixels: Pixels) -> Pixels:
-    """Scales 16-bit numbers to 8 bits, rounding to the nearest: v / 257. 8-bit arrays pass as they are."""
-    if pixels.dtype == np.uint8:
+    """Scales 16-bit numbers to 8 bits, rounding to the nearest: v / 257. Other arrays pass as they are."""
+    if pixels.dtype != np.uint16:
         return pixels
     return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
@@ -120,12 +123,13 @@ def to_interleaved(pixels: Pixels, pixel_format: BitmapPixelFormat) -> tuple[Pix
     if pixel_format in INTERLEAVED_FORMATS:
         return pixels, pixel_format
     if pixel_format in VIDEO_FORMATS:
-        return _from_video(pixels, pixel_format), BitmapPixelFormat.BGR8
+        return video_to_bgr(pixels, pixel_format), BitmapPixelFormat.BGR8
     interleaved = BitmapPixelFormat.GRAY8 if layout_of(pixel_format).is_gray else BitmapPixelFormat.RGBA8
     return to_eight_bits(pixels), interleaved
 
 
-def _from_video(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:
+def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:
+    """A picture of a video format as BGR8: a new array, or `out`."""
     import cv2
 
     if pixel_format == BitmapPixelFormat.YUY2:
@@ -135,7 +139,7 @@ def _from_video(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | N
     return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
 
 
-def _to_video(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
+def _video_of(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     import cv2
 
     height, width = bgr.shape[:2]
@@ -149,20 +153,17 @@ def _to_video(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
 
 
 def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
-    """Windows ML's gray of bytes: 0.2126 R + 0.7152 G + 0.0722 B in float32, truncated to a byte.
-
-    The weights are those of ITU-R BT.709; truncation is Windows ML's (`CpuTensorizer.h`).
+    """Windows ML's gray of bytes: the weighted sum in float32, truncated to a byte (`CpuTensorizer.h`).
 
     Args:
         colours: red, green and blue, uint8.
         out: uint8, of their shape; written in place.
         scratch: memory to reuse.
     """
-    red, green, blue = colours
-    total, term = (scratch.get(name, red.shape, np.float32) for name in ("gray total", "gray term"))
-    np.multiply(red, np.float32(0.2126), out=total)
-    for channel, weight in ((green, 0.7152), (blue, 0.0722)):
-        np.multiply(channel, np.float32(weight), out=term)
+    total, term = (scratch.get(name, out.shape, np.float32) for name in ("gray total", "gray term"))
+    np.multiply(colours[0], np.float32(GRAY_WEIGHTS[0]), out=total)
+    for plane, weight in zip(colours[1:], GRAY_WEIGHTS[1:], strict=True):
+        np.multiply(plane, np.float32(weight), out=term)
         total += term
     np.copyto(out, total, casting="unsafe")
 
@@ -176,9 +177,9 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     if source == target:
         return pixels
     if source in VIDEO_FORMATS:
-        return convert(_from_video(pixels, source), BitmapPixelFormat.BGR8, target)
+        return convert(video_to_bgr(pixels, source), BitmapPixelFormat.BGR8, target)
     if target in VIDEO_FORMATS:
-        return _to_video(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
+        return _video_of(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
     origin, wanted = layout_of(source), layout_of(target)
     if origin.dtype != wanted.dtype:
         pixels = to_eight_bits(pixels) if wanted.dtype == np.uint8 else pixels.astype(np.uint16) * 257

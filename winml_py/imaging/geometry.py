@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +11,17 @@ import numpy as np
 from ..enums import ImageCropMode, ImageKernel
 from ..errors import InvalidBindingError
 from .formats import Pixels, to_eight_bits
+
+PILLOW_FILTERS = {ImageKernel.ANTIALIASED_CUBIC: "BICUBIC", ImageKernel.ANTIALIASED_LINEAR: "BILINEAR"}
+"""The antialiased kernels, by the names of Pillow's filters. Pillow rounds to bytes after the rows and again after the
+columns; OpenCV, which has the other kernels, rounds once at the end."""
+
+_OPENCV_INTERPOLATIONS = {
+    ImageKernel.NEAREST: "INTER_NEAREST_EXACT",
+    ImageKernel.LINEAR: "INTER_LINEAR",
+    ImageKernel.CUBIC: "INTER_CUBIC",
+    ImageKernel.AREA: "INTER_AREA",
+}
 
 
 class BitmapBounds(NamedTuple):
@@ -21,23 +34,48 @@ class BitmapBounds(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What part of a picture goes to what part of the tensor."""
+    """Which part of a picture goes to which part of the tensor: all that the crop mode and the bounds decide.
+
+    Attributes:
+        part: the rectangle of the picture that is used, in its pixels.
+        target: the rectangle of the tensor that it is scaled to.
+        picture: height and width of the picture.
+        tensor: height and width of the tensor.
+    """
 
     part: BitmapBounds
     target: BitmapBounds
+    picture: tuple[int, int]
+    tensor: tuple[int, int]
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing is cropped, scaled or padded."""
+        return self.part == self.target and self.picture == self.tensor == (self.part.height, self.part.width)
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether there is room around the picture in the tensor."""
+        return (self.target.height, self.target.width) != self.tensor
+
+    @property
+    def shrink(self) -> tuple[float, float]:
+        """By how much the width and the height shrink; less than 1 where they grow."""
+        return self.part.width / self.target.width, self.part.height / self.target.height
 
 
+@lru_cache(maxsize=256)  # frames of a video, and pictures of a folder, mostly have one size
 def compute_placement(
     width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, bounds: BitmapBounds | None
 ) -> Placement:
-    """Where a picture goes in a tensor.
+    """Decides where a picture goes in a tensor. Nothing else looks at the crop mode.
 
     Args:
         width: of the picture.
         height: of the picture.
         model_width: of the tensor.
         model_height: of the tensor.
-        mode: what becomes of another aspect ratio.
+        mode: what happens where the aspect ratios differ.
         bounds: the part to use; it is stretched where the mode would crop, as Windows ML does.
 
     Raises:
@@ -45,13 +83,9 @@ def compute_placement(
     """
     if bounds is not None:
         require_inside(bounds, width, height)
-    part = bounds or BitmapBounds(0, 0, width, height)
-    whole = BitmapBounds(0, 0, model_width, model_height)
-    if mode == ImageCropMode.LETTERBOX:
-        return Placement(part, letterbox(part.width, part.height, model_width, model_height))
-    if mode == ImageCropMode.CENTER and bounds is None:
-        return Placement(center_crop(width, height, model_width, model_height), whole)
-    return Placement(part, whole)
+    given = bounds or BitmapBounds(0, 0, width, height)
+    part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, model_width, model_height))
+    return Placement(bounds or part, target, (height, width), (model_height, model_width))
 
 
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
@@ -88,6 +122,15 @@ def letterbox(width: int, height: int, model_width: int, model_height: int) -> B
     return BitmapBounds((model_width - inner_width) // 2, (model_height - inner_height) // 2, inner_width, inner_height)
 
 
+_CROP_RULES: dict[ImageCropMode, Callable[[BitmapBounds, BitmapBounds], tuple[BitmapBounds, BitmapBounds]]] = {
+    ImageCropMode.CENTER: lambda given, tensor: (center_crop(*given[2:], *tensor[2:]), tensor),
+    ImageCropMode.STRETCH: lambda given, tensor: (given, tensor),
+    ImageCropMode.LETTERBOX: lambda given, tensor: (given, letterbox(*given[2:], *tensor[2:])),
+}
+"""Each mode's rule, from the rectangle that is given and that of the tensor to the part and the target. A new mode is
+a member of the enumeration, a rule here, and its word in `contract.py`."""
+
+
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
     """Refuses a crop that is empty or leaves the picture.
 
@@ -109,65 +152,58 @@ def crop(pixels: Pixels, bounds: BitmapBounds) -> Pixels:
 
 
 def resize(pixels: Pixels, width: int, height: int, kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC) -> Pixels:
-    """Scales a picture, channel by channel; alpha weighs nothing.
+    """Scales a picture, channel by channel; alpha does not weigh the colours.
 
-    The antialiased kernels are Pillow's. A side that shrinks to a quarter or less is first averaged by a whole factor:
-    less than half of the time, for a third of a level on average. The others are OpenCV's, and alias when they shrink,
-    except `AREA`.
+    The antialiased kernels are Pillow's, because torchvision and most training code scale with it. A side that shrinks
+    to a quarter or less is first averaged by a whole factor: this takes less than half of the time, and changes the
+    result by a third of a level on average. The other kernels are OpenCV's, and alias when they shrink, except `AREA`.
 
     Args:
-        pixels: height x width, or height x width x 3 or 4; 16-bit pictures become 8-bit ones.
+        pixels: height x width, or height x width x 3 or 4, of uint8; uint16 becomes uint8; float32 in two dimensions.
         width: pixels of the result.
         height: pixels of the result.
         kernel: how.
 
     Returns:
-        A new uint8 array, or `pixels` itself when nothing is to be done.
+        A new array, or `pixels` itself when nothing is to be done.
     """
     if pixels.shape[:2] == (height, width):
         return pixels
     pixels = to_eight_bits(pixels)
-    if kernel in (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR):
-        return _resize_with_pillow(pixels, width, height, kernel)
+    if kernel in PILLOW_FILTERS:
+        return _resize_with_pillow(pixels, width, height, PILLOW_FILTERS[kernel])
     import cv2
 
-    interpolation = {
-        ImageKernel.NEAREST: cv2.INTER_NEAREST_EXACT,
-        ImageKernel.LINEAR: cv2.INTER_LINEAR,
-        ImageKernel.CUBIC: cv2.INTER_CUBIC,
-        ImageKernel.AREA: cv2.INTER_AREA,
-    }[kernel]
+    interpolation = getattr(cv2, _OPENCV_INTERPOLATIONS[kernel])
     return cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
 
 
-def _resize_with_pillow(pixels: Pixels, width: int, height: int, kernel: ImageKernel) -> Pixels:
+def _resize_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
     from PIL import Image
 
     source_height, source_width = pixels.shape[:2]
-    across, down = exact_factor(source_width / width), exact_factor(source_height / height)
+    across, down = _whole_factor(source_width / width), _whole_factor(source_height / height)
     if across > 1 or down > 1:
-        pixels = _reduced(pixels, across, down)
-    # RGBX: as RGBA, Pillow would weigh colours by their alpha, which Windows ML ignores.
-    mode = {2: "L", 3: "RGB", 4: "RGBX"}[pixels.ndim if pixels.ndim == 2 else pixels.shape[2]]
+        pixels = _averaged(pixels, across, down)
+    if pixels.dtype == np.float32:
+        mode = "F"
+    else:  # RGBX: as RGBA, Pillow would weigh colours by their alpha, which Windows ML ignores
+        mode = {1: "L", 3: "RGB", 4: "RGBX"}[pixels.shape[2] if pixels.ndim == 3 else 1]
     size = (pixels.shape[1], pixels.shape[0])
     image: Image.Image = Image.frombytes(mode, size, np.ascontiguousarray(pixels).data)
-    filters = {
-        ImageKernel.ANTIALIASED_CUBIC: Image.Resampling.BICUBIC,
-        ImageKernel.ANTIALIASED_LINEAR: Image.Resampling.BILINEAR,
-    }
     box = (0, 0, source_width / across, source_height / down)
-    return np.asarray(image.resize((width, height), filters[kernel], box))
+    return np.asarray(image.resize((width, height), Image.Resampling[name], box))
 
 
-def exact_factor(scale: float) -> int:
+def _whole_factor(shrink: float) -> int:
     """By how many pixels a side is averaged first: so that the kernel still shrinks it by 2, or by 2.5 from 6 on."""
-    if scale < 4:
+    if shrink < 4:
         return 1
-    return int(scale / (2 if scale < 6 else 2.5))
+    return int(shrink / (2 if shrink < 6 else 2.5))
 
 
-def _reduced(pixels: Pixels, across: int, down: int) -> Pixels:
-    """The means of blocks of pixels; what lies beyond the edge is as the edge."""
+def _averaged(pixels: Pixels, across: int, down: int) -> Pixels:
+    """The means of blocks of pixels; the pixels of the edge are repeated where the last block is not full."""
     import cv2
 
     height, width = pixels.shape[:2]

@@ -1,7 +1,8 @@
 """A contract as an ONNX graph, so that a GPU crops, scales and tensorizes pictures itself.
 
 Scaling is linear in the pixels: a matrix from the left scales the columns of a picture, one from the right its rows.
-Both are found by scaling an identity matrix with the library that scales on the CPU, so that its weights are used.
+Both are made by scaling an identity matrix with the library that scales on the CPU (Pillow or OpenCV): the GPU gets the
+same weights, and we need not copy the code that computes them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorLayout
-from .contract import ImageContract
-from .formats import layout_of
-from .geometry import Placement, exact_factor
-from .tensorize import gray_table
+from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
+from .contract import ImageContract, has_gray_padding
+from .formats import GRAY_WEIGHTS, layout_of
+from .geometry import PILLOW_FILTERS, Placement, crop, resize
+from .tensorize import channel_order, gray_table
 
 if TYPE_CHECKING:
     import onnx
@@ -24,43 +25,43 @@ Array = np.ndarray[Any, Any]
 
 OPSET = 17
 IR_VERSION = 8
-GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
-"""ITU-R BT.709's, as Windows ML has them (`CpuTensorizer.h`)."""
 
 
 class GraphKey(NamedTuple):
-    """What the graph depends on: sizes do not count among it.
+    """What the graph depends on. Sizes are not part of it: the matrices are inputs.
 
     Attributes:
         contract: how pictures become numbers.
         source: the pictures' format, one of eight bits a channel.
         is_scaled: whether anything is cropped, scaled or padded.
+        has_padding: whether there is room around the picture in the tensor.
         half: whether the tensor is float16.
     """
 
     contract: ImageContract
     source: BitmapPixelFormat
     is_scaled: bool
+    has_padding: bool
     half: bool
 
 
 def tensorize_graph(key: GraphKey) -> bytes:
     """A model from pixels to the tensor.
 
-    Its inputs: `pixels`, uint8, pictures x height x width x channels; and where something is scaled `across`, width x
-    target width, `down`, target height x height, and for a letterbox `ground`, 3 x target height x target width, all
-    float32. Its output is `tensor`, in the contract's layout, float32 or float16.
+    Its inputs: `pixels`, uint8, pictures x height x width x channels; where something is scaled, `across`, width x
+    tensor width, and `down`, tensor height x height; where the picture does not fill the tensor, `padding`, 1 or 3 x
+    tensor height x tensor width. These are float32. Its output is `tensor`, in the contract's layout, float32 or
+    float16.
     """
     graph = _Graph()
     contract, layout = key.contract, layout_of(key.source)
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
     value = graph.node("Transpose", graph.node("Cast", "pixels", to=1), perm=[0, 3, 1, 2])
-    has_colour = not layout.is_gray or (contract.crop_mode is ImageCropMode.LETTERBOX and len(set(contract.pad)) > 1)
+    has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
-        order = layout.rgb if is_gray or contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
-        value = graph.node("Gather", value, graph.constant(np.array(order, np.int64)), axis=1)
+        value = graph.node("Gather", value, graph.constant(np.array(channel_order(key.source, contract))), axis=1)
     if key.is_scaled:
-        value = _scaled(graph, value, contract)
+        value = _scaled(graph, value, key)
     if is_gray:
         value = _gray(graph, value, has_colour)
     factors, summands = (
@@ -73,70 +74,38 @@ def tensorize_graph(key: GraphKey) -> bytes:
     return graph.model(key)
 
 
-def matrices(
-    placement: Placement, picture: tuple[int, int], tensor: tuple[int, int], kernel: ImageKernel
-) -> tuple[Array, Array]:
-    """The matrices `across` and `down` for a picture and a tensor of these heights and widths."""
-    part, target = placement
+def matrices(placement: Placement, kernel: ImageKernel) -> tuple[Array, Array]:
+    """The matrices `across` and `down` that bring a picture to its place in the tensor."""
+    part, target, picture, tensor = placement
     across = _matrix(picture[1], part.x, part.width, tensor[1], target.x, target.width, kernel)
     down = _matrix(picture[0], part.y, part.height, tensor[0], target.y, target.height, kernel)
     return across, np.ascontiguousarray(down.T)
 
 
-def ground(placement: Placement, tensor: tuple[int, int], contract: ImageContract) -> Array:
-    """The letterbox's colour around the picture, and 0 where that is: 3 x height x width, or 1 for a gray one."""
+def padding(placement: Placement, contract: ImageContract) -> Array:
+    """The colour around the picture, and 0 where the picture is: 3 x height x width; 1 x height x width if gray."""
     levels = contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
-    planes = np.repeat(np.array(levels, np.float32), tensor[0] * tensor[1]).reshape(3, *tensor)
-    target = placement.target
-    planes[:, target.y : target.y + target.height, target.x : target.x + target.width] = 0
-    return planes if len(set(contract.pad)) > 1 else planes[:1]
+    image = np.full((*placement.tensor, 3), levels, np.float32)
+    crop(image, placement.target)[:] = 0
+    planes = np.ascontiguousarray(image.transpose(2, 0, 1))
+    return planes[:1] if has_gray_padding(contract) else planes
 
 
 @lru_cache(maxsize=64)
 def _matrix(length: int, start: int, part: int, total: int, at: int, target: int, kernel: ImageKernel) -> Array:
     """Length x total: what each pixel of a row gives to each number of the scaled row."""
-    identity = np.eye(part, dtype=np.float32)
-    if part != target:
-        identity = _resized(identity, target, kernel)
     matrix = np.zeros((length, total), np.float32)
-    matrix[start : start + part, at : at + target] = identity
+    matrix[start : start + part, at : at + target] = resize(np.eye(part, dtype=np.float32), target, part, kernel)
     matrix.flags.writeable = False
     return matrix
 
 
-def _resized(rows: Array, width: int, kernel: ImageKernel) -> Array:
-    antialiased = {ImageKernel.ANTIALIASED_CUBIC: 3, ImageKernel.ANTIALIASED_LINEAR: 2}  # Pillow's BICUBIC, BILINEAR
-    if kernel in antialiased:
-        from PIL import Image
-
-        part = rows.shape[1]
-        factor = exact_factor(part / width)
-        if factor > 1:  # means of whole blocks first, as on the CPU
-            rows = np.pad(rows, ((0, 0), (0, -part % factor)), mode="edge").reshape(len(rows), -1, factor).mean(axis=2)
-        box = (0, 0, part / factor, len(rows))
-        image = Image.fromarray(np.ascontiguousarray(rows, np.float32))
-        return np.asarray(image.resize((width, len(rows)), Image.Resampling(antialiased[kernel]), box))
-    import cv2
-
-    interpolation = {
-        ImageKernel.NEAREST: cv2.INTER_NEAREST_EXACT,
-        ImageKernel.LINEAR: cv2.INTER_LINEAR,
-        ImageKernel.CUBIC: cv2.INTER_CUBIC,
-        ImageKernel.AREA: cv2.INTER_AREA,
-    }[kernel]
-    resized: Array = cv2.resize(rows, (width, len(rows)), interpolation=interpolation)
-    return resized
-
-
-def _scaled(graph: _Graph, value: str, contract: ImageContract) -> str:
-    """Pillow rounds to bytes after the rows and again after the columns, OpenCV once at the end."""
+def _scaled(graph: _Graph, value: str, key: GraphKey) -> str:
     value = graph.node("MatMul", value, "across")
-    if contract.kernel in (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR):
+    if key.contract.kernel in PILLOW_FILTERS:  # which rounds twice
         value = _rounded(graph, value)
     value = _rounded(graph, graph.node("MatMul", "down", value))
-    if contract.crop_mode is ImageCropMode.LETTERBOX:
-        value = graph.node("Add", value, "ground")
-    return value
+    return graph.node("Add", value, "padding") if key.has_padding else value
 
 
 def _rounded(graph: _Graph, value: str) -> str:
@@ -184,10 +153,10 @@ class _Graph:
         channels = layout_of(key.source).channels
         inputs = [helper.make_tensor_value_info("pixels", 2, ["n", "height", "width", channels])]
         if key.is_scaled:
-            inputs.append(helper.make_tensor_value_info("across", 1, ["width", "target_width"]))
-            inputs.append(helper.make_tensor_value_info("down", 1, ["target_height", "height"]))
-            if key.contract.crop_mode is ImageCropMode.LETTERBOX:
-                inputs.append(helper.make_tensor_value_info("ground", 1, ["planes", "target_height", "target_width"]))
+            inputs.append(helper.make_tensor_value_info("across", 1, ["width", "tensor_width"]))
+            inputs.append(helper.make_tensor_value_info("down", 1, ["tensor_height", "height"]))
+        if key.has_padding:
+            inputs.append(helper.make_tensor_value_info("padding", 1, ["planes", "tensor_height", "tensor_width"]))
         outputs = [helper.make_tensor_value_info("tensor", 10 if key.half else 1, ["n", None, None, None])]
         graph = helper.make_graph(self._nodes, "pictures", inputs, outputs, self._constants)
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])

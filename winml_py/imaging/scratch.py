@@ -1,4 +1,4 @@
-"""Scratch: what is reused from call to call."""
+"""Scratch: memory that is reused from call to call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Scratch:
-    """Arrays by name, kept as long as their shape stays, and the last plan. For one thread at a time."""
+    """Arrays by name, kept as long as their shape stays, and the last conversion. For one thread at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}

@@ -10,26 +10,22 @@ import numpy as np
 
 from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
-from .contract import ImageContract
-from .formats import INTERLEAVED_FORMATS, VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved
-from .geometry import BitmapBounds, Placement, compute_placement, crop, resize
+from .contract import ImageContract, has_gray_padding
+from .formats import VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved, video_to_bgr
+from .geometry import BitmapBounds, Placement, crop, resize
 from .scratch import Scratch
 
 Tensor = np.ndarray[Any, Any]
 
 
-class Plan(NamedTuple):
-    """What of a call depends on shapes and the contract alone, worked out once.
+class Conversion(NamedTuple):
+    """How bytes become numbers, worked out once for a contract and an element type.
 
     Attributes:
-        placement: what part of the picture goes to what part of the tensor.
-        size: height and width of the tensor.
         table: the number for each byte of each channel.
-        affine: factor and summand of each channel, where the numbers are worked out and not looked up.
+        affine: factor and summand of each channel, where the numbers are computed and not looked up.
     """
 
-    placement: Placement
-    size: tuple[int, int]
     table: Tensor
     affine: tuple[tuple[float, float], ...]
 
@@ -38,94 +34,66 @@ def tensorize(
     bitmap: SoftwareBitmap,
     contract: ImageContract,
     out: Tensor,
-    bounds: BitmapBounds | None = None,
+    placement: Placement,
     scratch: Scratch | None = None,
 ) -> None:
     """Writes a picture into one slot of a batch.
 
-    The numbers of Windows ML's ranges are looked up in a table of 256, and are exactly its own. With a mean or a std,
-    planes of float32 are worked out with one factor and one summand a channel: as exact as float32, and sooner done.
+    The numbers of Windows ML's ranges are looked up in a table of 256, which is exact by construction: each number is
+    computed once, as Windows ML computes it. With a mean or a std, planes of float32 are computed with one factor and
+    one summand a channel instead, which is faster and as exact as float32.
 
     Args:
         bitmap: the picture, in any format.
         contract: how it is to lie in the tensor.
         out: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
             uint8, C-contiguous; written in place.
-        bounds: the part of the picture to use; by default all the contract's crop mode leaves.
+        placement: which part of the picture goes where in `out`, computed for the size of both.
         scratch: memory to reuse from call to call.
-
-    Raises:
-        InvalidBindingError: `bounds` leave the picture.
     """
     scratch = scratch or Scratch()
-    key = (contract, bounds, bitmap.pixel_width, bitmap.pixel_height, out.shape, out.dtype)
-    plan: Plan = scratch.recall(key, _plan)
-    pixels, pixel_format = _interleaved_part(bitmap, plan.placement.part, scratch)
-    target = plan.placement.target
-    if pixels.shape[:2] != (target.height, target.width):
-        pixels = resize(pixels, target.width, target.height, contract.kernel)
-    if plan.size != (target.height, target.width):
-        pixels, pixel_format = _padded(pixels, pixel_format, contract, target, plan.size, scratch)
+    conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
+    pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
+    target = placement.target
+    pixels = resize(pixels, target.width, target.height, contract.kernel)
+    if placement.has_padding:
+        pixels, pixel_format = _padded(pixels, pixel_format, contract, placement, scratch)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
         pixels, pixel_format = _gray(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
-        _fill_pixels(pixels, pixel_format, contract, plan.table, out, scratch)
+        _fill_pixels(pixels, pixel_format, contract, conversion.table, out, scratch)
     else:
-        _fill_planes(pixels, pixel_format, contract, plan, out, scratch)
+        _fill_planes(pixels, pixel_format, contract, conversion, out, scratch)
 
 
-def _plan(
-    contract: ImageContract,
-    bounds: BitmapBounds | None,
-    picture_width: int,
-    picture_height: int,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-) -> Plan:
-    axes = contract.axes()
-    height, width = shape[axes[1] - 1], shape[axes[2] - 1]
-    placement = compute_placement(picture_width, picture_height, width, height, contract.crop_mode, bounds)
-    is_worked_out = dtype == np.float32 and (contract.mean or contract.std)
-    return Plan(placement, (height, width), contract.numbers(dtype), contract.affine() if is_worked_out else ())
+def _conversion(contract: ImageContract, dtype: np.dtype[Any]) -> Conversion:
+    is_computed = dtype == np.float32 and (contract.mean or contract.std)
+    return Conversion(contract.numbers(dtype), contract.affine() if is_computed else ())
 
 
 def _interleaved_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels inside `part`, in an interleaved format: a view where the bitmap is in one."""
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
-    if pixel_format in INTERLEAVED_FORMATS:
-        return crop(pixels, part), pixel_format
-    if pixel_format == BitmapPixelFormat.NV12:  # the one format of cameras that is converted into reused memory
-        import cv2
-
+    if pixel_format in VIDEO_FORMATS:  # whole, because neighbours share their colours
         bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
-        return crop(cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, bgr), part), BitmapPixelFormat.BGR8
-    if pixel_format in VIDEO_FORMATS:
-        pixels, pixel_format = to_interleaved(pixels, pixel_format)
-        return crop(pixels, part), pixel_format
+        return crop(video_to_bgr(pixels, pixel_format, bgr), part), BitmapPixelFormat.BGR8
     return to_interleaved(crop(pixels, part), pixel_format)
 
 
 def _padded(
-    pixels: Pixels,
-    pixel_format: BitmapPixelFormat,
-    contract: ImageContract,
-    target: BitmapBounds,
-    shape: tuple[int, int],
-    scratch: Scratch,
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, scratch: Scratch
 ) -> tuple[Pixels, BitmapPixelFormat]:
-    """The picture on its ground."""
-    layout = layout_of(pixel_format)
-    red, green, blue = contract.pad
-    if layout.is_gray and not red == green == blue:  # colour around a gray picture
+    """The picture with its padding around it."""
+    if layout_of(pixel_format).is_gray and not has_gray_padding(contract):
         pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
-        layout = layout_of(pixel_format)
-    whole = scratch.get("padded", (*shape, *pixels.shape[2:]))
+    layout = layout_of(pixel_format)
+    whole = scratch.get("padded", (*placement.tensor, *pixels.shape[2:]))
     if layout.is_gray:
-        whole[:] = red
+        whole[:] = contract.pad[0]
     else:
         for index, level in zip(layout.rgb, contract.pad, strict=True):
             whole[..., index] = level
-    crop(whole, target)[:] = pixels
+    crop(whole, placement.target)[:] = pixels
     return whole, pixel_format
 
 
@@ -151,7 +119,7 @@ def _fill_planes(
     pixels: Pixels,
     pixel_format: BitmapPixelFormat,
     contract: ImageContract,
-    plan: Plan,
+    conversion: Conversion,
     out: Tensor,
     scratch: Scratch,
 ) -> None:
@@ -163,14 +131,14 @@ def _fill_planes(
     else:
         planes = scratch.planes(layout.channels, pixels.shape[:2])
         cv2.split(_contiguous_rows(pixels), planes)
-        order = layout.rgb if contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
+        order = channel_order(pixel_format, contract)
     for channel, slot in enumerate(out):
         plane = planes[order[channel]]
-        if plan.affine:
-            factor, summand = plan.affine[channel]
+        if conversion.affine:
+            factor, summand = conversion.affine[channel]
             cv2.addWeighted(plane, factor, plane, 0, summand, slot, cv2.CV_32F)
         else:
-            _look_up(plane, plan.table[channel], slot)
+            _look_up(plane, conversion.table[channel], slot)
 
 
 def _fill_pixels(
@@ -184,16 +152,21 @@ def _fill_pixels(
     """Channels last: the numbers of all channels in one table of 256 entries of three."""
     import cv2
 
-    layout = layout_of(pixel_format)
     if contract.channels == 1:
         _look_up(_contiguous(pixels, scratch), table[0], out[..., 0])
         return
     ordered = scratch.get("ordered", (*pixels.shape[:2], 3))
-    order = layout.rgb if contract.pixel_format is BitmapPixelFormat.RGB8 else layout.rgb[::-1]
-    source = pixels[..., None] if layout.is_gray else pixels
-    cv2.mixChannels([_contiguous_rows(source)], [ordered], [n for i, index in enumerate(order) for n in (index, i)])
+    source = pixels[..., None] if pixels.ndim == 2 else pixels
+    pairs = [number for target, index in enumerate(channel_order(pixel_format, contract)) for number in (index, target)]
+    cv2.mixChannels([_contiguous_rows(source)], [ordered], pairs)
     entries = np.ascontiguousarray(table.T).view(_words(out.dtype)).reshape(1, 256, 3)
     cv2.LUT(ordered, entries, out.view(entries.dtype))
+
+
+def channel_order(source: BitmapPixelFormat, contract: ImageContract) -> tuple[int, int, int]:
+    """Which channel of a picture in this format goes to each channel of a colour tensor."""
+    rgb = layout_of(source).rgb
+    return rgb[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else rgb
 
 
 def _look_up(plane: Pixels, numbers: Tensor, slot: Tensor) -> None:
@@ -217,7 +190,7 @@ def _words(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @cache
 def _takes_pairs() -> bool:
-    """Whether OpenCV looks up 16 bits at once, which it learnt in version 5."""
+    """Whether OpenCV looks up 16 bits at once, which version 5 and later can do."""
     import cv2
 
     try:
@@ -229,7 +202,7 @@ def _takes_pairs() -> bool:
 
 @lru_cache(16)
 def _pairs(numbers: bytes) -> Tensor:
-    """The halves for two bytes that lie side by side, for each pair of them: half the looking up."""
+    """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
     halves = np.frombuffer(numbers, np.uint16)
     low, high = np.meshgrid(halves, halves)
     first, second = (low, high) if sys.byteorder == "little" else (high, low)

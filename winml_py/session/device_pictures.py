@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..base.device_array import DeviceArray
-from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel
+from ..enums import BitmapPixelFormat, ImageKernel
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
 from ..imaging.formats import INTERLEAVED_FORMATS
-from ..imaging.geometry import BitmapBounds, compute_placement
-from ..imaging.graph import GraphKey, ground, matrices, tensorize_graph
+from ..imaging.geometry import Placement
+from ..imaging.graph import GraphKey, matrices, padding, tensorize_graph
 from ..runtime.engine import Engine, EngineBinding, EngineOptions
 from ..runtime.request import CompileRequest
 
@@ -66,7 +66,7 @@ class DeviceTensorizer:
         contract: ImageContract,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
-        bounds: BitmapBounds | None,
+        placements: Sequence[Placement],
         before: DeviceArray | None,
     ) -> DeviceArray | None:
         """Tensorizes pictures on the device.
@@ -76,29 +76,25 @@ class DeviceTensorizer:
             contract: how they are to lie in the tensor.
             shape: of the tensor.
             dtype: of the tensor: float32 or float16.
-            bounds: the part of each picture to use.
+            placements: which part of each picture goes where in the tensor.
             before: memory of an earlier call, which is written again.
 
         Returns:
-            The tensor; or None where the device has no way: pictures of unequal sizes or formats in one batch, formats
-            other than those of eight bits side by side, and tensors of bytes.
+            The tensor; or None where the CPU must do it: pictures of unequal sizes or formats in one batch, formats
+            other than the interleaved ones of 8 bits, and tensors of bytes.
         """
-        formats = {bitmap.bitmap_pixel_format for bitmap in bitmaps}
-        sizes = {(bitmap.pixel_height, bitmap.pixel_width) for bitmap in bitmaps}
-        if len(formats) > 1 or len(sizes) > 1 or not formats <= set(INTERLEAVED_FORMATS) or dtype.kind != "f":
+        source, placement = bitmaps[0].bitmap_pixel_format, placements[0]
+        are_alike = all(bitmap.bitmap_pixel_format == source for bitmap in bitmaps) and len(set(placements)) == 1
+        if not are_alike or source not in INTERLEAVED_FORMATS or dtype.kind != "f":
             return None
-        _, height_axis, width_axis = contract.axes()
-        model_size = (shape[width_axis], shape[height_axis])
-        size = (bitmaps[0].pixel_width, bitmaps[0].pixel_height)
-        part, target = compute_placement(*size, *model_size, contract.crop_mode, bounds)
-        grows = (part.width < target.width, part.height < target.height)
-        if contract.kernel is ImageKernel.AREA and grows[0] != grows[1]:
+        across, down = placement.shrink
+        if contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
             return None  # OpenCV's kernel for one side depends on the other
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
             pixels = pixels[..., None]
-        return self.write_pixels(pixels, formats.pop(), contract, shape, dtype, bounds, before)
+        return self.write_pixels(pixels, source, contract, shape, dtype, placement, before)
 
     def write_pixels(
         self,
@@ -107,27 +103,21 @@ class DeviceTensorizer:
         contract: ImageContract,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
-        bounds: BitmapBounds | None,
+        placement: Placement,
         before: DeviceArray | None,
     ) -> DeviceArray:
         """Tensorizes pixels, pictures x height x width x channels, of the host or on the device; see `write`."""
-        _, height_axis, width_axis = contract.axes()
-        tensor_size = (shape[height_axis], shape[width_axis])
-        picture_size = (pixels.shape[1], pixels.shape[2])
-        placement = compute_placement(*picture_size[::-1], *tensor_size[::-1], contract.crop_mode, bounds)
-        whole = BitmapBounds(0, 0, *picture_size[::-1])
-        is_scaled = picture_size != tensor_size or placement.part != whole or placement.target != whole
-        key = GraphKey(contract, source, is_scaled, dtype == np.float16)
+        key = GraphKey(contract, source, not placement.is_identity, placement.has_padding, dtype == np.float16)
         binding = self._bindings.get(key)
         if binding is None:
             binding = self._bindings[key] = self._pictures.bind(key)
         binding.set_input("pixels", pixels)
-        if is_scaled:
-            across, down = matrices(placement, picture_size, tensor_size, contract.kernel)
+        if key.is_scaled:
+            across, down = matrices(placement, contract.kernel)
             binding.set_input("across", across)
             binding.set_input("down", down)
-            if contract.crop_mode is ImageCropMode.LETTERBOX:
-                binding.set_input("ground", ground(placement, tensor_size, contract))
+        if key.has_padding:
+            binding.set_input("padding", padding(placement, contract))
         if before is not None and (before.shape, before.dtype) == (shape, dtype):
             binding.set_output("tensor", before)
             binding.run()

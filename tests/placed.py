@@ -1,0 +1,25 @@
+"""Tensorizing in one call: the placement that the contract's crop mode gives, then the tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winml_py import BitmapBounds, ImageContract, SoftwareBitmap
+from winml_py.imaging import tensorize as imaging
+from winml_py.imaging.geometry import compute_placement
+from winml_py.imaging.scratch import Scratch
+
+
+def tensorize(
+    picture: SoftwareBitmap,
+    contract: ImageContract,
+    out: np.ndarray[Any, Any],
+    bounds: BitmapBounds | None = None,
+    scratch: Scratch | None = None,
+) -> None:
+    _, height_axis, width_axis = contract.axes()
+    size = (out.shape[width_axis - 1], out.shape[height_axis - 1])
+    placement = compute_placement(picture.pixel_width, picture.pixel_height, *size, contract.crop_mode, bounds)
+    imaging.tensorize(picture, contract, out, placement, scratch)
