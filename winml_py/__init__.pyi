@@ -65,8 +65,8 @@ from .features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
 from .features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
 from .features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
 from .imaging.bitmap import SoftwareBitmap as SoftwareBitmap
-from .imaging.buffer import BitmapBuffer as BitmapBuffer
-from .imaging.buffer import BitmapPlaneDescription as BitmapPlaneDescription
+from .imaging.bitmap_buffer import BitmapBuffer as BitmapBuffer
+from .imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescription
 from .imaging.contract import ImageContract as ImageContract
 from .imaging.frame import VideoFrame as VideoFrame
 from .imaging.geometry import BitmapBounds as BitmapBounds

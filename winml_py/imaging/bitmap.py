@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import os
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..base.arguments import member
 from ..base.buffers import Buffer, byte_view
+from ..base.closeable import Closeable
 from ..base.winrt_object import Object
 from ..enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ..errors import IllegalCallError, InvalidArgumentError
 from . import codecs
-from .buffer import BitmapBuffer
+from .bitmap_buffer import BitmapBuffer
 from .formats import Pixels, convert, convert_alpha, layout_of, require_even
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-E = TypeVar("E", bound=IntEnum)
-
-
-class SoftwareBitmap(Object):
+class SoftwareBitmap(Object, Closeable):
     """A picture in memory.
 
     Args:
@@ -33,8 +31,8 @@ class SoftwareBitmap(Object):
         alpha: how the alpha channel relates to the colours; models never see it.
 
     Attributes:
-        dpi_x: pixels an inch; recorded, and never looked at.
-        dpi_y: pixels an inch; recorded, and never looked at.
+        dpi_x: pixels an inch; only encoders use it.
+        dpi_y: pixels an inch; only encoders use it.
 
     Raises:
         InvalidArgumentError: no pixels at all, or a format that is not held as one array.
@@ -63,14 +61,15 @@ class SoftwareBitmap(Object):
             pixels = np.zeros(layout.shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
             raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
-        self._fill(pixels, pixel_format, alpha)
+        self._hold(pixels, pixel_format, alpha)
 
-    def _fill(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> None:
+    def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
         self._pixels: Pixels | None = pixels
         self._format = BitmapPixelFormat(pixel_format)
-        self._alpha = _member(BitmapAlphaMode, alpha)
+        self._alpha = member(BitmapAlphaMode, alpha, "The alpha mode")
         self._width, self._height = layout_of(pixel_format).size(pixels)
         self.dpi_x = self.dpi_y = 96.0
+        return self
 
     @classmethod
     def from_array(
@@ -85,7 +84,7 @@ class SoftwareBitmap(Object):
             array: height x width x channels, or height x width for gray; uint8, or uint16 for the
                 16-bit formats; any strides. For NV12 and P010 it is 3/2 height x width, the plane of brightness
                 above that of colours; for YUY2, height x width x 2.
-            pixel_format: the order of its channels, which no array tells.
+            pixel_format: the order of its channels, which an array does not state.
             alpha: how the alpha channel relates to the colours; models never see it.
 
         Raises:
@@ -95,25 +94,22 @@ class SoftwareBitmap(Object):
         pixels = np.asarray(array)
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
-        right_rank = pixels.ndim == (2 if layout.is_flat else 3)
-        if not right_rank or pixels.dtype != layout.dtype or pixels.shape[2:] != layout.shape(1, 1)[2:]:
+        rank = len(layout.shape(1, 1))
+        if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != layout.shape(1, 1)[2:]:
             wanted = ("3/2 height" if layout.is_planar else "height") + " x width"
-            wanted += "" if layout.is_flat else f" x {layout.channels}"
+            wanted += "" if rank == 2 else f" x {layout.channels}"
+            is_channels_first = pixels.ndim >= 3 and pixels.shape[-1] not in (3, 4)
             raise InvalidArgumentError(
                 f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {wanted} of "
                 f"{np.dtype(layout.dtype).name}; this one is {_spell(pixels)}.",
-                hint="A tensor in channels-first order is bound as it is, not as a picture."
-                if pixels.ndim >= 3 and pixels.shape[-1] not in (3, 4)
-                else "",
+                hint="Bind a tensor in channels-first order as it is, not as a picture." if is_channels_first else "",
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
         require_even(pixel_format, *layout.size(pixels))
-        bitmap = cls.__new__(cls)
-        bitmap._fill(pixels, pixel_format, alpha)
-        return bitmap
+        return cls._hold(cls.__new__(cls), pixels, pixel_format, alpha)
 
     @classmethod
     def from_pil(cls, image: Image) -> SoftwareBitmap:
@@ -122,13 +118,13 @@ class SoftwareBitmap(Object):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | bytes, *, max_pixels: int = codecs.MAX_PIXELS) -> SoftwareBitmap:
-        """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...) as people see it.
+        """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...) as viewers show it.
 
-        EXIF orientation is obeyed, colours of other spaces are brought to sRGB, of an animation the first frame counts.
+        The picture is turned as EXIF says, and its colours are converted to sRGB. An animation gives its first frame.
 
         Args:
             source: the path of the file, or its bytes.
-            max_pixels: how many pixels the file may claim to hold.
+            max_pixels: how many pixels the file may state that it has.
 
         Raises:
             PictureNotFoundError: there is no such file.
@@ -178,13 +174,13 @@ class SoftwareBitmap(Object):
 
         Args:
             source: the bitmap to copy.
-            pixel_format: how the copy's pixels are to lie.
-            alpha: how its alpha channel is to relate to the colours, which are multiplied or divided by it where
-                the source has it the other way; by default as in the source.
+            pixel_format: how the copy's pixels lie.
+            alpha: how its alpha channel relates to the colours, by default as in the source. The colours are multiplied
+                by alpha or divided by it where that differs.
         """
         if not isinstance(source, SoftwareBitmap):
             raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type(source).__name__}.")
-        wanted = source.bitmap_alpha_mode if alpha is None else _member(BitmapAlphaMode, alpha)
+        wanted = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
         pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, wanted)
         return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, wanted)
@@ -243,10 +239,10 @@ class SoftwareBitmap(Object):
             target.length = pixels.nbytes
 
     def copy_to(self, bitmap: SoftwareBitmap, /) -> None:
-        """Copies the pixels to a bitmap of the same size, in whatever format it has.
+        """Copies the pixels to a bitmap of the same size, converted to its format.
 
         Raises:
-            InvalidArgumentError: it is of another size.
+            InvalidArgumentError: its size is another.
         """
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
@@ -261,7 +257,7 @@ class SoftwareBitmap(Object):
         return type(self).from_array(pixels, self._format, self._alpha)
 
     def lock_buffer(self, mode: BitmapBufferAccessMode, /) -> BitmapBuffer:
-        """WinRT's way to the memory; `to_numpy` is simpler.
+        """Gives the memory as WinRT does; `to_numpy` is simpler.
 
         Args:
             mode: with `READ`, the memory cannot be written to through the buffer.
@@ -270,7 +266,7 @@ class SoftwareBitmap(Object):
             IllegalCallError: the bitmap has been closed.
             InvalidArgumentError: it is a view of an array whose rows do not lie one after the other.
         """
-        return BitmapBuffer(self.to_numpy(), _member(BitmapBufferAccessMode, mode))
+        return BitmapBuffer(self.to_numpy(), member(BitmapBufferAccessMode, mode, "The access mode"))
 
     @property
     def is_read_only(self) -> bool:
@@ -282,7 +278,7 @@ class SoftwareBitmap(Object):
         return codecs.to_pil(self.to_numpy(), self._format)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a picture file in the format its name says; alpha is kept where the file can hold it.
+        """Writes a picture file in the format that its name ends with; alpha is kept where the format can hold it.
 
         The file appears whole or not at all.
 
@@ -292,26 +288,13 @@ class SoftwareBitmap(Object):
         codecs.save(self.to_numpy(), self._format, path)
 
     def close(self) -> None:
-        """Lets go of the pixels; arrays that show them live on. Twice is harmless."""
+        """Lets go of the pixels; arrays that show them stay valid. Twice is harmless."""
         self._pixels = None
 
     dispose = close
 
-    def __enter__(self) -> SoftwareBitmap:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
-
-
-def _member(enum: type[E], value: int) -> E:
-    try:
-        return enum(value)
-    except ValueError:
-        raise InvalidArgumentError(f"{value!r} is no {enum.__name__}.") from None
 
 
 def _spell(array: Pixels) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from ..base.arguments import member
 from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 from ..errors import InvalidArgumentError
 
-E = TypeVar("E")
 Floats = tuple[float, ...]
 
 SCALE_AND_SHIFT = {
@@ -23,67 +23,44 @@ SCALE_AND_SHIFT = {
 }
 """number = byte / scale - shift, in float32 (Windows ML's `NominalRangeConverter.cpp`)."""
 
-_PLANES = {
+_WITHOUT_ALPHA = {
     BitmapPixelFormat.RGBA8: BitmapPixelFormat.RGB8,
     BitmapPixelFormat.BGRA8: BitmapPixelFormat.BGR8,
-    BitmapPixelFormat.RGB8: BitmapPixelFormat.RGB8,
-    BitmapPixelFormat.BGR8: BitmapPixelFormat.BGR8,
     BitmapPixelFormat.GRAY8: BitmapPixelFormat.GRAY8,
 }
-_WINDOWS_FORMATS = {
-    BitmapPixelFormat.RGB8: BitmapPixelFormat.RGBA8,
-    BitmapPixelFormat.BGR8: BitmapPixelFormat.BGRA8,
-    BitmapPixelFormat.GRAY8: BitmapPixelFormat.GRAY8,
-}
-_DTYPES = {
-    TensorKind.UINT8: np.dtype(np.uint8),
-    TensorKind.FLOAT: np.dtype(np.float32),
-    TensorKind.FLOAT16: np.dtype(np.float16),
-}
+_WITH_ALPHA = {order: known for known, order in _WITHOUT_ALPHA.items()}
+_TENSOR_KINDS = (TensorKind.UINT8, TensorKind.FLOAT, TensorKind.FLOAT16)
 
 WINDOWS_KEYS = ("Image.BitmapPixelFormat", "Image.NominalPixelRange", "Image.ColorSpaceGamma")
 """The keys Windows ML reads."""
-OUR_KEYS = ("Image.Mean", "Image.Std", "Image.Layout", "Image.DataType", "Image.CropMode", "Image.Kernel", "Image.Pad")
-"""The keys that are ours."""
 
-_WORDS: dict[str, dict[str, Any]] = {
-    "Image.BitmapPixelFormat": {
-        "Gray8": BitmapPixelFormat.GRAY8,
-        "Rgb8": BitmapPixelFormat.RGB8,
-        "Bgr8": BitmapPixelFormat.BGR8,
-    },
-    "Image.NominalPixelRange": {
-        "NominalRange_0_255": LearningModelPixelRange.ZERO_TO255,
-        "Normalized_0_1": LearningModelPixelRange.ZERO_TO_ONE,
-        "Normalized_1_1": LearningModelPixelRange.MINUS_ONE_TO_ONE,
-    },
-    "Image.Layout": {"NCHW": TensorLayout.NCHW, "NHWC": TensorLayout.NHWC},
-    "Image.DataType": {"UInt8": TensorKind.UINT8, "Float16": TensorKind.FLOAT16, "Float": TensorKind.FLOAT},
-    "Image.CropMode": {
-        "Center": ImageCropMode.CENTER,
-        "Stretch": ImageCropMode.STRETCH,
-        "Letterbox": ImageCropMode.LETTERBOX,
-    },
-    "Image.Kernel": {
-        "Nearest": ImageKernel.NEAREST,
-        "Linear": ImageKernel.LINEAR,
-        "Cubic": ImageKernel.CUBIC,
-        "Area": ImageKernel.AREA,
-        "AntialiasedLinear": ImageKernel.ANTIALIASED_LINEAR,
-        "AntialiasedCubic": ImageKernel.ANTIALIASED_CUBIC,
-    },
+_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "Image.BitmapPixelFormat": (
+        "pixel_format",
+        {"Gray8": BitmapPixelFormat.GRAY8, "Rgb8": BitmapPixelFormat.RGB8, "Bgr8": BitmapPixelFormat.BGR8},
+    ),
+    "Image.NominalPixelRange": (
+        "pixel_range",
+        {
+            "NominalRange_0_255": LearningModelPixelRange.ZERO_TO255,
+            "Normalized_0_1": LearningModelPixelRange.ZERO_TO_ONE,
+            "Normalized_1_1": LearningModelPixelRange.MINUS_ONE_TO_ONE,
+        },
+    ),
+    "Image.Layout": ("layout", {layout.name: layout for layout in TensorLayout}),
+    "Image.DataType": (
+        "tensor_kind",
+        {"UInt8": TensorKind.UINT8, "Float16": TensorKind.FLOAT16, "Float": TensorKind.FLOAT},
+    ),
+    "Image.CropMode": ("crop_mode", {mode.name.title(): mode for mode in ImageCropMode}),
+    "Image.Kernel": ("kernel", {kernel.name.title().replace("_", ""): kernel for kernel in ImageKernel}),
+    "Image.Mean": ("mean", {}),
+    "Image.Std": ("std", {}),
+    "Image.Pad": ("pad", {}),
 }
-_FIELDS = {
-    "Image.BitmapPixelFormat": "pixel_format",
-    "Image.NominalPixelRange": "pixel_range",
-    "Image.Layout": "layout",
-    "Image.DataType": "tensor_kind",
-    "Image.CropMode": "crop_mode",
-    "Image.Kernel": "kernel",
-    "Image.Mean": "mean",
-    "Image.Std": "std",
-    "Image.Pad": "pad",
-}
+"""For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
+OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
+"""The keys that are ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +79,9 @@ class ImageContract:
         std: what each channel is then divided by; 1 by default.
         layout: NCHW, or NHWC where stated; never guessed.
         tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None is the feature's own.
-        crop_mode: what becomes of a picture of another aspect ratio.
+        crop_mode: what happens to a picture of another aspect ratio.
         kernel: how it is scaled.
-        pad: red, green and blue of the letterbox's ground, 0 to 255.
+        pad: red, green and blue of the letterbox's padding, 0 to 255.
 
     Raises:
         InvalidArgumentError: numbers or words that mean nothing, such as a std of 0.
@@ -125,36 +102,26 @@ class ImageContract:
     tensor_kind: TensorKind | None = None
     crop_mode: ImageCropMode = ImageCropMode.CENTER
     kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC
-    pad: tuple[int, int, int] = field(default=(0, 0, 0))
+    pad: tuple[int, int, int] = (0, 0, 0)
 
     def __post_init__(self) -> None:
-        pixel_format = next((plain for known, plain in _PLANES.items() if known == self.pixel_format), None)
-        if pixel_format is None:
-            raise InvalidArgumentError(
-                f"The channels of a tensor are in the order RGB8, BGR8 or GRAY8, not {self.pixel_format!r}."
-            )
-        object.__setattr__(self, "pixel_format", pixel_format)
-        for name, enum in (
-            ("pixel_range", LearningModelPixelRange),
-            ("layout", TensorLayout),
-            ("crop_mode", ImageCropMode),
-            ("kernel", ImageKernel),
-        ):
-            object.__setattr__(self, name, _member(enum, getattr(self, name), name))
+        """Brings each field to its one form, so that equal contracts are equal."""
+        fields = {
+            "pixel_format": _channel_order(self.pixel_format),
+            "pixel_range": member(LearningModelPixelRange, self.pixel_range, "The pixel_range of an image contract"),
+            "layout": member(TensorLayout, self.layout, "The layout of an image contract"),
+            "crop_mode": member(ImageCropMode, self.crop_mode, "The crop_mode of an image contract"),
+            "kernel": member(ImageKernel, self.kernel, "The kernel of an image contract"),
+            "pad": _levels(self.pad),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name))
         if 0 in np.array(self.std).astype(np.float32):
             raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
-        if self.tensor_kind is not None and self.tensor_kind not in list(_DTYPES):
+        if self.tensor_kind is not None and self.tensor_kind not in _TENSOR_KINDS:
             raise InvalidArgumentError(f"A picture's tensor is FLOAT, FLOAT16 or UINT8, not {self.tensor_kind!r}.")
-        try:
-            levels = self.pad if isinstance(self.pad, Iterable) else (self.pad,) * 3
-            pad = tuple(operator.index(level) for level in levels)
-        except TypeError:
-            pad = ()
-        if len(pad) != 3 or not all(0 <= level <= 255 for level in pad):
-            raise InvalidArgumentError(f"The pad colour is {self.pad!r}.", hint="It is red, green, blue, 0 to 255.")
-        object.__setattr__(self, "pad", pad)
 
     def _per_channel(self, name: str) -> Floats:
         given = getattr(self, name)
@@ -175,7 +142,7 @@ class ImageContract:
 
     @classmethod
     def imagenet(cls) -> ImageContract:
-        """What torchvision's classifiers were trained on, but for its crop of 224 out of 256 pixels."""
+        """What torchvision's classifiers were trained on, without torchvision's crop of 224 out of 256 pixels."""
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
@@ -195,7 +162,7 @@ class ImageContract:
 
     @classmethod
     def yolo(cls) -> ImageContract:
-        """Ultralytics' detectors: red, green, blue from 0 to 1, whole on a gray ground, scaled as OpenCV does."""
+        """Ultralytics' detectors: red, green, blue from 0 to 1, whole with gray padding, scaled as OpenCV does."""
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
@@ -216,28 +183,23 @@ class ImageContract:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
-        """The contract that a model's `metadata_props` state; what they leave out is as by default.
+        """The contract that a model's `metadata_props` state; fields that they leave out have their default.
 
         Raises:
-            InvalidArgumentError: a word nobody knows, under a key of Windows ML's or of ours.
+            InvalidArgumentError: an unknown word under a key of Windows ML's or of ours.
         """
-        fields: dict[str, Any] = {}
-        for key, name in _FIELDS.items():
-            if key not in metadata:
-                continue
-            fields[name] = _word(key, metadata[key]) if key in _WORDS else _numbers(key, metadata[key])
-        return cls(**fields)
+        return cls(**{name: _value(key, metadata[key]) for key, (name, _) in _FIELDS.items() if key in metadata})
 
     def to_metadata(self) -> dict[str, str]:
-        """The `metadata_props` that state the contract: Windows ML's keys always, ours where they say something."""
+        """The `metadata_props` that state the contract: Windows ML's keys always, ours where they are needed."""
         default = ImageContract(self.pixel_format)
         stated = {"Image.ColorSpaceGamma": "SRGB"}
-        for key, name in _FIELDS.items():
+        for key, (name, words) in _FIELDS.items():
             value = getattr(self, name)
             if key not in WINDOWS_KEYS and value == getattr(default, name):
                 continue
-            if key in _WORDS:
-                stated[key] = next(word for word, known in _WORDS[key].items() if known == value)
+            if words:
+                stated[key] = next(word for word, known in words.items() if known == value)
             else:
                 stated[key] = ",".join(map(repr, value))
         return stated
@@ -250,25 +212,23 @@ class ImageContract:
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
         """Windows ML's format for such pictures: `RGBA8`, `BGRA8` or `GRAY8`."""
-        return _WINDOWS_FORMATS[self.pixel_format]
+        return _WITH_ALPHA[self.pixel_format]
 
     def axes(self) -> tuple[int, int, int]:
         """Where channels, height and width stand in a shape of four dimensions."""
         return (1, 2, 3) if self.layout is TensorLayout.NCHW else (3, 1, 2)
 
     def describe(self) -> str:
-        """The contract in one line, without what is as everywhere."""
+        """The contract in one line, without the fields that have their default."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
-        for name in ("mean", "std"):
-            if getattr(self, name):
-                parts.append(f"{name} {' '.join(f'{number:g}' for number in getattr(self, name))}")
-        default = ImageContract()
-        for name in ("layout", "tensor_kind", "crop_mode", "kernel"):
+        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad"):
             value = getattr(self, name)
-            if value != getattr(default, name):
+            if value == getattr(ImageContract(), name):
+                continue
+            if isinstance(value, tuple):
+                parts.append(f"{name} {' '.join(f'{number:g}' for number in value)}")
+            else:
                 parts.append(value.name if name == "layout" else value.name.lower())
-        if self.crop_mode is ImageCropMode.LETTERBOX:
-            parts.append(f"pad {' '.join(map(str, self.pad))}")
         return ", ".join(parts)
 
     def affine(self) -> tuple[tuple[float, float], ...]:
@@ -303,32 +263,34 @@ def _numbers_of(
     return numbers
 
 
-def _member(enum: type[E], value: object, name: str) -> E:
-    try:
-        return enum(value)  # type: ignore[call-arg]
-    except ValueError:
-        raise InvalidArgumentError(
-            f"The {name} of an image contract is {value!r}, which is no {enum.__name__}."
-        ) from None
-
-
 def has_gray_padding(contract: ImageContract) -> bool:
     """Whether the padding is a level of gray, which needs one plane and not three."""
     return len(set(contract.pad)) == 1
 
 
-def _word(key: str, word: str) -> Any:
-    known = _WORDS[key]
-    if word not in known:
-        raise InvalidArgumentError(f"The model's metadata say {key} is {word!r}.", hint=f"Known: {', '.join(known)}.")
-    return known[word]
+def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
+    for with_alpha, order in _WITHOUT_ALPHA.items():
+        if pixel_format in (with_alpha, order):
+            return order
+    raise InvalidArgumentError(f"The channels of a tensor are in the order RGB8, BGR8 or GRAY8, not {pixel_format!r}.")
 
 
-def _numbers(key: str, text: str) -> tuple[Any, ...]:
-    kind: type[int] | type[float] = int if key == "Image.Pad" else float
+def _levels(pad: Any) -> tuple[int, ...]:
     try:
-        return tuple(kind(number) for number in text.split(","))
-    except ValueError:
-        raise InvalidArgumentError(
-            f"The model's metadata say {key} is {text!r}.", hint="Write numbers with commas: 0.485,0.456,0.406."
-        ) from None
+        levels = tuple(operator.index(level) for level in (pad if isinstance(pad, Iterable) else (pad,) * 3))
+    except TypeError:
+        levels = ()
+    if len(levels) != 3 or not all(0 <= level <= 255 for level in levels):
+        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="It is red, green, blue, 0 to 255.")
+    return levels
+
+
+def _value(key: str, text: str) -> Any:
+    """What the text under a key of the metadata means."""
+    words = _FIELDS[key][1]
+    number = int if key == "Image.Pad" else float
+    try:
+        return words[text] if words else tuple(number(part) for part in text.split(","))
+    except (KeyError, ValueError):
+        hint = f"Known: {', '.join(words)}." if words else "Write numbers with commas: 0.485,0.456,0.406."
+        raise InvalidArgumentError(f"The model's metadata say {key} is {text!r}.", hint=hint) from None

@@ -22,8 +22,8 @@ class Layout(NamedTuple):
 
     Attributes:
         dtype: uint8 or uint16.
-        channels: numbers a pixel; 1 means the array has no channel axis. 0 for brightness and colour apart.
-        rgb: where red, green and blue stand; all 0 for gray.
+        channels: numbers a pixel; 1 means the array has no channel axis; 0 means brightness and colour lie apart.
+        rgb: the positions of red, green and blue among the channels; all 0 for gray.
     """
 
     dtype: type[np.uint8] | type[np.uint16]
@@ -37,16 +37,11 @@ class Layout(NamedTuple):
 
     @property
     def is_planar(self) -> bool:
-        """Whether brightness and colour lie apart: a plane of the one, and half a plane of the other below it."""
+        """Whether brightness and colour lie apart: a plane of brightness, and half a plane of colour below it."""
         return self.channels == 0
 
-    @property
-    def is_flat(self) -> bool:
-        """Whether the array has two dimensions."""
-        return self.channels < 2
-
     def shape(self, width: int, height: int) -> tuple[int, ...]:
-        """The shape of a picture's array."""
+        """The shape of a picture's array: of two dimensions for gray and planar formats, else of three."""
         if self.is_planar:
             return (height * 3 // 2, width)
         return (height, width) if self.is_gray else (height, width, self.channels)
@@ -70,7 +65,8 @@ _LAYOUTS = {
     BitmapPixelFormat.YUY2: Layout(np.uint8, 2),
 }
 VIDEO_FORMATS = (BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2)
-"""Brightness for each pixel, colour for each second one: ITU-R BT.601, 16 to 235, as OpenCV converts them."""
+"""Brightness for each pixel, colour for each second one: ITU-R BT.601, 16 to 235, as OpenCV converts them. These are
+what cameras give."""
 INTERLEAVED_FORMATS = (
     BitmapPixelFormat.GRAY8,
     BitmapPixelFormat.RGB8,
@@ -85,7 +81,7 @@ def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
     """The layout of a format.
 
     Raises:
-        InvalidArgumentError: no format, or UNKNOWN.
+        InvalidArgumentError: it is not a format, or UNKNOWN.
     """
     layout = _LAYOUTS.get(pixel_format)
     if layout is None:
@@ -106,7 +102,7 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
     layout = layout_of(pixel_format)
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
-            f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} cannot be.",
+            f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} is impossible.",
             hint="Two pixels share their colour: make its sides even.",
         )
 
@@ -169,10 +165,10 @@ def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
 
 
 def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat) -> Pixels:
-    """The picture in another format: a new array, or `pixels` itself when the formats are one.
+    """The picture in another format: a new array, or `pixels` itself when the formats are equal.
 
-    Alpha is carried over, or 255 where the source has none; 16-bit formats become 8-bit ones by rounding
-    and the other way by repeating the byte; video formats go by OpenCV's BGR8.
+    Alpha is kept, or 255 where the source has none. 16-bit formats become 8-bit ones by rounding, and 8-bit ones become
+    16-bit ones by repeating the byte. Video formats are converted by way of BGR8, with OpenCV.
     """
     if source == target:
         return pixels

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Self
 
 from ..base.async_operation import AsyncOperation
+from ..base.closeable import Closeable
 from ..base.winrt_object import Object
 from ..enums import BitmapAlphaMode, BitmapPixelFormat
 from ..errors import InvalidArgumentError
@@ -13,7 +15,7 @@ from .formats import VIDEO_FORMATS, convert, convert_alpha, to_interleaved
 from .geometry import BitmapBounds, center_crop, crop, require_inside, resize
 
 
-class VideoFrame(Object):
+class VideoFrame(Object, Closeable):
     """A frame that holds one software bitmap.
 
     Args:
@@ -44,14 +46,16 @@ class VideoFrame(Object):
         alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
         /,
     ) -> None:
-        self._bitmap = SoftwareBitmap(pixel_format, width, height, alpha)
+        self._hold(SoftwareBitmap(pixel_format, width, height, alpha))
+
+    def _hold(self, bitmap: SoftwareBitmap) -> Self:
+        self._bitmap = bitmap
+        return self
 
     @classmethod
     def create_with_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> VideoFrame:
         """A frame over a bitmap, which it shares."""
-        frame = cls.__new__(cls)
-        frame._bitmap = bitmap
-        return frame
+        return cls._hold(cls.__new__(cls), bitmap)
 
     @property
     def software_bitmap(self) -> SoftwareBitmap:
@@ -75,12 +79,12 @@ class VideoFrame(Object):
         destination_bounds: BitmapBounds | None = None,
         /,
     ) -> None:
-        """Copies a part of the picture to a part of another frame, scaled and converted to what that has.
+        """Copies a part of the picture to a part of another frame, scaled and converted to that frame's format.
 
         Args:
             frame: written in place.
             source_bounds: the part to copy; by default the centre, cropped to the destination's aspect ratio.
-            destination_bounds: where to; by default everywhere.
+            destination_bounds: the part to write; by default the whole frame.
 
         Raises:
             InvalidBindingError: bounds that leave their picture.
@@ -97,7 +101,7 @@ class VideoFrame(Object):
         if part[2:] != where[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):
             pixels, pixel_format = to_interleaved(pixels, pixel_format)
         pixels = resize(crop(pixels, part), where.width, where.height)
-        if target.bitmap_pixel_format in VIDEO_FORMATS:
+        if target.bitmap_pixel_format in VIDEO_FORMATS:  # pixels share colours: the whole picture is written again
             whole, interleaved_format = to_interleaved(target.to_numpy(), target.bitmap_pixel_format)
             crop(whole, where)[:] = convert(pixels, pixel_format, interleaved_format)
             target.to_numpy()[:] = convert(whole, interleaved_format, target.bitmap_pixel_format)
@@ -123,12 +127,6 @@ class VideoFrame(Object):
         self._bitmap.close()
 
     dispose = close
-
-    def __enter__(self) -> VideoFrame:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         bitmap = self._bitmap

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from ..base.closeable import Closeable
 from ..enums import BitmapPixelFormat
 from ..errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame
 
 
-class VideoReader:
+class VideoReader(Closeable):
     """Reads a video frame by frame, by OpenCV.
 
-    Iterating gives each frame once, with its time in `relative_time`; each has memory of its own. Threads that read
-    take turns. It is closed by `close`, by `with`, or at the end of the video.
+    Iterating gives each frame once, with its time in `relative_time`; each frame has its own memory. Threads may read
+    at the same time. The reader is closed by `close`, by `with`, or at the end of the video.
 
     Args:
         source: the path of a video file, or the number of a camera, 0 being the first.
@@ -44,15 +45,17 @@ class VideoReader:
             raise InvalidArgumentError(f"A video is read from a path or a camera's number, not {source!r}.")
         if isinstance(source, int) and source < 0:
             raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
-        self._name = f"camera {source}" if isinstance(source, int) else os.fspath(source)
-        if not isinstance(source, int) and not os.path.isfile(source):
+        is_camera = isinstance(source, int)
+        opened = source if isinstance(source, int) else os.fspath(source)
+        self._name = f"camera {source}" if is_camera else str(opened)
+        if not is_camera and not os.path.isfile(opened):
             raise PictureNotFoundError(f"There is no video {self._name}.", hint="Check the working directory.")
-        self._capture: Any = cv2.VideoCapture(source if isinstance(source, int) else os.fspath(source))
+        self._capture: Any = cv2.VideoCapture(opened)
         self._index = 0
         self._lock = threading.Lock()
         if not self._capture.isOpened():
             self.close()
-            hint = "Is it plugged in, and free?" if isinstance(source, int) else "OpenCV knows no way to read it."
+            hint = "Is it plugged in, and free?" if is_camera else "OpenCV cannot read it."
             raise PictureError(f"{self._name} cannot be opened as a video.", hint=hint)
         self._width = int(self._capture.get(cv2.CAP_PROP_FRAME_WIDTH))
         self._height = int(self._capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
@@ -98,7 +101,7 @@ class VideoReader:
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
         if self._rate > 0:
             frame.duration = timedelta(seconds=1 / self._rate)
-            time = max(time, 0.0) or index * 1000 / self._rate  # some backends know no time
+            time = max(time, 0.0) or index * 1000 / self._rate  # some backends give no time
         frame.relative_time = timedelta(milliseconds=time)
         return frame
 
@@ -113,12 +116,6 @@ class VideoReader:
             if self._capture is not None:
                 self._capture.release()
                 self._capture = None
-
-    def __enter__(self) -> VideoReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<VideoReader {self._name} {self._width}x{self._height}>"

@@ -2,7 +2,7 @@
 
 from .....enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from .....imaging.bitmap import SoftwareBitmap
-from .....imaging.buffer import BitmapBuffer, BitmapPlaneDescription
+from .....imaging.bitmap_buffer import BitmapBuffer, BitmapPlaneDescription
 from .....imaging.geometry import BitmapBounds
 from .codecs import BitmapCodecInformation
 from .decoder import BitmapDecoder, BitmapFrame, ColorManagementMode, ExifOrientationMode, PixelDataProvider

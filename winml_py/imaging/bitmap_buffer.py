@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.buffers import MemoryBufferReference
+from ..base.closeable import Closeable
 from ..enums import BitmapBufferAccessMode
 from ..errors import ClosedError, InvalidArgumentError
 from .formats import Pixels
 
 
 class BitmapPlaneDescription(NamedTuple):
-    """Where a plane lies: its first byte, its size in pixels, and the bytes from one row to the next."""
+    """The layout of a plane: its first byte, its size in pixels, and the bytes from one row to the next."""
 
     start_index: int
     width: int
@@ -19,8 +20,8 @@ class BitmapPlaneDescription(NamedTuple):
     stride: int
 
 
-class BitmapBuffer:
-    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives. It locks nobody out.
+class BitmapBuffer(Closeable):
+    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives. In spite of the name, others can use the bitmap.
 
     Example:
         >>> from winml_py import BitmapBufferAccessMode, BitmapPixelFormat, SoftwareBitmap
@@ -54,7 +55,7 @@ class BitmapBuffer:
         return 1
 
     def get_plane_description(self, index: int, /) -> BitmapPlaneDescription:
-        """Where the plane lies.
+        """The layout of the plane.
 
         Raises:
             InvalidArgumentError: an index other than 0.
@@ -73,11 +74,5 @@ class BitmapBuffer:
         return self.create_reference().data
 
     def close(self) -> None:
-        """Lets go of the memory; references that were taken live on. Twice is harmless."""
+        """Lets go of the memory; references that were taken stay valid. Twice is harmless."""
         self._pixels = None
-
-    def __enter__(self) -> BitmapBuffer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
