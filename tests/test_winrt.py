@@ -402,7 +402,7 @@ def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
     wide = SoftwareBitmap.from_array(np.full((1, 1, 4), (60000, 30000, 0, 32768), np.uint16), RGBA16, STRAIGHT)
     multiplied = SoftwareBitmap.convert(wide, RGBA16, PREMULTIPLIED)
     assert multiplied.to_numpy().tolist() == [[[30000, 15000, 0, 32768]]]
-    with pytest.raises(InvalidArgumentError, match="alpha mode is 'x'. It is a BitmapAlphaMode"):
+    with pytest.raises(InvalidArgumentError, match=r"alpha mode is 'x'\. It is a BitmapAlphaMode"):
         SoftwareBitmap(BGRA8, 1, 1, "x")
     with pytest.raises(InvalidArgumentError, match="not NoneType"):
         SoftwareBitmap.convert(None, BGRA8)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+FLOAT, UINT8, INT32, FLOAT16 = 1, 2, 6, 10  # onnx.TensorProto.DataType, without importing onnx for it
 OPSET = 17
 IR_VERSION = 8
 
@@ -56,22 +57,23 @@ def tensorize_graph(key: GraphKey) -> bytes:
     graph = _Graph()
     contract, layout = key.contract, layout_of(key.source)
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
-    value = graph.node("Transpose", graph.node("Cast", "pixels", to=1), perm=[0, 3, 1, 2])
+    pixels = graph.input("pixels", UINT8, "n", "height", "width", layout.channels)
+    value = graph.node("Transpose", graph.node("Cast", pixels, to=FLOAT), perm=[0, 3, 1, 2])
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
-        value = graph.node("Gather", value, graph.constant(np.array(channel_order(key.source, contract))), axis=1)
+        order = np.array(channel_order(key.source, contract), np.int64)
+        value = graph.node("Gather", value, graph.constant(order), axis=1)
     if key.is_scaled:
         value = _scaled(graph, value, key)
     if is_gray:
         value = _gray(graph, value, has_colour)
-    factors, summands = (
-        np.array(column, np.float32).reshape(-1, 1, 1) for column in zip(*contract.affine(), strict=True)
-    )
+    factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
     value = graph.node("Add", graph.node("Mul", value, graph.constant(factors)), graph.constant(summands))
     if contract.layout is TensorLayout.NHWC:
         value = graph.node("Transpose", value, perm=[0, 2, 3, 1])
-    graph.node("Cast", value, to=10 if key.half else 1, output="tensor")
-    return graph.model(key)
+    kind = FLOAT16 if key.half else FLOAT
+    graph.node("Cast", value, to=kind, output="tensor")
+    return graph.model("tensor", kind)
 
 
 def matrices(placement: Placement, kernel: ImageKernel) -> tuple[Array, Array]:
@@ -101,11 +103,15 @@ def _matrix(length: int, start: int, part: int, total: int, at: int, target: int
 
 
 def _scaled(graph: _Graph, value: str, key: GraphKey) -> str:
-    value = graph.node("MatMul", value, "across")
+    value = graph.node("MatMul", value, graph.input("across", FLOAT, "width", "tensor_width"))
     if key.contract.kernel in PILLOW_FILTERS:  # which rounds twice
         value = _rounded(graph, value)
-    value = _rounded(graph, graph.node("MatMul", "down", value))
-    return graph.node("Add", value, "padding") if key.has_padding else value
+    down = graph.input("down", FLOAT, "tensor_height", "height")
+    value = _rounded(graph, graph.node("MatMul", down, value))
+    if not key.has_padding:
+        return value
+    around = graph.input("padding", FLOAT, "planes", "tensor_height", "tensor_width")
+    return graph.node("Add", value, around)
 
 
 def _rounded(graph: _Graph, value: str) -> str:
@@ -116,7 +122,7 @@ def _rounded(graph: _Graph, value: str) -> str:
 
 def _gray(graph: _Graph, value: str, has_colour: bool) -> str:
     if not has_colour:
-        levels = graph.node("Cast", value, to=6)
+        levels = graph.node("Cast", value, to=INT32)
         return graph.node("Gather", graph.constant(gray_table().astype(np.float32)), levels, axis=0)
     total = ""
     for channel, weight in enumerate(GRAY_WEIGHTS):
@@ -130,8 +136,15 @@ class _Graph:
     """Nodes that are written one after the other, each named by its number."""
 
     def __init__(self) -> None:
+        self._inputs: list[onnx.ValueInfoProto] = []
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
+
+    def input(self, name: str, kind: int, *shape: str | int) -> str:
+        from onnx import helper
+
+        self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
 
     def node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         from onnx import helper
@@ -147,18 +160,10 @@ class _Graph:
         self._constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
-    def model(self, key: GraphKey) -> bytes:
+    def model(self, output: str, kind: int) -> bytes:
         from onnx import helper
 
-        channels = layout_of(key.source).channels
-        inputs = [helper.make_tensor_value_info("pixels", 2, ["n", "height", "width", channels])]
-        if key.is_scaled:
-            inputs.append(helper.make_tensor_value_info("across", 1, ["width", "tensor_width"]))
-            inputs.append(helper.make_tensor_value_info("down", 1, ["tensor_height", "height"]))
-        if key.has_padding:
-            inputs.append(helper.make_tensor_value_info("padding", 1, ["planes", "tensor_height", "tensor_width"]))
-        outputs = [helper.make_tensor_value_info("tensor", 10 if key.half else 1, ["n", None, None, None])]
-        graph = helper.make_graph(self._nodes, "pictures", inputs, outputs, self._constants)
+        outputs = [helper.make_tensor_value_info(output, kind, ["n", None, None, None])]
+        graph = helper.make_graph(self._nodes, "pictures", self._inputs, outputs, self._constants)
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])
-        data: bytes = model.SerializeToString()
-        return data
+        return bytes(model.SerializeToString())

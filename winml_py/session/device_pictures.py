@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,10 +21,15 @@ from ..runtime.request import CompileRequest
 
 
 class DevicePictures:
-    """The small models that turn pictures into tensors on a session's device, each compiled when it is first needed."""
+    """The small models that turn pictures into tensors on a session's device, each compiled when it is first needed.
+
+    Args:
+        compile_model: compiles a model for the device.
+        lock: held while the device is talked to.
+    """
 
     def __init__(self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]) -> None:
-        self._compile, self._lock = compile_model, lock
+        self._compile_model, self._lock = compile_model, lock
         self._engines: dict[GraphKey, Engine] = {}
         self._compiling = threading.Lock()
 
@@ -32,17 +37,16 @@ class DevicePictures:
         """A binding of the model for `key`, whose output stays on the device."""
         with self._compiling:
             if key not in self._engines:
-                request = CompileRequest(
-                    tensorize_graph(key), EngineOptions(1, graph_capture=False), has_only_numbers=True
-                )
-                self._engines[key] = self._compile(request)
+                options = EngineOptions(1, graph_capture=False)
+                request = CompileRequest(tensorize_graph(key), options, has_only_numbers=True)
+                self._engines[key] = self._compile_model(request)
             engine = self._engines[key]
         binding = engine.bind(self._lock)
         binding.keep_output("tensor")
         return binding
 
     def tensorizer(self) -> DeviceTensorizer:
-        """What a binding puts pictures into the device's memory with."""
+        """The tensorizer of one binding."""
         return DeviceTensorizer(self)
 
     def close(self) -> None:
@@ -54,7 +58,7 @@ class DevicePictures:
 
 
 class DeviceTensorizer:
-    """One binding's way to put pictures into the device's memory. For one thread at a time."""
+    """Puts one binding's pictures into the device's memory. For one thread at a time."""
 
     def __init__(self, pictures: DevicePictures) -> None:
         self._pictures = pictures
@@ -89,7 +93,7 @@ class DeviceTensorizer:
             return None
         across, down = placement.shrink
         if contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
-            return None  # OpenCV's kernel for one side depends on the other
+            return None  # OpenCV's kernel for one side depends on the other, and the matrices are made side by side
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
@@ -123,6 +127,4 @@ class DeviceTensorizer:
             binding.run()
             return before
         binding.keep_output("tensor")
-        tensor = binding.run()["tensor"]
-        assert isinstance(tensor, DeviceArray)
-        return tensor
+        return cast(DeviceArray, binding.run()["tensor"])  # because it was kept

@@ -93,7 +93,7 @@ class LearningModelSession(CompiledModel):
     ) -> AsyncOperation[LearningModelSession]:
         """Starts to make a session in a thread: await it, or call `get()` on the operation.
 
-        cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
+        Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
         """
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
