@@ -275,8 +275,24 @@ def test_pillow_modes(mode: str) -> None:
 
 
 def test_pillow_modes_without_a_range() -> None:
-    with pytest.raises(InvalidArgumentError, match="no range that would say what is white"):
+    with pytest.raises(InvalidArgumentError, match="no range, so that white is unknown"):
         SoftwareBitmap.from_pil(Image.new("I", (2, 2)))
+
+
+def test_pillow_images_are_copies() -> None:
+    for pixel_format in FORMATS:
+        picture = bitmap(pixel_format, 4, 3)
+        image = picture.to_pil()
+        before = np.array(image)
+        picture.to_numpy()[:] = 255 - picture.to_numpy()
+        np.testing.assert_array_equal(np.array(image), before)
+
+
+@pytest.mark.parametrize("name", ["NV12", "P010", "YUY2"])
+def test_pillow_images_of_video_formats(name: str) -> None:
+    picture = SoftwareBitmap.convert(bitmap("RGB8", 4, 2), BitmapPixelFormat[name])
+    expected = SoftwareBitmap.convert(picture, BitmapPixelFormat.RGB8).to_numpy()
+    np.testing.assert_array_equal(np.asarray(picture.to_pil()), expected)
 
 
 def test_floats_are_levels() -> None:

@@ -6,7 +6,6 @@ import io
 import logging
 import os
 import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -17,7 +16,7 @@ import numpy as np
 from ..base.atomic_files import written_whole
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from .formats import Pixels, convert
+from .formats import Pixels, convert, layout_of, to_eight_bits
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,25 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("winml_py")
 
 MAX_PIXELS = 256 << 20
-"""What a picture file may claim to hold, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
+"""The size that a picture file may state, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
 
-# Pillow's decoders raise all of these for damaged files.
-_DECODER_ERRORS = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    IndexError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    ZeroDivisionError,
-    struct.error,
-    zlib.error,
-)
 ORIENTATION = 0x0112
 """EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
 
@@ -53,7 +35,7 @@ GRAY_MODES = ("1", "L", *_WIDE_GRAY)
 
 
 def decode(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> tuple[Pixels, BitmapPixelFormat]:
-    """Decodes a picture file or its bytes, as people see it: turned by EXIF, in sRGB; of an animation the first frame.
+    """Decodes a picture file or its bytes as viewers show it: turned by EXIF, in sRGB; an animation's first frame.
 
     Raises:
         PictureNotFoundError: there is no such file.
@@ -68,8 +50,8 @@ def decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, B
 
     Args:
         image: as `opened` gives it.
-        file: what it reads from.
-        reduction: 1, 2, 4 or 8: a JPEG is decoded to that part of its sides, rounded up; nothing else is.
+        file: the file that it reads.
+        reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
     """
     if image.format == "JPEG" and image.mode in ("L", "RGB") and not _has_foreign_colours(image):
         pixels = _decode_jpeg(image, file, reduction)
@@ -81,12 +63,12 @@ def decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, B
 
 
 def orientation_of(image: Image) -> int:
-    """EXIF's orientation that is left to be obeyed: Pillow turns TIFF itself, and tells turned sizes for it."""
+    """EXIF's orientation that must still be applied: Pillow turns TIFF itself, and gives turned sizes for it."""
     return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
 def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
-    """What simplejpeg makes of a file, which is what Pillow does, bit for bit, sooner; None where it finds fault."""
+    """Decodes with simplejpeg: the same pixels as Pillow's, in less time. None where it refuses the file."""
     import simplejpeg
 
     file.seek(0)
@@ -96,7 +78,7 @@ def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
         pixels: Pixels = simplejpeg.decode_jpeg(
             file.read(), colours, min_width=width, min_height=height, min_factor=reduction
         )
-    except ValueError:  # Pillow is more patient with some, and has the words for the others
+    except ValueError:  # Pillow accepts some of these files, and describes what is wrong with the others
         file.seek(0)
         return None
     return pixels[..., 0] if image.mode == "L" else pixels
@@ -104,42 +86,49 @@ def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
 
 @contextmanager
 def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
-    """Opens a picture file or its bytes with Pillow; what goes wrong in the block is told as `decode` does.
+    """Opens a picture file or its bytes with Pillow; errors in the block become those of `decode`.
 
     Raises:
         PictureNotFoundError: there is no such file.
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
-    from PIL import Image
-
     if isinstance(source, (bytearray, memoryview)):
         source = bytes(source)
     if not isinstance(source, (bytes, str, os.PathLike)):
         raise InvalidArgumentError(
             f"A picture is loaded from a path or from bytes, not from {type(source).__name__}.",
-            hint="Of an open file, pass file.read(); of an array, use from_array.",
+            hint="For an open file, pass file.read(); for an array, use from_array.",
         )
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
+    failure = f"{name} is not a picture that can be decoded"
+    with (
+        _translated_errors(failure, "Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and all others that Pillow reads."),
+        io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
+    ):
+        image = _identified(file)
+        _require_allowed_size(image, max_pixels, name)
+        yield image, file
+
+
+@contextmanager
+def _translated_errors(failure: str, hint: str) -> Iterator[None]:
+    """Makes Pillow's errors ours: for damaged files its decoders raise nearly every kind of exception."""
     try:
-        with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
-            image = _identified(file)
-            _require_reasonable(image, max_pixels, name)
-            yield image, file
-    except FileNotFoundError:
-        raise PictureNotFoundError(f"There is no picture {name}.", hint="Check the working directory.") from None
-    except (*_DECODER_ERRORS, Image.DecompressionBombError) as error:  # the last for WebP, above 179 megapixels
-        if isinstance(error, WinMLError):
-            raise
-        raise PictureError(
-            f"{name} is not a picture that can be decoded: {error}.",
-            hint="Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and what else Pillow reads.",
-        ) from error
+        yield
+    except WinMLError:
+        raise
+    except FileNotFoundError as error:
+        raise PictureNotFoundError(
+            f"There is no picture {error.filename}.", hint="Check the working directory."
+        ) from None
+    except Exception as error:
+        raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 
 def _identified(file: BinaryIO) -> Image:
     """The image that one of Pillow's plugins makes of a file, its pixels not read yet.
 
-    `PIL.Image.open` does the same, but holds pictures to a limit of its own, which is the whole process's.
+    `PIL.Image.open` does the same, but its limit on sizes is one for the whole process, and not the caller's.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -154,18 +143,18 @@ def _identified(file: BinaryIO) -> Image:
             try:
                 return factory(file, "")
             except (SyntaxError, IndexError, TypeError, struct.error):
-                continue  # it looked like one of that kind, and is none
+                continue  # it begins like one of that kind, but is not
         if not Image.init():
             break
     raise UnidentifiedImageError("no decoder knows what it is")
 
 
-def _require_reasonable(image: Image, max_pixels: int, name: str) -> None:
+def _require_allowed_size(image: Image, max_pixels: int, name: str) -> None:
     width, height = image.size
     if width * height > max_pixels:
         raise PictureError(
             f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
-            hint="Where that is meant, allow more: load(source, max_pixels=...).",
+            hint="If that is intended, allow more: load(source, max_pixels=...).",
         )
 
 
@@ -193,12 +182,12 @@ def _is_srgb(profile: bytes) -> bool:
     try:
         return "srgb" in ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).lower()
     except (ImageCms.PyCMSError, OSError) as error:
-        logger.warning("A picture's colour profile cannot be read, and is left out: %s", error)
+        logger.warning("A picture's colour profile cannot be read, and is ignored: %s", error)
         return True
 
 
 def in_srgb(image: Image) -> Image:
-    """The image with its colours brought to sRGB, where it says that they are others."""
+    """The image with its colours converted to sRGB, where its profile names another colour space."""
     if not _has_foreign_colours(image):
         return image
     from PIL import ImageCms
@@ -210,7 +199,7 @@ def in_srgb(image: Image) -> Image:
     try:
         converted = ImageCms.profileToProfile(source, profile, ImageCms.createProfile("sRGB"), outputMode="RGB")
     except ImageCms.PyCMSError as error:  # a profile for other channels than the file has
-        logger.warning("A picture's colour profile does not fit it, and is left out: %s", error)
+        logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
         return image
     assert converted is not None
     if source.mode == "L":
@@ -224,27 +213,19 @@ def in_srgb(image: Image) -> Image:
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
 
-    Numbers of mode F are taken as 0 to 255, held to that, and rounded half to even.
+    Numbers of mode F are taken as 0 to 255, clipped to that, and rounded half to even.
 
     Raises:
         InvalidArgumentError: no pixels, or numbers without a range.
         PictureError: the image has been closed, or its file is damaged.
     """
-    try:
+    with _translated_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
         return _pixels(image)
-    except _DECODER_ERRORS as error:
-        if isinstance(error, WinMLError):
-            raise
-        raise PictureError(
-            f"The Pillow image cannot be read: {error}.", hint="Keep it open until it is bound."
-        ) from error
 
 
 def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     if image.mode in _WIDE_GRAY:
-        return convert(np.asarray(image, np.uint16), BitmapPixelFormat.GRAY16, BitmapPixelFormat.GRAY8), (
-            BitmapPixelFormat.GRAY8
-        )
+        return to_eight_bits(np.asarray(image, np.uint16)), BitmapPixelFormat.GRAY8
     if image.mode in ("1", "L"):
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
     if image.mode == "F":
@@ -252,7 +233,7 @@ def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
         return np.rint(np.clip(numbers, 0, 255)).astype(np.uint8), BitmapPixelFormat.GRAY8
     if image.mode == "I":
         raise InvalidArgumentError(
-            "A Pillow image of mode I has no range that would say what is white.",
+            "A Pillow image of mode I has no range, so that white is unknown.",
             hint="Scale it to 0..255 and convert it to mode L first.",
         )
     if image.has_transparency_data:
@@ -264,11 +245,9 @@ def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:
     """A Pillow image with a copy of the pixels: mode L for gray, RGBA with alpha, else RGB."""
     from PIL import Image
 
-    if pixel_format in (BitmapPixelFormat.GRAY8, BitmapPixelFormat.GRAY16):
-        return Image.fromarray(convert(pixels, pixel_format, BitmapPixelFormat.GRAY8).copy())
-    has_alpha = pixels.shape[2] == 4
-    target = BitmapPixelFormat.RGBA8 if has_alpha else BitmapPixelFormat.RGB8
-    return Image.fromarray(np.ascontiguousarray(convert(pixels, pixel_format, target)))
+    formats = {1: BitmapPixelFormat.GRAY8, 4: BitmapPixelFormat.RGBA8}
+    target = formats.get(layout_of(pixel_format).channels, BitmapPixelFormat.RGB8)
+    return Image.fromarray(np.array(convert(pixels, pixel_format, target)))  # Pillow shares the memory of some arrays
 
 
 def save(pixels: Pixels, pixel_format: BitmapPixelFormat, path: str | os.PathLike[str]) -> None:
