@@ -291,7 +291,7 @@ def test_wrong_values_are_refused() -> None:
             PropertyValue.create_uint32(value)
     with pytest.raises(InvalidArgumentError, match="no room"):
         Buffer(-1)
-    with pytest.raises(InvalidArgumentError, match="no byte"):
+    with pytest.raises(InvalidArgumentError, match="is not a byte"):
         DataWriter().write_byte(300)
     with pytest.raises(InvalidArgumentError, match="no UTF-8"):
         DataReader.from_buffer(b"\xff\xfe").read_string(2)

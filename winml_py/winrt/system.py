@@ -7,46 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base.winrt_object import Object
+from ..base.winrt_object import Object as Object
 from ..errors import InvalidArgumentError
-
-__all__ = [
-    "Array",
-    "Boolean",
-    "Double",
-    "Int16",
-    "Int32",
-    "Int64",
-    "Object",
-    "Single",
-    "String",
-    "UInt8",
-    "UInt16",
-    "UInt32",
-    "UInt64",
-    "box_boolean",
-    "box_double",
-    "box_int16",
-    "box_int32",
-    "box_int64",
-    "box_single",
-    "box_string",
-    "box_uint8",
-    "box_uint16",
-    "box_uint32",
-    "box_uint64",
-    "unbox_boolean",
-    "unbox_double",
-    "unbox_int16",
-    "unbox_int32",
-    "unbox_int64",
-    "unbox_single",
-    "unbox_string",
-    "unbox_uint8",
-    "unbox_uint16",
-    "unbox_uint32",
-    "unbox_uint64",
-]
 
 Boolean = np.bool_
 UInt8, UInt16, UInt32, UInt64 = np.uint8, np.uint16, np.uint32, np.uint64

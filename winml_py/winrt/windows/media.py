@@ -1,5 +1,3 @@
 """Windows.Media: `VideoFrame`."""
 
-from ...imaging.frame import VideoFrame
-
-__all__ = ["VideoFrame"]
+from ...imaging.frame import VideoFrame as VideoFrame

@@ -1,69 +1,36 @@
 """Windows.AI.MachineLearning: the classes of `winml_py`."""
 
-from ....enums import LearningModelDeviceKind, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
-from ....features.descriptors import FeatureDescriptor as ILearningModelFeatureDescriptor
-from ....features.descriptors import (
-    ImageFeatureDescriptor,
-    MapFeatureDescriptor,
-    SequenceFeatureDescriptor,
-    TensorFeatureDescriptor,
-)
-from ....features.pictures import ImageFeatureValue
-from ....features.tensor import Tensor as ITensor
-from ....features.tensor_classes import (
-    TensorBoolean,
-    TensorDouble,
-    TensorFloat,
-    TensorFloat16Bit,
-    TensorInt8Bit,
-    TensorInt16Bit,
-    TensorInt32Bit,
-    TensorInt64Bit,
-    TensorString,
-    TensorUInt8Bit,
-    TensorUInt16Bit,
-    TensorUInt32Bit,
-    TensorUInt64Bit,
-)
-from ....session.binding import LearningModelBinding
-from ....session.device import LearningModelDevice
-from ....session.model import LearningModel
-from ....session.options import LearningModelSessionOptions
-from ....session.result import LearningModelEvaluationResult
-from ....session.session import LearningModelSession
+from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
+from ....enums import LearningModelFeatureKind as LearningModelFeatureKind
+from ....enums import LearningModelPixelRange as LearningModelPixelRange
+from ....enums import TensorKind as TensorKind
+from ....features.descriptors import FeatureDescriptor
+from ....features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
+from ....features.descriptors import MapFeatureDescriptor as MapFeatureDescriptor
+from ....features.descriptors import SequenceFeatureDescriptor as SequenceFeatureDescriptor
+from ....features.descriptors import TensorFeatureDescriptor as TensorFeatureDescriptor
+from ....features.pictures import ImageFeatureValue as ImageFeatureValue
+from ....features.tensor import Tensor
+from ....features.tensor_classes import TensorBoolean as TensorBoolean
+from ....features.tensor_classes import TensorDouble as TensorDouble
+from ....features.tensor_classes import TensorFloat as TensorFloat
+from ....features.tensor_classes import TensorFloat16Bit as TensorFloat16Bit
+from ....features.tensor_classes import TensorInt8Bit as TensorInt8Bit
+from ....features.tensor_classes import TensorInt16Bit as TensorInt16Bit
+from ....features.tensor_classes import TensorInt32Bit as TensorInt32Bit
+from ....features.tensor_classes import TensorInt64Bit as TensorInt64Bit
+from ....features.tensor_classes import TensorString as TensorString
+from ....features.tensor_classes import TensorUInt8Bit as TensorUInt8Bit
+from ....features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
+from ....features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
+from ....features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
+from ....session.binding import LearningModelBinding as LearningModelBinding
+from ....session.device import LearningModelDevice as LearningModelDevice
+from ....session.model import LearningModel as LearningModel
+from ....session.options import LearningModelSessionOptions as LearningModelSessionOptions
+from ....session.result import LearningModelEvaluationResult as LearningModelEvaluationResult
+from ....session.session import LearningModelSession as LearningModelSession
 
+ILearningModelFeatureDescriptor = FeatureDescriptor
+ITensor = Tensor
 ILearningModelFeatureValue = ITensor | ImageFeatureValue
-
-__all__ = [
-    "ILearningModelFeatureDescriptor",
-    "ILearningModelFeatureValue",
-    "ITensor",
-    "ImageFeatureDescriptor",
-    "ImageFeatureValue",
-    "LearningModel",
-    "LearningModelBinding",
-    "LearningModelDevice",
-    "LearningModelDeviceKind",
-    "LearningModelEvaluationResult",
-    "LearningModelFeatureKind",
-    "LearningModelPixelRange",
-    "LearningModelSession",
-    "LearningModelSessionOptions",
-    "MapFeatureDescriptor",
-    "SequenceFeatureDescriptor",
-    "TensorBoolean",
-    "TensorDouble",
-    "TensorFeatureDescriptor",
-    "TensorFloat",
-    "TensorFloat16Bit",
-    "TensorInt8Bit",
-    "TensorInt16Bit",
-    "TensorInt32Bit",
-    "TensorInt64Bit",
-    "TensorKind",
-    "TensorString",
-    "TensorUInt8Bit",
-    "TensorUInt16Bit",
-    "TensorUInt32Bit",
-    "TensorUInt64Bit",
-]

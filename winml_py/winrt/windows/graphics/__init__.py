@@ -1,5 +1,3 @@
 """Windows.Graphics: the number of an adapter."""
 
-from ....session.device import DisplayAdapterId
-
-__all__ = ["DisplayAdapterId"]
+from ....session.device import DisplayAdapterId as DisplayAdapterId

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from ....base.async_operation import AsyncOperation
 from ....base.atomic_files import written_whole
+from ....base.buffers import Buffer
 from ....base.winrt_object import Object
 from ....errors import InvalidArgumentError, StorageAccessError, StorageExistsError, StorageNotFoundError, WinMLError
-from .streams import Buffer, IRandomAccessStream
+from .random_access import IRandomAccessStream
 
 __all__ = [
     "CreationCollisionOption",

@@ -1,33 +1,22 @@
 """Windows.Graphics.Imaging: bitmaps, and the codecs that read and write picture files, over Pillow."""
 
-from .....enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
-from .....imaging.bitmap import SoftwareBitmap
-from .....imaging.bitmap_buffer import BitmapBuffer, BitmapPlaneDescription
-from .....imaging.geometry import BitmapBounds
-from .codecs import BitmapCodecInformation
-from .decoder import BitmapDecoder, BitmapFrame, ColorManagementMode, ExifOrientationMode, PixelDataProvider
-from .encoder import BitmapEncoder, BitmapPropertySet, BitmapTypedValue
-from .transform import BitmapFlip, BitmapInterpolationMode, BitmapRotation, BitmapTransform
-
-__all__ = [
-    "BitmapAlphaMode",
-    "BitmapBounds",
-    "BitmapBuffer",
-    "BitmapBufferAccessMode",
-    "BitmapCodecInformation",
-    "BitmapDecoder",
-    "BitmapEncoder",
-    "BitmapFlip",
-    "BitmapFrame",
-    "BitmapInterpolationMode",
-    "BitmapPixelFormat",
-    "BitmapPlaneDescription",
-    "BitmapPropertySet",
-    "BitmapRotation",
-    "BitmapTransform",
-    "BitmapTypedValue",
-    "ColorManagementMode",
-    "ExifOrientationMode",
-    "PixelDataProvider",
-    "SoftwareBitmap",
-]
+from .....enums import BitmapAlphaMode as BitmapAlphaMode
+from .....enums import BitmapBufferAccessMode as BitmapBufferAccessMode
+from .....enums import BitmapPixelFormat as BitmapPixelFormat
+from .....imaging.bitmap import SoftwareBitmap as SoftwareBitmap
+from .....imaging.bitmap_buffer import BitmapBuffer as BitmapBuffer
+from .....imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescription
+from .....imaging.geometry import BitmapBounds as BitmapBounds
+from .codecs import BitmapCodecInformation as BitmapCodecInformation
+from .decoder import BitmapDecoder as BitmapDecoder
+from .decoder import BitmapFrame as BitmapFrame
+from .decoder import ColorManagementMode as ColorManagementMode
+from .decoder import ExifOrientationMode as ExifOrientationMode
+from .decoder import PixelDataProvider as PixelDataProvider
+from .encoder import BitmapEncoder as BitmapEncoder
+from .encoder import BitmapPropertySet as BitmapPropertySet
+from .encoder import BitmapTypedValue as BitmapTypedValue
+from .transform import BitmapFlip as BitmapFlip
+from .transform import BitmapInterpolationMode as BitmapInterpolationMode
+from .transform import BitmapRotation as BitmapRotation
+from .transform import BitmapTransform as BitmapTransform

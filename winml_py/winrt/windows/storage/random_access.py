@@ -1,0 +1,211 @@
+"""Streams: bytes with a position, in memory or in a file."""
+
+from __future__ import annotations
+
+import io
+import threading
+from enum import IntEnum
+from typing import Any, BinaryIO, Protocol
+
+from ....base.async_operation import AsyncOperation
+from ....base.buffers import Buffer, byte_view
+from ....base.closeable import Closeable
+from ....errors import ClosedError, InvalidArgumentError
+
+
+def used_bytes(buffer: Any) -> memoryview:
+    """The bytes of a buffer; of a `Buffer`, those in use."""
+    memory = byte_view(buffer)
+    return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
+
+
+class InputStreamOptions(IntEnum):
+    """How eagerly a stream reads: here, always as much as was asked for."""
+
+    NONE = 0
+    PARTIAL = 1
+    READ_AHEAD = 2
+
+
+class _SharedFile:
+    """An open file that several streams read and write; it is closed when the last of them is."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.lock = threading.Lock()
+
+    def __del__(self) -> None:
+        self.file.close()
+
+
+class IRandomAccessStream(Closeable):
+    """Bytes with a position. Streams over the same file or memory share the bytes, and have a position each.
+
+    It has `read`, as Python's binary streams have, so models and pictures load from it.
+    """
+
+    def __init__(self, file: BinaryIO | _SharedFile) -> None:
+        """Over an open binary file, which is closed with the last stream that shares it."""
+        self._shared: _SharedFile | None = file if isinstance(file, _SharedFile) else _SharedFile(file)
+        self._position = 0
+
+    def _open(self) -> _SharedFile:
+        shared = self._shared
+        if shared is None:
+            raise ClosedError("The stream has been closed.", hint="Open it again.")
+        return shared
+
+    @property
+    def can_read(self) -> bool:
+        """Whether it can be read from."""
+        return self._open().file.readable()
+
+    @property
+    def can_write(self) -> bool:
+        """Whether it can be written to."""
+        return self._open().file.writable()
+
+    @property
+    def position(self) -> int:
+        """The position at which the next byte is read or written."""
+        return self._position
+
+    @property
+    def size(self) -> int:
+        """Bytes in the stream; setting it cuts them off, or adds zeros."""
+        shared = self._open()
+        with shared.lock:
+            return shared.file.seek(0, io.SEEK_END)
+
+    @size.setter
+    def size(self, size: int) -> None:
+        self._require_writable()
+        shared = self._open()
+        with shared.lock:
+            current = shared.file.seek(0, io.SEEK_END)
+            shared.file.truncate(min(size, current))
+            shared.file.seek(current)
+            shared.file.write(bytes(max(0, size - current)))
+            shared.file.flush()
+
+    def seek(self, position: int, /) -> None:
+        """Goes to a position."""
+        if position < 0:
+            raise InvalidArgumentError(f"A stream has no position {position}.")
+        self._position = position
+
+    def read(self, count: int = -1, /) -> bytes:
+        """The next bytes, or all that are left."""
+        shared = self._open()
+        with shared.lock:
+            shared.file.seek(self._position)
+            data = shared.file.read(count)
+            self._position += len(data)
+        return data
+
+    def write(self, data: Any, /) -> int:
+        """Writes bytes at the position, and says how many.
+
+        Raises:
+            InvalidArgumentError: the stream was opened for reading.
+        """
+        self._require_writable()
+        shared = self._open()
+        with shared.lock:
+            shared.file.seek(self._position)
+            written = shared.file.write(byte_view(data))
+            shared.file.flush()
+            self._position += written
+        return written
+
+    def _require_writable(self) -> None:
+        if not self.can_write:
+            raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
+
+    def read_async(
+        self, buffer: Any, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
+    ) -> AsyncOperation[Any]:
+        """Reads into a buffer, and gives the buffer; the length of a `Buffer` is then the number of bytes read."""
+        return AsyncOperation(lambda _: self._read_into(buffer, count))
+
+    def _read_into(self, buffer: Any, count: int) -> Any:
+        room = byte_view(buffer)
+        if count > len(room):
+            raise InvalidArgumentError(f"The buffer has room for {len(room)} bytes, not for {count}.")
+        data = self.read(count)
+        room[: len(data)] = data
+        if isinstance(buffer, Buffer):
+            buffer.length = len(data)
+        return buffer
+
+    def write_async(self, buffer: Any, /) -> AsyncOperation[int]:
+        """Writes a buffer at the position; of a `Buffer`, the bytes in use."""
+        return AsyncOperation(lambda _: self.write(used_bytes(buffer)))
+
+    def flush_async(self) -> AsyncOperation[bool]:
+        """True: nothing waits to be written."""
+        self._open()
+        return AsyncOperation(lambda _: True)
+
+    def clone_stream(self) -> IRandomAccessStream:
+        """Another stream over the same bytes, at the start."""
+        return IRandomAccessStream(self._open())
+
+    def get_input_stream_at(self, position: int, /) -> IRandomAccessStream:
+        """Another stream over the same bytes, at a position."""
+        stream = self.clone_stream()
+        stream.seek(position)
+        return stream
+
+    get_output_stream_at = get_input_stream_at
+
+    def close(self) -> None:
+        """Closes it; the others over the same bytes stay open. Twice is harmless."""
+        self._shared = None
+
+
+class InMemoryRandomAccessStream(IRandomAccessStream):
+    """A stream over memory of its own, empty at first."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO())
+
+
+class _Readable(Protocol):
+    def read(self) -> bytes: ...
+
+
+class RandomAccessStreamReference:
+    """Refers to bytes that are opened later: what `LearningModel.load_from_stream` takes.
+
+    Example:
+        >>> from winml_py import LearningModel
+        >>> from winml_py.winrt.windows.storage import StorageFile
+        >>> from winml_py.winrt.windows.storage.streams import RandomAccessStreamReference
+        >>> file = StorageFile.get_file_from_path_async("models/digits.onnx").get()
+        >>> LearningModel.load_from_stream(RandomAccessStreamReference.create_from_file(file)).name
+        'digits'
+    """
+
+    def __init__(self, source: _Readable) -> None:
+        """Use `create_from_file` or `create_from_stream`."""
+        self._source = source
+
+    @classmethod
+    def create_from_file(cls, file: _Readable, /) -> RandomAccessStreamReference:
+        """A reference to a `StorageFile`, which is opened for each read."""
+        return cls(file)
+
+    @classmethod
+    def create_from_stream(cls, stream: IRandomAccessStream, /) -> RandomAccessStreamReference:
+        """A reference to a stream's bytes, from its start."""
+        return cls(stream)
+
+    def read(self) -> bytes:
+        """All bytes."""
+        source = self._source
+        return source.clone_stream().read() if isinstance(source, IRandomAccessStream) else source.read()
+
+    def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
+        """A stream over a copy of the bytes."""
+        return AsyncOperation(lambda _: IRandomAccessStream(io.BytesIO(self.read())))
