@@ -261,7 +261,7 @@ def test_text_files_at_once(tmp_path: Path) -> None:
     assert FileIO.read_text_async(file).get() == "two"
     FileIO.write_buffer_async(file, Buffer.of(b"\xff")).get()
     assert bytes(FileIO.read_buffer_async(file).get()) == b"\xff"
-    with pytest.raises(InvalidArgumentError, match="no text in UTF-8"):
+    with pytest.raises(InvalidArgumentError, match="not text in UTF-8"):
         FileIO.read_text_async(file).get()
 
 
@@ -277,7 +277,7 @@ def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
         file.delete_async().get()
     with pytest.raises(InvalidArgumentError, match="is not the name"):
         folder.get_file_async("/etc/hostname").get()
-    with pytest.raises(InvalidArgumentError, match="no FileAccessMode"):
+    with pytest.raises(InvalidArgumentError, match="It is a FileAccessMode"):
         file.open_async(7)
 
 
@@ -293,7 +293,7 @@ def test_wrong_values_are_refused() -> None:
         Buffer(-1)
     with pytest.raises(InvalidArgumentError, match="is not a byte"):
         DataWriter().write_byte(300)
-    with pytest.raises(InvalidArgumentError, match="no UTF-8"):
+    with pytest.raises(InvalidArgumentError, match="not UTF-8"):
         DataReader.from_buffer(b"\xff\xfe").read_string(2)
     with pytest.raises(NotBoundError):
         PropertySet().remove("a")
@@ -516,7 +516,7 @@ def test_bad_transforms() -> None:
     with pytest.raises(InvalidArgumentError, match="do not lie inside"):
         decoder.get_software_bitmap_async(RGBA8, STRAIGHT, outside).get()
     negative.interpolation_mode = 9
-    with pytest.raises(InvalidArgumentError, match="9 is not a valid BitmapInterpolationMode"):
+    with pytest.raises(InvalidArgumentError, match="interpolation mode is 9"):
         decoder.get_software_bitmap_async(RGBA8, STRAIGHT, negative).get()
     negative.interpolation_mode = BitmapInterpolationMode.CUBIC
     with pytest.raises(InvalidArgumentError, match="cannot be scaled"):

@@ -16,8 +16,8 @@ from .tensorize import Tensor
 def to_bytes(numbers: Tensor, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
     """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
 
-    Windows ML rounds so in most columns of a picture and half up in the last few; we use one rule.
-    What is not a number becomes 0.
+    Windows ML rounds half to even in most columns of a picture and half up in the last few; we use one rule.
+    NaN becomes 0.
 
     Args:
         numbers: float32, float16 or uint8, of two dimensions.
@@ -75,19 +75,17 @@ def _fill(
     pixels: Pixels, planes: list[Pixels], contract: ImageContract, pixel_format: BitmapPixelFormat, scratch: Scratch
 ) -> None:
     target = layout_of(pixel_format)
-    if len(planes) == 1:
-        red = green = blue = planes[0]
-    else:
-        red, green, blue = planes if contract.pixel_format is BitmapPixelFormat.RGB8 else planes[::-1]
-    if target.is_gray:
-        if len(planes) == 1:
-            pixels[:] = planes[0]
-        else:
-            gray_of([red, green, blue], pixels, scratch)
+    if target.is_gray and len(planes) == 1:
+        pixels[:] = planes[0]
         return
-    ordered = [red, green, blue] if target.rgb == (0, 1, 2) else [blue, green, red]
+    is_reversed = contract.pixel_format is BitmapPixelFormat.BGR8
+    colours = planes * 3 if len(planes) == 1 else planes[::-1] if is_reversed else planes
+    if target.is_gray:
+        gray_of(colours, pixels, scratch)
+        return
+    ordered = [colours[target.rgb.index(channel)] for channel in range(3)]
     if target.channels == 4:
-        opaque = scratch.get("opaque", red.shape)
+        opaque = scratch.get("opaque", planes[0].shape)
         opaque[:] = 255
         ordered.append(opaque)
     if pixels.flags.c_contiguous:

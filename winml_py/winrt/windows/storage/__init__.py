@@ -7,26 +7,15 @@ import os
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from ....base.arguments import member
 from ....base.async_operation import AsyncOperation
 from ....base.atomic_files import written_whole
 from ....base.buffers import Buffer
 from ....base.winrt_object import Object
 from ....errors import InvalidArgumentError, StorageAccessError, StorageExistsError, StorageNotFoundError, WinMLError
 from .random_access import IRandomAccessStream
-
-__all__ = [
-    "CreationCollisionOption",
-    "FileAccessMode",
-    "FileIO",
-    "IStorageFile",
-    "IStorageFolder",
-    "StorageDeleteOption",
-    "StorageFile",
-    "StorageFolder",
-]
-
 
 T = TypeVar("T")
 
@@ -48,7 +37,7 @@ class CreationCollisionOption(IntEnum):
 
 
 class StorageDeleteOption(IntEnum):
-    """Whether a deleted file goes to a bin: here, all are gone."""
+    """Whether a deleted file goes to a recycle bin: here it never does."""
 
     DEFAULT = 0
     PERMANENT_DELETE = 1
@@ -107,21 +96,17 @@ class StorageFile(_StorageItem):
         return self._path.is_file()
 
     def open_async(self, access_mode: FileAccessMode, /) -> AsyncOperation[IRandomAccessStream]:
-        """Opens the file; with `READ_WRITE`, what it holds stays until it is overwritten."""
-        if access_mode not in tuple(FileAccessMode):
-            raise InvalidArgumentError(f"{access_mode!r} is no FileAccessMode.", hint="Use FileAccessMode.READ.")
-        mode = "rb" if access_mode == FileAccessMode.READ else "r+b"
-        return _started(lambda: self._open(mode))
+        """Opens the file; with `READ_WRITE`, its contents stay until they are overwritten."""
+        is_read = member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
+        mode: Literal["rb", "r+b"] = "rb" if is_read else "r+b"
+        return _started(lambda: IRandomAccessStream(_existing(self._path, "file").open(mode)))
 
     def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
         """Opens the file for reading."""
         return self.open_async(FileAccessMode.READ)
 
-    def _open(self, mode: str) -> IRandomAccessStream:
-        return IRandomAccessStream(_existing(self._path, "file").open(mode))  # type: ignore[arg-type]
-
     def read(self) -> bytes:
-        """All bytes, so that a file can be loaded from wherever a binary stream can."""
+        """All bytes: a file can be passed wherever a binary stream can."""
         return _existing(self._path, "file").read_bytes()
 
     def delete_async(self, option: StorageDeleteOption = StorageDeleteOption.DEFAULT, /) -> AsyncOperation[None]:
@@ -166,7 +151,7 @@ class StorageFolder(_StorageItem):
     def _inside(self, name: str) -> Path:
         path = self._path / name
         if not name or path.parent != self._path:
-            raise InvalidArgumentError(f"{name!r} is not the name of a file in {self.path}.", hint="Name no folder.")
+            raise InvalidArgumentError(f"{name!r} is not the name of a file in {self.path}.", hint="Leave folders out.")
         return path
 
     def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
@@ -199,12 +184,12 @@ class FileIO:
 
     @staticmethod
     def write_text_async(file: StorageFile, contents: str, /) -> AsyncOperation[None]:
-        """Writes a text in place of what the file held."""
+        """Replaces the contents of the file by a text."""
         return _started(lambda: _write(file, contents.encode()))
 
     @staticmethod
     def write_bytes_async(file: StorageFile, contents: Any, /) -> AsyncOperation[None]:
-        """Writes bytes in place of what the file held."""
+        """Replaces the contents of the file by bytes."""
         return _started(lambda: _write(file, bytes(contents)))
 
     write_buffer_async = write_bytes_async
@@ -214,7 +199,7 @@ def _text(file: StorageFile) -> str:
     try:
         return file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{file.path} is no text in UTF-8: {error}.") from error
+        raise InvalidArgumentError(f"{file.path} is not text in UTF-8: {error}.") from error
 
 
 def _write(file: StorageFile, data: bytes) -> None:
@@ -223,7 +208,7 @@ def _write(file: StorageFile, data: bytes) -> None:
 
 
 def _started(work: Callable[[], T]) -> AsyncOperation[T]:
-    """Starts work on files; what the system refuses becomes an error of ours."""
+    """Starts work on files; the system's errors become ours."""
 
     def run() -> T:
         try:

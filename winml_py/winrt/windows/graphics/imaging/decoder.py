@@ -15,8 +15,8 @@ from .....imaging import codecs
 from .....imaging.bitmap import SoftwareBitmap
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
-from .codecs import DECODER_IDS, BitmapCodecInformation, codec_information
-from .transform import BitmapTransform
+from .codecs import BitmapCodecInformation, DecoderIds, codec_information
+from .transform import BitmapTransform, cropped, require_members, scaled, turned
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,8 +39,8 @@ class ColorManagementMode(IntEnum):
 class PixelDataProvider:
     """The pixels of a decoded picture, row after row."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self, bitmap: SoftwareBitmap) -> None:
+        self._data = bitmap.to_numpy().tobytes()
 
     def detach_pixel_data(self) -> Array:
         """The bytes."""
@@ -74,7 +74,7 @@ class BitmapFrame:
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
-        """The format the pixels come out in, unless another is asked for: gray, or BGRA8."""
+        """The format of decoded pixels, unless another is asked for: GRAY8 or BGRA8."""
         return BitmapPixelFormat.GRAY8 if self._is_gray else BitmapPixelFormat.BGRA8
 
     @property
@@ -124,11 +124,11 @@ class BitmapFrame:
         """Decodes the picture.
 
         Args:
-            pixel_format: how the pixels are to lie; by default as `bitmap_pixel_format` says.
-            alpha_mode: how alpha is to relate to the colours; by default as `bitmap_alpha_mode` says.
+            pixel_format: the format of the bitmap; by default `bitmap_pixel_format`.
+            alpha_mode: how alpha relates to the colours; by default `bitmap_alpha_mode`.
             transform: what to do to the picture; by default nothing.
-            exif_orientation_mode: whether EXIF turns it, before the transform's own turns and after its scaling.
-            color_management_mode: whether colours of another space are brought to sRGB.
+            exif_orientation_mode: whether EXIF turns it, after the transform's scaling and before its rotation.
+            color_management_mode: whether colours of another space are converted to sRGB.
 
         Raises:
             PictureError: the file is damaged; raised by the operation.
@@ -149,13 +149,12 @@ class BitmapFrame:
         color_management_mode: ColorManagementMode = ColorManagementMode.COLOR_MANAGE_TO_S_RGB,
         /,
     ) -> AsyncOperation[PixelDataProvider]:
-        """Decodes the picture to bytes; as `get_software_bitmap_async`."""
-
-        def decode() -> PixelDataProvider:
-            bitmap = self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode, color_management_mode)
-            return PixelDataProvider(bitmap.to_numpy().tobytes())
-
-        return AsyncOperation(lambda _: decode())
+        """Decodes the picture to bytes, as `get_software_bitmap_async` does to a bitmap."""
+        return AsyncOperation(
+            lambda _: PixelDataProvider(
+                self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode, color_management_mode)
+            )
+        )
 
     get_pixel_data_transformed_async = get_pixel_data_async
 
@@ -168,14 +167,14 @@ class BitmapFrame:
         colours: ColorManagementMode,
     ) -> SoftwareBitmap:
         transform = transform or BitmapTransform()
-        transform._check()
+        require_members(transform)
         with self._opened() as file:
             managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
-            image = transform._scale(codecs.to_pil(*codecs.from_pil(managed)))
+            image = scaled(codecs.to_pil(*codecs.from_pil(managed)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             pixels, interleaved_format = codecs.from_pil(image)
             image = codecs.to_pil(codecs.turned(pixels, self._orientation), interleaved_format)
-        decoded = codecs.from_pil(transform._crop(transform._turn(image)))
+        decoded = codecs.from_pil(cropped(turned(image, transform), transform))
         bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
         return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)
 
@@ -183,7 +182,7 @@ class BitmapFrame:
         return f"<{type(self).__name__} {self._codec} {self.pixel_width}x{self.pixel_height}>"
 
 
-class BitmapDecoder(BitmapFrame):
+class BitmapDecoder(BitmapFrame, DecoderIds):
     """A picture file, and its first picture.
 
     Example:
@@ -195,14 +194,6 @@ class BitmapDecoder(BitmapFrame):
         >>> decoder.get_software_bitmap_async().get()
         <SoftwareBitmap GRAY8 200x200>
     """
-
-    bmp_decoder_id = DECODER_IDS["BMP"]
-    gif_decoder_id = DECODER_IDS["GIF"]
-    ico_decoder_id = DECODER_IDS["ICO"]
-    jpeg_decoder_id = DECODER_IDS["JPEG"]
-    png_decoder_id = DECODER_IDS["PNG"]
-    tiff_decoder_id = DECODER_IDS["TIFF"]
-    webp_decoder_id = DECODER_IDS["WEBP"]
 
     @classmethod
     def create_async(
@@ -231,7 +222,7 @@ class BitmapDecoder(BitmapFrame):
             )
         decoder = cls(source.clone_stream().read(), 0)
         if wanted not in (None, decoder.decoder_information.codec_id):
-            raise PictureError(f"The file is {decoder._codec}, which is not what that decoder is for.")
+            raise PictureError(f"The file is {decoder.decoder_information.friendly_name}, which is not that decoder's.")
         return decoder
 
     @property
@@ -242,7 +233,7 @@ class BitmapDecoder(BitmapFrame):
     @property
     def decoder_information(self) -> BitmapCodecInformation:
         """What kind of file it is."""
-        return codec_information(self._codec, DECODER_IDS)
+        return codec_information(self._codec, DecoderIds)
 
     def get_frame_async(self, frame_index: int, /) -> AsyncOperation[BitmapFrame]:
         """One of the file's pictures.

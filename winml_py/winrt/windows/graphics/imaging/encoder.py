@@ -15,8 +15,8 @@ from .....imaging import codecs
 from .....imaging.bitmap import SoftwareBitmap
 from ...foundation import PropertyType
 from ...storage.streams import IRandomAccessStream
-from .codecs import ENCODER_IDS, BitmapCodecInformation, codec_information
-from .transform import BitmapTransform
+from .codecs import BitmapCodecInformation, EncoderIds, codec_information, codecs_by_id
+from .transform import BitmapTransform, cropped, require_members, scaled, turned
 
 BitmapPropertySet = PropertySet
 
@@ -28,11 +28,11 @@ class BitmapTypedValue(NamedTuple):
     type: PropertyType
 
 
-class BitmapEncoder:
+class BitmapEncoder(EncoderIds):
     """A picture file to be written: set a bitmap, then await `flush_async`.
 
     Attributes:
-        bitmap_transform: what is done to the picture on its way.
+        bitmap_transform: what is done to the picture before it is written.
 
     Example:
         >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
@@ -45,12 +45,6 @@ class BitmapEncoder:
         >>> stream.get_input_stream_at(1).read(3)
         b'PNG'
     """
-
-    bmp_encoder_id = ENCODER_IDS["BMP"]
-    gif_encoder_id = ENCODER_IDS["GIF"]
-    jpeg_encoder_id = ENCODER_IDS["JPEG"]
-    png_encoder_id = ENCODER_IDS["PNG"]
-    tiff_encoder_id = ENCODER_IDS["TIFF"]
 
     __slots__ = ("_bitmap", "_codec", "_options", "_stream", "bitmap_transform")
 
@@ -83,10 +77,10 @@ class BitmapEncoder:
     @property
     def encoder_information(self) -> BitmapCodecInformation:
         """What kind of file it writes."""
-        return codec_information(self._codec, ENCODER_IDS)
+        return codec_information(self._codec, EncoderIds)
 
     def set_software_bitmap(self, bitmap: SoftwareBitmap, /) -> None:
-        """Says what to write: a copy is made."""
+        """Sets the picture to write: a copy is made."""
         self._bitmap = SoftwareBitmap.copy(bitmap)
 
     def set_pixel_data(
@@ -100,7 +94,7 @@ class BitmapEncoder:
         pixels: Any,
         /,
     ) -> None:
-        """Says what to write: bytes, row after row, of which a copy is made.
+        """Sets the picture to write: a copy of bytes, row after row.
 
         Raises:
             InvalidArgumentError: fewer bytes than the picture has.
@@ -121,10 +115,11 @@ class BitmapEncoder:
         if self._bitmap is None:
             raise IllegalCallError("There is nothing to encode.", hint="Call set_software_bitmap first.")
         bitmap = self._bitmap
-        self.bitmap_transform._check()
+        require_members(self.bitmap_transform)
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # no file holds colours times alpha
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
-        image = self.bitmap_transform._apply(bitmap.to_pil())
+        transform = self.bitmap_transform
+        image = cropped(turned(scaled(bitmap.to_pil(), transform), transform), transform)
         if self._codec == "JPEG" or bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
             image = image.convert("L" if image.mode == "L" else "RGB")
         file = io.BytesIO()
@@ -135,10 +130,12 @@ class BitmapEncoder:
 
 
 def _codec(encoder_id: UUID) -> str:
-    for name, known in ENCODER_IDS.items():
-        if known == encoder_id:
-            return name
-    raise NotSupportedError(f"There is no encoder {encoder_id}.", hint="Use BitmapEncoder.png_encoder_id, say.")
+    name = codecs_by_id(EncoderIds).get(encoder_id)
+    if name is None:
+        raise NotSupportedError(
+            f"There is no encoder {encoder_id}.", hint="Use one such as BitmapEncoder.png_encoder_id."
+        )
+    return name
 
 
 def _options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -146,7 +143,7 @@ def _options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     for key, typed in (given or {}).items():
         if key != "ImageQuality" or codec != "JPEG":
             raise NotSupportedError(
-                f"There is no encoding option {key!r} of {codec}.", hint="ImageQuality of JPEG is the one there is."
+                f"There is no encoding option {key!r} of {codec}.", hint="The only one is ImageQuality of JPEG."
             )
         quality = float(getattr(typed, "value", typed))
         if not 0 <= quality <= 1:

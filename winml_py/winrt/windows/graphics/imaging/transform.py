@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from .....base.arguments import member
 from .....errors import InvalidArgumentError, InvalidBindingError
 from .....imaging.geometry import BitmapBounds, require_inside
 
@@ -22,7 +23,7 @@ class BitmapInterpolationMode(IntEnum):
 
 
 class BitmapFlip(IntEnum):
-    """Mirrored, or not."""
+    """Whether a picture is mirrored, and how."""
 
     NONE = 0
     HORIZONTAL = 1
@@ -30,7 +31,7 @@ class BitmapFlip(IntEnum):
 
 
 class BitmapRotation(IntEnum):
-    """Turned, by quarters."""
+    """By how much a picture is rotated."""
 
     NONE = 0
     CLOCKWISE90_DEGREES = 1
@@ -42,12 +43,12 @@ class BitmapTransform:
     """What to do to a picture, in this order: scale, flip, rotate, crop. At first, nothing.
 
     Attributes:
-        scaled_width: pixels, before it is turned; 0 leaves the width.
-        scaled_height: pixels, before it is turned; 0 leaves the height.
+        scaled_width: pixels, before the rotation; 0 leaves the width.
+        scaled_height: pixels, before the rotation; 0 leaves the height.
         interpolation_mode: how it is scaled.
         flip: whether it is mirrored.
-        rotation: how far it is turned.
-        bounds: the part to keep, of what came out so far; an empty one keeps all.
+        rotation: by how much it is rotated.
+        bounds: the part to keep of the scaled and rotated picture; an empty one keeps all.
     """
 
     def __init__(self) -> None:
@@ -58,55 +59,68 @@ class BitmapTransform:
         self.rotation = BitmapRotation.NONE
         self.bounds = BitmapBounds(0, 0, 0, 0)
 
-    def _check(self) -> None:
-        """Refuses what is no member of its enumeration, before a picture is opened."""
-        try:
-            BitmapInterpolationMode(self.interpolation_mode)
-            BitmapFlip(self.flip)
-            BitmapRotation(self.rotation)
-        except ValueError as error:
-            raise InvalidArgumentError(f"The transform cannot be: {error}.") from error
 
-    def _apply(self, image: Image) -> Image:
-        return self._crop(self._turn(self._scale(image)))
+def require_members(transform: BitmapTransform) -> None:
+    """Refuses values that are not members of their enumerations, before a picture is opened.
 
-    def _scale(self, image: Image) -> Image:
-        from PIL.Image import Resampling
+    Raises:
+        InvalidArgumentError: one is not.
+    """
+    member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
+    member(BitmapFlip, transform.flip, "The flip")
+    member(BitmapRotation, transform.rotation, "The rotation")
 
-        size = (int(self.scaled_width) or image.width, int(self.scaled_height) or image.height)
-        if size == image.size:
-            return image
-        if min(size) < 1:
-            raise InvalidArgumentError(f"A picture cannot be scaled to {size[0]}x{size[1]}.")
-        filters = {
-            BitmapInterpolationMode.NEAREST_NEIGHBOR: Resampling.NEAREST,
-            BitmapInterpolationMode.LINEAR: Resampling.BILINEAR,
-            BitmapInterpolationMode.CUBIC: Resampling.BICUBIC,
-            BitmapInterpolationMode.FANT: Resampling.BOX,
-        }
-        return image.resize(size, filters[BitmapInterpolationMode(self.interpolation_mode)])
 
-    def _turn(self, image: Image) -> Image:
-        from PIL.Image import Transpose
+def scaled(image: Image, transform: BitmapTransform) -> Image:
+    """The image in the size that a transform gives.
 
-        flips = {BitmapFlip.HORIZONTAL: Transpose.FLIP_LEFT_RIGHT, BitmapFlip.VERTICAL: Transpose.FLIP_TOP_BOTTOM}
-        turns = {  # Pillow counts the other way round
-            BitmapRotation.CLOCKWISE90_DEGREES: Transpose.ROTATE_270,
-            BitmapRotation.CLOCKWISE180_DEGREES: Transpose.ROTATE_180,
-            BitmapRotation.CLOCKWISE270_DEGREES: Transpose.ROTATE_90,
-        }
-        for step in (flips.get(BitmapFlip(self.flip)), turns.get(BitmapRotation(self.rotation))):
-            if step is not None:
-                image = image.transpose(step)
+    Raises:
+        InvalidArgumentError: that size is negative.
+    """
+    from PIL.Image import Resampling
+
+    size = (int(transform.scaled_width) or image.width, int(transform.scaled_height) or image.height)
+    if min(size) < 1:
+        raise InvalidArgumentError(f"A picture cannot be scaled to {size[0]}x{size[1]}.")
+    return image.resize(size, Resampling[_FILTERS[transform.interpolation_mode]])
+
+
+def turned(image: Image, transform: BitmapTransform) -> Image:
+    """The image mirrored, then rotated."""
+    from PIL.Image import Transpose
+
+    for step in (_FLIPS.get(transform.flip), _ROTATIONS.get(transform.rotation)):
+        if step is not None:
+            image = image.transpose(Transpose[step])
+    return image
+
+
+def cropped(image: Image, transform: BitmapTransform) -> Image:
+    """The part of the image inside a transform's bounds.
+
+    Raises:
+        InvalidArgumentError: the bounds leave the picture.
+    """
+    bounds = BitmapBounds(*transform.bounds)
+    if bounds == (0, 0, 0, 0):
         return image
+    try:
+        require_inside(bounds, image.width, image.height)
+    except InvalidBindingError as error:
+        raise InvalidArgumentError(str(error)) from error
+    x, y, width, height = bounds
+    return image.crop((x, y, x + width, y + height))
 
-    def _crop(self, image: Image) -> Image:
-        bounds = BitmapBounds(*self.bounds)
-        if bounds == (0, 0, 0, 0):
-            return image
-        try:
-            require_inside(bounds, image.width, image.height)
-        except InvalidBindingError as error:
-            raise InvalidArgumentError(str(error)) from error
-        x, y, width, height = bounds
-        return image.crop((x, y, x + width, y + height))
+
+_FILTERS = {
+    BitmapInterpolationMode.NEAREST_NEIGHBOR: "NEAREST",
+    BitmapInterpolationMode.LINEAR: "BILINEAR",
+    BitmapInterpolationMode.CUBIC: "BICUBIC",
+    BitmapInterpolationMode.FANT: "BOX",
+}
+_FLIPS = {BitmapFlip.HORIZONTAL: "FLIP_LEFT_RIGHT", BitmapFlip.VERTICAL: "FLIP_TOP_BOTTOM"}
+_ROTATIONS = {  # Pillow rotates counterclockwise
+    BitmapRotation.CLOCKWISE90_DEGREES: "ROTATE_270",
+    BitmapRotation.CLOCKWISE180_DEGREES: "ROTATE_180",
+    BitmapRotation.CLOCKWISE270_DEGREES: "ROTATE_90",
+}
