@@ -63,7 +63,6 @@ class Pictures:
         contract: how they become its tensor.
         bounds: the part of each to use; None for what the crop mode leaves.
         shape: of the tensor.
-        placements: which part of each picture goes to which part of the tensor.
     """
 
     def __init__(
@@ -80,16 +79,9 @@ class Pictures:
         """See above."""
         return tensor_shape(self.descriptor, self.contract, self.value.sizes)
 
-    @property
-    def placements(self) -> list[Placement]:
-        """See above."""
-        return [self.placement_of(size) for size in self.value.sizes]
-
     def placement_of(self, size: tuple[int, int]) -> Placement:
-        """The placement of a picture of this width and height."""
-        _, height_axis, width_axis = self.contract.axes()
-        width, height = self.shape[width_axis], self.shape[height_axis]
-        return compute_placement(*size, width, height, self.contract.crop_mode, self.bounds)
+        """Which part of a picture of this width and height goes to which part of the tensor."""
+        return _placement(size, self.contract, self.shape, self.bounds)
 
 
 class DevicePixels(NamedTuple):
@@ -100,7 +92,7 @@ class DevicePixels(NamedTuple):
     descriptor: PictureDescriptor
     contract: ImageContract
     shape: tuple[int, ...]
-    bounds: BitmapBounds | None
+    placement: Placement
 
 
 class Container(NamedTuple):
@@ -141,12 +133,20 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
         contract = contract_of(descriptor, properties._replace(pixel_format=None))
         size = (array.shape[1], array.shape[0])
         shape = tensor_shape(descriptor, contract, [size])
-        return DevicePixels(array, pixel_format, descriptor, contract, shape, properties.bounds)
+        placement = _placement(size, contract, shape, properties.bounds)
+        return DevicePixels(array, pixel_format, descriptor, contract, shape, placement)
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the device.")
     tensor = on_device(CLASSES_BY_DTYPE[array.dtype], array)
     check_tensor(tensor, descriptor)
     return DeviceTensor(tensor, array)
+
+
+def _placement(
+    size: tuple[int, int], contract: ImageContract, shape: tuple[int, ...], bounds: BitmapBounds | None
+) -> Placement:
+    _, height_axis, width_axis = contract.axes()
+    return compute_placement(*size, shape[width_axis], shape[height_axis], contract.crop_mode, bounds)
 
 
 def tensor_shape(

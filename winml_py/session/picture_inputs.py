@@ -16,11 +16,10 @@ from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..features.tensor_storage import zeros
 from ..imaging.batch import BatchTensorizer
+from ..imaging.geometry import PILLOW_FILTERS
 from .compiled import Compiled
 
 PictureTensor = np.ndarray[Any, Any] | DeviceArray
-
-_ANTIALIASED = (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR)
 
 
 class PictureInputs:
@@ -42,12 +41,13 @@ class PictureInputs:
 
     def write(self, pictures: Pictures) -> PictureTensor:
         """The pictures as a tensor: on the device where it can, else by the CPU."""
-        contract, descriptor, bounds = pictures.contract, pictures.descriptor, pictures.bounds
-        part, target = pictures.placements[0]
-        shrink = 1 if bounds else min(part.width / target.width, part.height / target.height)
-        bitmaps = bitmaps_of(pictures.value, shrink)
+        contract, descriptor, value = pictures.contract, pictures.descriptor, pictures.value
+        placement = pictures.placement_of(value.sizes[0])
+        bitmaps = bitmaps_of(value, 1 if pictures.bounds else min(placement.shrink))
+        sizes = [(bitmap.pixel_width, bitmap.pixel_height) for bitmap in bitmaps]
+        placements = [pictures.placement_of(size) for size in sizes]
         # A JPEG that was decoded smaller has been averaged once; a second antialiased kernel would blur it.
-        if bitmaps[0].pixel_width < pictures.value.sizes[0][0] and contract.kernel in _ANTIALIASED:
+        if sizes[0] != value.sizes[0] and contract.kernel in PILLOW_FILTERS:
             contract = replace(contract, kernel=ImageKernel.AREA)
         for bitmap in bitmaps:  # a closed one raises here, before the first is written over what was bound
             bitmap.to_numpy()
@@ -55,12 +55,12 @@ class PictureInputs:
         if self.device_tensorizer is not None:
             memory = before if isinstance(before, DeviceArray) else None
             dtype = self._device_dtype(descriptor)
-            written = self.device_tensorizer.write(bitmaps, contract, pictures.shape, dtype, bounds, memory)
+            written = self.device_tensorizer.write(bitmaps, contract, pictures.shape, dtype, placements, memory)
             if written is not None:
                 return written
         if not isinstance(before, np.ndarray) or before.shape != pictures.shape:
             before = zeros(TENSOR_CLASSES[descriptor.tensor_kind], pictures.shape)
-        self.tensorizer.write(bitmaps, contract, before, bounds)
+        self.tensorizer.write(bitmaps, contract, before, placements)
         return before
 
     def write_pixels(self, pixels: DevicePixels) -> DeviceArray:
@@ -81,7 +81,7 @@ class PictureInputs:
             pixels.contract,
             pixels.shape,
             self._device_dtype(pixels.descriptor),
-            pixels.bounds,
+            pixels.placement,
             before if isinstance(before, DeviceArray) else None,
         )
 
