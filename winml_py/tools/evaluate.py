@@ -1,0 +1,37 @@
+"""Evaluating a model for a comparison: every output as the numbers that the model gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.tensor_classes import TENSOR_CLASSES
+from ..session.binding import LearningModelBinding
+from ..session.model import LearningModel
+from ..session.options import LearningModelSessionOptions
+from ..session.session import LearningModelSession
+
+
+def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a model once, on the CPU.
+
+    Args:
+        model: what to evaluate.
+        inputs: a value for each input, by name; batches of any size.
+
+    Returns:
+        The outputs by name: arrays of their own, also where an output is a picture, and lists and dicts of what other
+        outputs hold.
+    """
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    with LearningModelSession(model, None, options) as session:
+        binding = LearningModelBinding(session)
+        for name, value in inputs.items():
+            binding.bind(name, value)
+        for feature in model.output_features:
+            if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
+                binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
+        outputs = session.evaluate(binding).outputs
+        return {name: value.to_numpy() if hasattr(value, "to_numpy") else value for name, value in outputs.items()}

@@ -1,0 +1,222 @@
+"""The search for the nodes that stay in float32: convert, compare, add the nodes that lose much, convert again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.agreement import relative_error
+from ...errors import ConversionError, InvalidArgumentError, WinMLError
+from ..evaluate import evaluated
+from .half_graph import (
+    LARGEST,
+    half_graph,
+    is_float,
+    name_of,
+    node_graphs,
+    numbers,
+    owners,
+    rounded_graph,
+    without_float16,
+)
+from .model_file import loaded, size
+from .report import ConversionReport
+from .verify import compare
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+ROUNDS = 6
+"""How often nodes that lose much are added to those that stay in float32, before another way is tried."""
+
+Progress = Callable[[str], object]
+
+
+class Search:
+    """One model on its way: what it gave in float32, and which nodes stay so."""
+
+    def __init__(
+        self, model: ir.Model, keep_io_types: bool, tolerance: float, asked: set[str], progress: Progress
+    ) -> None:
+        """Starts with the nodes that stay in any case.
+
+        Args:
+            model: as `read` gives it.
+            keep_io_types: whether inputs and outputs stay in float32.
+            tolerance: the largest difference in an output, over its largest magnitude.
+            asked: names of nodes, or operators, that stay in float32.
+            progress: called with what is being done.
+
+        Raises:
+            InvalidArgumentError: a name in `asked` that nobody has.
+        """
+        self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
+        # what is inside a node stays in float32 with it: casts between the two would have to be told apart
+        self._owners = owners(model.graph)
+        known = {name for node in self._owners for name in (node.name, node.op_type)}
+        if asked - known:
+            raise InvalidArgumentError(
+                f"The model has no node and no operator {', '.join(sorted(asked - known))}.",
+                hint="Names are those of the graph; a node without one is called Operator_number.",
+            )
+        self._kept: dict[str, list[str]] = {"asked": [], "operators": [], "overflow": [], "precision": []}
+        self._keep((node for node in self._owners if {node.name, node.op_type} & asked), "asked")
+        self._keep((node for node in self._owners if node.op_type in without_float16()), "operators")
+
+    def measure(self, inputs: dict[str, Any]) -> None:
+        """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range.
+
+        Args:
+            inputs: a value for each input, by name, which the float16 models get, too.
+        """
+        self._tell("evaluating in float32")
+        graph = self._model.graph
+        self._inputs = inputs
+        outputs = {value.name for value in graph.outputs}
+        made = [name_of(value) for node in graph for value in node.outputs if is_float(value)]
+        self._inner = [name for name in made if name not in outputs]
+        everything = _run(self._model, inputs, self._inner)
+        self._expected = {name: value for name, value in everything.items() if name in outputs}
+        self._values = {name: value for name, value in everything.items() if isinstance(value, np.ndarray)}
+        large = {name for name, value in self._values.items() if _overflows(value)}
+        large_weights = _large_weights(graph)
+        self._halve_all_weights = not large_weights
+        for node in graph:
+            names = {value.name for value in (*node.inputs, *node.outputs) if value is not None}
+            if names & (large | large_weights) or any(map(_large_weights, node_graphs(node))):
+                self._keep([node], "overflow")
+
+    def _keep(self, nodes: Iterable[ir.Node], reason: str) -> bool:
+        """Adds nodes to those that stay in float32; whether any is new."""
+        kept = self._kept_names()
+        names = dict.fromkeys(name_of(self._owners[node]) for node in nodes)
+        new = [name for name in names if name not in kept]
+        self._kept[reason].extend(new)
+        return bool(new)
+
+    def _kept_names(self) -> set[str]:
+        return {name for names in self._kept.values() for name in names}
+
+    def best(self, seeded: list[str]) -> tuple[ir.Model, ConversionReport]:
+        """Converts until the result is good, or nothing is left to try.
+
+        Args:
+            seeded: the inputs that were made up, for the report.
+
+        Raises:
+            ConversionError: no float16 model runs.
+        """
+        self._seeded = seeded
+        model, report, came = self._attempt()
+        for number in range(ROUNDS):
+            if report.is_good or not self._keep(self._worst(came, 1 << number), "precision"):
+                break
+            model, report, came = self._attempt()
+        return (model, report) if report.is_good else self._prefix()
+
+    def _prefix(self) -> tuple[ir.Model, ConversionReport]:
+        """Leaves the first nodes in float32, weights and all, and no more of them than it takes.
+
+        What is lost early grows through all that follows, and early weights are few.
+        """
+        order = list(self._model.graph)
+        self._halve_all_weights = False
+        best = None
+        low, high = 0, len(order)
+        while low < high:
+            self._kept["precision"] = []
+            middle = (low + high) // 2
+            self._keep(order[: middle + 1], "precision")
+            model, report, _ = self._attempt()
+            if report.is_good:
+                best, high = (model, report), middle
+            else:
+                low = middle + 1
+        return best or (model, report)
+
+    def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
+        """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
+        import onnx_ir as ir
+
+        while True:
+            self._tell(f"converting and comparing; {sum(map(len, self._kept.values()))} nodes stay in float32")
+            choice = self._kept_names(), self._keep_io_types, self._halve_all_weights
+            candidate = half_graph(self._model, *choice)
+            halves = {name_of(value) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
+            inputs = {
+                name: np.asarray(value).astype(np.float16) if name in halves else value
+                for name, value in self._inputs.items()
+            }
+            try:
+                real = _run(candidate, inputs)
+            except WinMLError as error:
+                if self._keep((node for node in self._owners if name_of(node) in str(error)), "operators"):
+                    continue
+                raise ConversionError(f"The float16 model does not run: {error}") from error
+            # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
+            for name in halves:
+                inputs[name] = inputs[name].astype(np.asarray(self._inputs[name]).dtype)
+            held = _run(rounded_graph(self._model, *choice), inputs, self._inner)
+            return candidate, self._report(candidate, [real, held]), held
+
+    def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
+        judged = [compare(self._expected, came, self._tolerance) for came in runs]
+        worse = [
+            max(outputs, key=lambda output: (not output.is_good, output.error)) for outputs in zip(*judged, strict=True)
+        ]
+        return ConversionReport(
+            size(self._model),
+            size(candidate),
+            len(self._owners),
+            {reason: list(names) for reason, names in self._kept.items()},
+            worse,
+            self._seeded,
+            self._tolerance,
+        )
+
+    def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
+        """The nodes that turn small errors into large ones, and those that give them what they cannot do with."""
+        errors = {
+            name: relative_error(self._values[name], value)
+            for name, value in came.items()
+            if name in self._values and isinstance(value, np.ndarray)
+        }
+        kept = self._kept_names()
+        grown: list[tuple[float, ir.Node]] = []
+        for node in self._model.graph:
+            after = max((errors.get(name_of(value), 0.0) for value in node.outputs), default=0.0)
+            before = max((errors.get(name_of(value), 0.0) for value in node.inputs if value is not None), default=0.0)
+            if after > self._tolerance / 8 and before != float("inf"):
+                grown.append((after / max(before, 5e-4), node))
+        grown.sort(key=lambda item: -item[0])
+        found: dict[str, ir.Node] = {}
+        for _, node in grown:
+            around = [node, *node.predecessors()]
+            found |= {name_of(near): near for near in around if near.name not in kept}
+            if len(found) >= count:
+                break
+        return list(found.values())
+
+
+def _run(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
+    """The outputs of a model, and the inner values named in `also`."""
+    model = model.clone()
+    made = {value.name: value for node in model.graph for value in node.outputs}
+    for name in also:
+        made[name].shape = None  # what a file states may be wrong
+        model.graph.outputs.append(made[name])
+    with tempfile.TemporaryDirectory() as folder:
+        return evaluated(loaded(model, folder), inputs)
+
+
+def _overflows(value: np.ndarray[Any, Any]) -> bool:
+    if value.dtype.kind != "f":
+        return False
+    return float(np.abs(value[np.isfinite(value)]).max(initial=0)) > LARGEST
+
+
+def _large_weights(graph: ir.Graph) -> set[str]:
+    return {name for name, value in graph.initializers.items() if is_float(value) and _overflows(numbers(value))}
