@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 def messages(message: Message) -> Iterator[Message]:
     """A message and all that it holds: nodes, attributes, types, weights, in every graph and function."""
     from google.protobuf.message import Message
+    from onnx import TensorProto
 
     yield message
-    for field, value in message.ListFields():
+    for field, value in () if isinstance(message, TensorProto) else message.ListFields():  # which would copy weights
         if field.message_type is not None:
             for held in [value] if isinstance(value, Message) else value:
                 yield from messages(held)

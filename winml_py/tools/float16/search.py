@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,24 +9,15 @@ import numpy as np
 
 from ...base.agreement import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
-from ..evaluate import evaluated
-from .half_graph import (
-    LARGEST,
-    half_graph,
-    is_float,
-    name_of,
-    node_graphs,
-    numbers,
-    owners,
-    rounded_graph,
-    without_float16,
-)
-from .model_file import loaded, size
+from .half_graph import Choice, half_graph, is_float, node_graphs, numbers, owners, rounded_graph
+from .model_file import evaluate, size
 from .report import ConversionReport
 from .verify import compare
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+LARGEST = float(np.finfo(np.float16).max)
 
 ROUNDS = 6
 """How often nodes that lose much are added to those that stay in float32, before another way is tried."""
@@ -53,6 +43,8 @@ class Search:
         Raises:
             InvalidArgumentError: a name in `asked` that nobody has.
         """
+        from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST  # operators without float16
+
         self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
         # what is inside a node stays in float32 with it: casts between the two would have to be told apart
         self._owners = owners(model.graph)
@@ -63,8 +55,8 @@ class Search:
                 hint="Names are those of the graph; a node without one is called Operator_number.",
             )
         self._kept: dict[str, list[str]] = {"asked": [], "operators": [], "overflow": [], "precision": []}
-        self._keep((node for node in self._owners if {node.name, node.op_type} & asked), "asked")
-        self._keep((node for node in self._owners if node.op_type in without_float16()), "operators")
+        self._keep([node for node in self._owners if {node.name, node.op_type} & asked], "asked")
+        self._keep([node for node in self._owners if node.op_type in DEFAULT_OP_BLOCK_LIST], "operators")
 
     def measure(self, inputs: dict[str, Any]) -> None:
         """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range.
@@ -76,14 +68,14 @@ class Search:
         graph = self._model.graph
         self._inputs = inputs
         outputs = {value.name for value in graph.outputs}
-        made = [name_of(value) for node in graph for value in node.outputs if is_float(value)]
+        made = [str(value.name) for node in graph for value in node.outputs if is_float(value)]
         self._inner = [name for name in made if name not in outputs]
         everything = _run(self._model, inputs, self._inner)
         self._expected = {name: value for name, value in everything.items() if name in outputs}
         self._values = {name: value for name, value in everything.items() if isinstance(value, np.ndarray)}
         large = {name for name, value in self._values.items() if _overflows(value)}
         large_weights = _large_weights(graph)
-        self._halve_all_weights = not large_weights
+        self._keep_weights = bool(large_weights)
         for node in graph:
             names = {value.name for value in (*node.inputs, *node.outputs) if value is not None}
             if names & (large | large_weights) or any(map(_large_weights, node_graphs(node))):
@@ -92,7 +84,7 @@ class Search:
     def _keep(self, nodes: Iterable[ir.Node], reason: str) -> bool:
         """Adds nodes to those that stay in float32; whether any is new."""
         kept = self._kept_names()
-        names = dict.fromkeys(name_of(self._owners[node]) for node in nodes)
+        names = dict.fromkeys(str(self._owners[node].name) for node in nodes)
         new = [name for name in names if name not in kept]
         self._kept[reason].extend(new)
         return bool(new)
@@ -123,7 +115,7 @@ class Search:
         What is lost early grows through all that follows, and early weights are few.
         """
         order = list(self._model.graph)
-        self._halve_all_weights = False
+        self._keep_weights = True
         best = None
         low, high = 0, len(order)
         while low < high:
@@ -143,9 +135,9 @@ class Search:
 
         while True:
             self._tell(f"converting and comparing; {sum(map(len, self._kept.values()))} nodes stay in float32")
-            choice = self._kept_names(), self._keep_io_types, self._halve_all_weights
-            candidate = half_graph(self._model, *choice)
-            halves = {name_of(value) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
+            choice = Choice(self._kept_names(), self._keep_io_types, self._keep_weights)
+            candidate = half_graph(self._model, choice)
+            halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
             inputs = {
                 name: np.asarray(value).astype(np.float16) if name in halves else value
                 for name, value in self._inputs.items()
@@ -153,13 +145,13 @@ class Search:
             try:
                 real = _run(candidate, inputs)
             except WinMLError as error:
-                if self._keep((node for node in self._owners if name_of(node) in str(error)), "operators"):
+                if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
                     continue
                 raise ConversionError(f"The float16 model does not run: {error}") from error
             # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
             for name in halves:
                 inputs[name] = inputs[name].astype(np.asarray(self._inputs[name]).dtype)
-            held = _run(rounded_graph(self._model, *choice), inputs, self._inner)
+            held = _run(rounded_graph(self._model, choice), inputs, self._inner)
             return candidate, self._report(candidate, [real, held]), held
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
@@ -187,15 +179,15 @@ class Search:
         kept = self._kept_names()
         grown: list[tuple[float, ir.Node]] = []
         for node in self._model.graph:
-            after = max((errors.get(name_of(value), 0.0) for value in node.outputs), default=0.0)
-            before = max((errors.get(name_of(value), 0.0) for value in node.inputs if value is not None), default=0.0)
+            after = max((errors.get(str(value.name), 0.0) for value in node.outputs), default=0.0)
+            before = max((errors.get(str(value.name), 0.0) for value in node.inputs if value is not None), default=0.0)
             if after > self._tolerance / 8 and before != float("inf"):
                 grown.append((after / max(before, 5e-4), node))
         grown.sort(key=lambda item: -item[0])
         found: dict[str, ir.Node] = {}
         for _, node in grown:
             around = [node, *node.predecessors()]
-            found |= {name_of(near): near for near in around if near.name not in kept}
+            found |= {str(near.name): near for near in around if near.name not in kept}
             if len(found) >= count:
                 break
         return list(found.values())
@@ -205,11 +197,8 @@ def _run(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -
     """The outputs of a model, and the inner values named in `also`."""
     model = model.clone()
     made = {value.name: value for node in model.graph for value in node.outputs}
-    for name in also:
-        made[name].shape = None  # what a file states may be wrong
-        model.graph.outputs.append(made[name])
-    with tempfile.TemporaryDirectory() as folder:
-        return evaluated(loaded(model, folder), inputs)
+    model.graph.outputs.extend(made[name] for name in also)
+    return evaluate(model, inputs)
 
 
 def _overflows(value: np.ndarray[Any, Any]) -> bool:
