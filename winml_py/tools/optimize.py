@@ -12,13 +12,11 @@ from ..base.agreement import FLOAT_TOLERANCE, outputs_error
 from ..base.atomic_files import require_folder, written_to, written_whole
 from ..errors import ConversionError, CorruptModelError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
-from ..features.pictures import ImageFeatureValue
-from ..features.tensor import Tensor
+from ..onnx_file.messages import messages
 from ..runtime.ort.engine import save_optimized
 from ..runtime.ort.transformers import fused
 from ..session.model import LearningModel
-from ..session.options import LearningModelSessionOptions
-from ..session.session import LearningModelSession
+from .evaluate import evaluated
 
 if TYPE_CHECKING:
     import onnx
@@ -102,23 +100,20 @@ def optimize(
     require_folder(out)
     loaded = LearningModel.load(model)
     values, _ = example_inputs(loaded.input_features, inputs or {})
-    expected = _outputs(loaded, values)
+    expected = evaluated(loaded, values)
     original = onnx.load(os.fspath(model))
     changed = onnx.ModelProto()
     changed.CopyFrom(original)
     moved = _initializers_out_of_inputs(changed)
+    if transformer is not None:
+        changed = fused(changed, transformer)
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        if transformer is not None:
-            path = os.path.join(folder, "transformer.onnx")
-            with open(path, "wb") as file:
-                file.write(_serialized(changed))
-            changed = fused(path, transformer)
         if level != "none":
             save_optimized(_serialized(changed), os.path.join(folder, "optimized.onnx"), level)
             changed = onnx.load(os.path.join(folder, "optimized.onnx"))
     _restore(changed, original, moved)
     data = _serialized(changed)
-    came = _outputs(LearningModel.load(data), values)
+    came = evaluated(LearningModel.load(data), values)
     if list(expected) != list(came):
         raise CorruptModelError("The optimised model has other outputs.")
     error = outputs_error(expected, came)
@@ -145,6 +140,8 @@ def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
 
 def _restore(model: onnx.ModelProto, original: onnx.ModelProto, moved: tuple[str, ...]) -> None:
     """Everything that is not nodes and weights, as it was."""
+    import onnx
+
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
         setattr(model, name, getattr(original, name))
     model.graph.name, model.graph.doc_string = original.graph.name, original.graph.doc_string
@@ -153,20 +150,10 @@ def _restore(model: onnx.ModelProto, original: onnx.ModelProto, moved: tuple[str
     for field, values in (("input", original.graph.input), ("output", original.graph.output)):
         model.graph.ClearField(field)
         getattr(model.graph, field).extend(info for info in values if info.name not in moved)
-    used = {"", *(item.domain for item in original.opset_import), *_domains(model.graph)}
-    kept = [item for item in model.opset_import if item.domain in used]
-    del model.opset_import[:]
-    model.opset_import.extend(kept)
-
-
-def _domains(graph: onnx.GraphProto) -> set[str]:
-    domains = set()
-    for node in graph.node:
-        domains.add(node.domain)
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                domains |= _domains(inner)
-    return domains
+    used = {"", *(item.domain for item in original.opset_import)}
+    used |= {node.domain for node in messages(model) if isinstance(node, onnx.NodeProto)}
+    for item in [item for item in model.opset_import if item.domain not in used]:
+        model.opset_import.remove(item)
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:
@@ -177,18 +164,3 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         )
     data: bytes = model.SerializeToString()
     return data
-
-
-def _outputs(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0
-    with LearningModelSession(model, None, options) as session:
-        outputs = session.evaluate_features(values).outputs
-        return {name: _copied(value) for name, value in outputs.items()}
-
-
-def _copied(value: Any) -> Any:
-    """An output that outlives its session; a picture as floats, because its levels may differ by rounding."""
-    if isinstance(value, ImageFeatureValue):
-        return value.to_numpy() / 255
-    return value.to_numpy().copy() if isinstance(value, Tensor) else value

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import onnx
 
 
-def fused(path: str, kind: str) -> onnx.ModelProto:
-    """The model in a file with the layers of its kind fused.
+def fused(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
+    """A model with the layers of its kind fused.
 
     Raises:
         InvalidArgumentError: there is no optimizer for this kind.
@@ -27,7 +27,7 @@ def fused(path: str, kind: str) -> onnx.ModelProto:
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        found: onnx.ModelProto = optimizer.optimize_model(path, kind, opt_level=0).model
+        found: onnx.ModelProto = optimizer.optimize_model(model, kind, opt_level=0).model
     except ImportError as error:
         raise NotSupportedError(
             f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.", hint="pip install 'winml-py[tools]'"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import ConversionError
 from ...imaging.contract import OUR_KEYS
 from ...runtime.gpu.float32_graph import TYPE_ATTRIBUTES
 
@@ -30,12 +29,21 @@ class Choice(NamedTuple):
     keep_weights: bool
 
 
-class _Reader(NamedTuple):
-    """Who reads a value: an input of a node, or without a node the output of the graph; and whether in float16."""
+def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
+    """The nodes of the main graph that all nodes are, or are inside of; and those that graphs are inside of."""
+    import onnx_ir as ir
 
-    node: ir.Node | None
-    index: int
-    in_half: bool
+    of_nodes: dict[ir.Node, ir.Node] = {}
+    of_graphs: dict[ir.Graph, ir.Node | None] = {graph: None}
+    for node in graph:
+        of_nodes[node] = node
+        for attribute in node.attributes.values():
+            held = {ir.AttributeType.GRAPH: [attribute.value], ir.AttributeType.GRAPHS: attribute.value}
+            for inside in held.get(attribute.type, ()):
+                for inner in (inside, *inside.subgraphs()):
+                    of_graphs[inner] = node
+                    of_nodes |= dict.fromkeys(inner, node)
+    return of_nodes, of_graphs
 
 
 def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
@@ -45,17 +53,18 @@ def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
         model: as `read` gives it; it is not changed.
         choice: what stays.
     """
+    import onnx_ir as ir
+
     surgery = _Surgery(model, choice)
     for value in surgery.halves:
-        _halve_value(value)
+        value.dtype = ir.DataType.FLOAT16
+        if value.is_initializer():
+            value.const_value = ir.tensor(_halved(value.const_value))
     for node, owner in surgery.owners.items():
         if owner.name not in choice.kept:
             _halve_attributes(node)
     for value in surgery.floats:
         surgery.cast(value)
-    for inner in surgery.floats:
-        if not inner.is_graph_input() and not inner.is_graph_output():
-            inner.type = None  # a file does not need it
     if not choice.keep_io_types:  # the image contract names the type of what it makes of pictures
         texts = surgery.model.metadata_props
         texts.update({key: "Float16" for key in OUR_KEYS if texts.get(key) == "Float"})
@@ -68,46 +77,16 @@ def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
 
     A CPU computes float16 models in float32, and leaves out casts between nodes; other hardware does not.
     """
+    import onnx_ir as ir
+
     surgery = _Surgery(model, choice)
     for value, graph in surgery.floats.items():
         if value.is_initializer() and value in surgery.halves:
-            _set_numbers(value, _halved(numbers(value)).astype(np.float32))
+            value.const_value = ir.tensor(_halved(value.const_value).astype(np.float32))
         elif graph is surgery.model.graph and value.producer() is not None:
             surgery.round(value)
     surgery.model.graph.sort()
     return surgery.model
-
-
-def is_float(value: ir.Value) -> bool:
-    """Whether a value is known to be a tensor of float32."""
-    import onnx_ir as ir
-
-    return isinstance(value.type, ir.TensorType) and value.dtype is ir.DataType.FLOAT
-
-
-def numbers(weight: ir.Value) -> np.ndarray[Any, Any]:
-    """What a weight holds."""
-    if weight.const_value is None:
-        raise ConversionError(f"The weight {weight.name} has no numbers.")
-    return weight.const_value.numpy()
-
-
-def node_graphs(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs inside a node, and inside the nodes in them."""
-    import onnx_ir as ir
-
-    for attribute in node.attributes.values():
-        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-            for graph in [attribute.value] if attribute.type is ir.AttributeType.GRAPH else attribute.value:
-                yield graph
-                yield from graph.subgraphs()
-
-
-def owners(graph: ir.Graph) -> dict[ir.Node, ir.Node]:
-    """For each node, also inside others, the node of the main graph that it belongs to."""
-    return {
-        inner: node for node in graph for inner in (node, *(inner for inside in node_graphs(node) for inner in inside))
-    }
 
 
 class _Surgery:
@@ -119,45 +98,49 @@ class _Surgery:
 
         self.model, self._choice = model.clone(), choice
         graph = self.model.graph
-        self.owners = owners(graph)
+        self.owners, owners_of_graphs = owners(graph)
         self._names = set(ir.convenience.create_value_mapping(graph))
         # the scales of Resize were its second input before operator set 11
         old = {"Resize": [1]} if graph.opset_imports.get("", 1) < 11 else {}
         self._always_float: dict[str, list[int]] = ALWAYS_FLOAT_INPUTS | old
-        unchanged = {inside for node in graph if node.name in choice.kept for inside in node_graphs(node)}
         self.floats = {
             value: each
-            for each in self.model.graphs()
-            if each not in unchanged
+            for each, owner in owners_of_graphs.items()
+            if owner is None or owner.name not in choice.kept
             for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
-            if value.type is not None and value.dtype is ir.DataType.FLOAT
+            if value.dtype is ir.DataType.FLOAT
         }
+        for value in self.floats:
+            value.type = copy.deepcopy(value.type)  # which copies of a graph share
         self.halves = {value for value in self.floats if self._is_half(value)}
 
     def _is_half(self, value: ir.Value) -> bool:
         if (node := value.producer()) is not None:
             return self.owners[node].name not in self._choice.kept
         if value.is_initializer():
-            kept = self._choice.kept if self._choice.keep_weights else ()
-            return any(reader.in_half for reader in self._readers(value, kept))
+            is_free = not all(self._is_always_float(*use) for use in value.uses())
+            return bool(self._readers(value, True)) or (is_free and not self._choice.keep_weights)
         return self.floats[value] is not self.model.graph or not self._choice.keep_io_types
 
-    def _readers(self, value: ir.Value, kept: Collection[str]) -> list[_Reader]:
-        readers = []
+    def _is_always_float(self, node: ir.Node, index: int) -> bool:
+        return index in self._always_float.get(node.op_type, ())
+
+    def _readers(self, value: ir.Value, in_half: bool) -> list[tuple[ir.Node | None, int]]:
+        """Who reads a value in float16, or in float32: inputs of nodes, and None for the output of the graph."""
+        readers: list[tuple[ir.Node | None, int]] = []
         for node, index in value.uses():
-            always_float = index in self._always_float.get(node.op_type, ())
-            readers.append(_Reader(node, index, self.owners[node].name not in kept and not always_float))
-        if value.is_graph_output():
-            is_main = self.floats[value] is self.model.graph
-            readers.append(_Reader(None, 0, not (is_main and self._choice.keep_io_types)))
-        return readers
+            stays = self.owners[node].name in self._choice.kept or self._is_always_float(node, index)
+            if stays is not in_half:
+                readers.append((node, index))
+        stays = self._choice.keep_io_types and self.floats[value] is self.model.graph
+        return [*readers, (None, 0)] if value.is_graph_output() and stays is not in_half else readers
 
     def cast(self, value: ir.Value) -> None:
         """Casts a value for those who want it in the other type than it has."""
         import onnx_ir as ir
 
         to_half = value not in self.halves
-        readers = [reader for reader in self._readers(value, self._choice.kept) if reader.in_half is to_half]
+        readers = self._readers(value, to_half)
         if readers and isinstance(value.type, ir.TensorType):  # sequences cannot be cast
             self._hand_on(value, readers, ir.DataType.FLOAT16 if to_half else ir.DataType.FLOAT)
 
@@ -165,14 +148,14 @@ class _Surgery:
         """Rounds a value to float16 and back for those who read it so."""
         import onnx_ir as ir
 
-        is_half, readers = value in self.halves, self._readers(value, self._choice.kept)
-        readers = [reader for reader in readers if is_half or reader.in_half]
-        if is_float(value) and (readers or is_half):
+        is_half = value in self.halves
+        readers = self._readers(value, True) + (self._readers(value, False) if is_half else [])
+        if isinstance(value.type, ir.TensorType) and (readers or is_half):
             end = self._hand_on(value, readers, ir.DataType.FLOAT16, ir.DataType.FLOAT)
             if is_half and not end.is_graph_output():
                 end.name, value.name = value.name, end.name  # nobody reads the exact value
 
-    def _hand_on(self, value: ir.Value, readers: list[_Reader], *dtypes: ir.DataType) -> ir.Value:
+    def _hand_on(self, value: ir.Value, readers: list[tuple[ir.Node | None, int]], *dtypes: ir.DataType) -> ir.Value:
         """Lets readers read a value through casts; an output of the graph keeps its name and what is said of it."""
         import onnx_ir as ir
 
@@ -182,44 +165,24 @@ class _Surgery:
             while name in self._names:
                 name += "_"
             self._names.add(name)
-            cast = ir.node("Cast", [end], {"to": int(dtype)}, outputs=[ir.val(name, dtype)], name=name)
-            graph.append(cast)
-            end = cast.outputs[0]
-        for node, index, _ in readers:
+            made = ir.val(name, type=copy.deepcopy(value.type), shape=value.shape)
+            made.dtype = dtype
+            graph.append(ir.node("Cast", [end], {"to": int(dtype)}, outputs=[made], name=name))
+            end = made
+        for node, index in readers:
             if node is not None:
                 node.replace_input_with(index, end)
             else:
                 graph.outputs[graph.outputs.index(value)] = end
-                end.name, value.name = value.name, end.name
-                end.type, end.shape, end.doc_string = _typed(value, dtypes[-1]), value.shape, value.doc_string
+                end.name, value.name, end.doc_string = value.name, end.name, value.doc_string
         return end
 
 
-def _typed(value: ir.Value, dtype: ir.DataType) -> ir.TypeProtocol:
-    """A value's type with other elements. Copies of a graph share their types, so that none is changed in place."""
-    changed: Any = copy.deepcopy(value.type)
-    changed.dtype = dtype
-    return changed  # type: ignore[no-any-return]
-
-
-def _halve_value(value: ir.Value) -> None:
-    import onnx_ir as ir
-
-    value.type = _typed(value, ir.DataType.FLOAT16)
-    if value.is_initializer():
-        _set_numbers(value, _halved(numbers(value)))
-
-
-def _set_numbers(weight: ir.Value, array: np.ndarray[Any, Any]) -> None:
-    import onnx_ir as ir
-
-    weight.const_value = ir.tensor(array, name=weight.name)
-
-
-def _halved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Numbers as float16: none becomes infinite or zero that was not."""
+def _halved(weight: Any) -> np.ndarray[Any, Any]:
+    """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
     from onnxruntime.transformers.float16 import convert_np_to_float16
 
+    array = np.asarray(weight)
     halves: np.ndarray[Any, Any] = convert_np_to_float16(array.reshape(-1)).reshape(array.shape)
     return halves
 
@@ -243,4 +206,4 @@ def _halve_attributes(node: ir.Node) -> None:
         if name in TYPE_ATTRIBUTES and attribute.value == ir.DataType.FLOAT:
             attributes[name] = ir.AttrInt64(name, int(ir.DataType.FLOAT16))
         elif attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype is ir.DataType.FLOAT:
-            attributes[name] = ir.AttrTensor(name, ir.tensor(_halved(attribute.value.numpy())))
+            attributes[name] = ir.AttrTensor(name, ir.tensor(_halved(attribute.value)))

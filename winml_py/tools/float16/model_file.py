@@ -70,8 +70,6 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
         common.RemoveUnusedNodesPass(),
         common.TopologicalSortPass(),
     )(model)
-    for value in (value for node in graph.all_nodes() for value in node.outputs if not value.is_graph_output()):
-        value.shape = None  # only types are needed, and what a file states of shapes may be wrong
     return model
 
 
@@ -109,6 +107,7 @@ def to_proto(model: ir.Model) -> ModelProto:
     import onnx_ir as ir
 
     proto = ir.to_proto(model)
+    del proto.graph.value_info[:]  # the engine infers what it needs, and files state what is wrong
     maps = model.graph.meta[_MAPS]
     for info in (*proto.graph.input, *proto.graph.output):
         if info.name in maps:

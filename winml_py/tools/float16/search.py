@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...base.agreement import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
-from .half_graph import Choice, half_graph, is_float, node_graphs, numbers, owners, rounded_graph
+from .half_graph import Choice, half_graph, owners, rounded_graph
 from .model_file import evaluate, size
 from .report import ConversionReport
 from .verify import compare
@@ -47,7 +48,7 @@ class Search:
 
         self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
         # what is inside a node stays in float32 with it: casts between the two would have to be told apart
-        self._owners = owners(model.graph)
+        self._owners, self._owners_of_graphs = owners(model.graph)
         known = {name for node in self._owners for name in (node.name, node.op_type)}
         if asked - known:
             raise InvalidArgumentError(
@@ -68,24 +69,23 @@ class Search:
         graph = self._model.graph
         self._inputs = inputs
         outputs = {value.name for value in graph.outputs}
-        made = [str(value.name) for node in graph for value in node.outputs if is_float(value)]
+        made = [str(value.name) for node in graph for value in node.outputs if _is_float(value)]
         self._inner = [name for name in made if name not in outputs]
         everything = _run(self._model, inputs, self._inner)
         self._expected = {name: value for name, value in everything.items() if name in outputs}
         self._values = {name: value for name, value in everything.items() if isinstance(value, np.ndarray)}
-        large = {name for name, value in self._values.items() if _overflows(value)}
-        large_weights = _large_weights(graph)
-        self._keep_weights = bool(large_weights)
+        weights = _large_weights(graph)
+        self._keep_weights = bool(weights)
+        large = weights | {name for name, value in self._values.items() if _overflows(value)}
+        inside = {owner for inner, owner in self._owners_of_graphs.items() if owner and _large_weights(inner)}
         for node in graph:
-            names = {value.name for value in (*node.inputs, *node.outputs) if value is not None}
-            if names & (large | large_weights) or any(map(_large_weights, node_graphs(node))):
+            if node in inside or large & {value.name for value in (*node.inputs, *node.outputs) if value is not None}:
                 self._keep([node], "overflow")
 
     def _keep(self, nodes: Iterable[ir.Node], reason: str) -> bool:
         """Adds nodes to those that stay in float32; whether any is new."""
-        kept = self._kept_names()
         names = dict.fromkeys(str(self._owners[node].name) for node in nodes)
-        new = [name for name in names if name not in kept]
+        new = [name for name in names if name not in self._kept_names()]
         self._kept[reason].extend(new)
         return bool(new)
 
@@ -159,15 +159,8 @@ class Search:
         worse = [
             max(outputs, key=lambda output: (not output.is_good, output.error)) for outputs in zip(*judged, strict=True)
         ]
-        return ConversionReport(
-            size(self._model),
-            size(candidate),
-            len(self._owners),
-            {reason: list(names) for reason, names in self._kept.items()},
-            worse,
-            self._seeded,
-            self._tolerance,
-        )
+        sizes, kept = (size(self._model), size(candidate)), copy.deepcopy(self._kept)
+        return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
     def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and those that give them what they cannot do with."""
@@ -197,15 +190,25 @@ def _run(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -
     """The outputs of a model, and the inner values named in `also`."""
     model = model.clone()
     made = {value.name: value for node in model.graph for value in node.outputs}
-    model.graph.outputs.extend(made[name] for name in also)
+    for name in also:
+        made[name].shape = None  # what a file states may be wrong
+        model.graph.outputs.append(made[name])
     return evaluate(model, inputs)
 
 
-def _overflows(value: np.ndarray[Any, Any]) -> bool:
-    if value.dtype.kind != "f":
-        return False
-    return float(np.abs(value[np.isfinite(value)]).max(initial=0)) > LARGEST
+def _is_float(value: ir.Value) -> bool:
+    import onnx_ir as ir
+
+    return isinstance(value.type, ir.TensorType) and value.dtype is ir.DataType.FLOAT
+
+
+def _overflows(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype.kind == "f" and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
 
 
 def _large_weights(graph: ir.Graph) -> set[str]:
-    return {name for name, value in graph.initializers.items() if is_float(value) and _overflows(numbers(value))}
+    return {
+        name
+        for name, value in graph.initializers.items()
+        if _is_float(value) and _overflows(np.asarray(value.const_value))
+    }

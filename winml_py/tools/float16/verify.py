@@ -23,43 +23,30 @@ def _output(name: str, expected: Array, came: Array, tolerance: float) -> Output
         differs = 1.0 if expected.shape != came.shape else float(np.mean(expected != came)) if expected.size else 0.0
         return OutputReport(name, differs, 0, None, differs == 0)
     error = relative_error(expected, came)
-    not_finite = 0
-    if expected.shape == came.shape:
-        not_finite = int((np.isfinite(expected) & ~np.isfinite(came.astype(np.float64))).sum())
+    if expected.shape != came.shape:
+        return OutputReport(name, error, 0, None, False)
+    not_finite = int((np.isfinite(expected) & ~np.isfinite(came)).sum())
     top1 = _top1(expected, came, tolerance)
     return OutputReport(name, error, not_finite, top1, error <= tolerance and not_finite == 0 and top1 in (None, 1.0))
 
 
 def _top1(expected: Array, came: Array, tolerance: float) -> float | None:
     """How many rows agree on their largest element, of those where it leads by more than the tolerance allows."""
-    if expected.shape != came.shape or expected.size == 0 or not np.isfinite(expected).all():
+    shape = expected.shape
+    while len(shape) > 2 and shape[-1] == 1:
+        shape = shape[:-1]
+    if len(shape) not in (2, 3) or shape[-1] < 2 or not expected.size or not np.isfinite(expected).all():
         return None
-    rows = expected.reshape(expected.shape[: _rank_without_ones(expected)])
-    if rows.ndim < 2 or rows.ndim > 3 or rows.shape[-1] < 2:
-        return None
-    scale = np.abs(rows).max() or 1.0
+    rows = expected.reshape(shape)
     two = np.sort(rows, axis=-1)[..., -2:]
-    decided = two[..., 1] - two[..., 0] > 2 * tolerance * scale
-    if not decided.any():
-        return 1.0
-    agree = rows.argmax(axis=-1) == came.reshape(rows.shape).argmax(axis=-1)
-    return float(agree[decided].mean())
-
-
-def _rank_without_ones(array: Array) -> int:
-    rank = array.ndim
-    while rank > 2 and array.shape[rank - 1] == 1:
-        rank -= 1
-    return rank
+    decided = two[..., 1] - two[..., 0] > 2 * tolerance * np.abs(rows).max()
+    agree = rows.argmax(axis=-1) == came.reshape(shape).argmax(axis=-1)
+    return float(agree[decided].mean()) if decided.any() else 1.0
 
 
 def _flat(value: Any) -> Array:
     """An array as it is; a list of dicts or of tensors, or a dict, as one row of its numbers."""
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, Mapping):
-        return np.array(list(value.values()))
     if isinstance(value, list):
-        parts = [_flat(element.to_numpy() if hasattr(element, "to_numpy") else element) for element in value]
+        parts = [_flat(getattr(element, "to_numpy", lambda element=element: element)()) for element in value]
         return np.concatenate([part.reshape(-1) for part in parts]) if parts else np.zeros(0, np.float32)
-    return np.array([value])
+    return np.array(list(value.values())) if isinstance(value, Mapping) else np.atleast_1d(value)
