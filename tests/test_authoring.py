@@ -71,7 +71,7 @@ def test_which_inputs_become_images(tmp_path: Path) -> None:
     for contract, inputs, words in (
         (ImageContract(BitmapPixelFormat.GRAY8), (), "No input is a tensor of a GRAY8 picture"),
         (ImageContract(RGB8), ("c",), "No input is"),
-        (ImageContract(RGB8), ("a", "d"), "d is float 1x3"),
+        (ImageContract(RGB8), ("a", "d"), r"d is Float\[1,3,\]"),
         (ImageContract(RGB8), ("x",), "The model has no input x"),
         (ImageContract(RGB8, tensor_kind=TensorKind.FLOAT16), (), "No input is"),
     ):

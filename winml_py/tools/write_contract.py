@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..base.atomic_files import require_folder, written_to, written_whole
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from ..features.from_onnx import TENSOR_KINDS
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from ..session.model import LearningModel
-
-if TYPE_CHECKING:
-    from onnx import ModelProto, ValueInfoProto
 
 
 def write_contract(
@@ -50,7 +46,7 @@ def write_contract(
         >>> LearningModel.load(target).input_features[0].contract.mean
         (33.3,)
     """
-    LearningModel.load_from_file_path(source)  # says what is wrong with it, where something is
+    features = LearningModel.load_from_file_path(source).input_features
     require_folder(destination)
     import onnx
 
@@ -62,48 +58,42 @@ def write_contract(
             f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
             hint="Write the copy into the same folder.",
         )
-    images = _images(model, contract, set(inputs))
-    kinds = {TENSOR_KINDS.get(image.type.tensor_type.elem_type) for image in images}
-    if contract.tensor_kind is None and kinds == {TensorKind.UINT8}:
+    images = _images(features, contract, set(inputs))
+    if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
         contract = replace(contract, tensor_kind=TensorKind.UINT8)
-    for image in images:
-        image.type.denotation = "IMAGE"
+    for value in model.graph.input:
+        if value.name in images:
+            value.type.denotation = "IMAGE"
     kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
     onnx.helper.set_model_props(model, kept | contract.to_metadata())
     with written_to(destination), written_whole(os.fspath(destination)) as file:
         file.write(model.SerializeToString())
 
 
-def _images(model: ModelProto, contract: ImageContract, names: set[str]) -> list[ValueInfoProto]:
-    constants = {weight.name for weight in model.graph.initializer}
-    inputs = {value.name: value for value in model.graph.input if value.name not in constants}
-    unknown = names - set(inputs)
-    if unknown:
+def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, names: set[str]) -> dict[str, TensorKind]:
+    """The inputs that are images, all or those of `names`, and their element types."""
+    known = {feature.name for feature in features}
+    if names - known:
         raise InvalidArgumentError(
-            f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(inputs)}."
+            f"The model has no input {', '.join(sorted(names - known))}.", hint=f"Its inputs: {', '.join(known)}."
         )
-    fitting = [value for name, value in inputs.items() if _fits(value, contract) and name in (names or inputs)]
+    tensors = [feature for feature in features if isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor)]
+    fitting = {
+        tensor.name: tensor.tensor_kind
+        for tensor in tensors
+        if tensor.name in (names or known) and _fits(tensor.tensor_kind, tensor.shape, contract)
+    }
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
-            + "; ".join(f"{name} is {_spell(value)}" for name, value in inputs.items())
+            + "; ".join(f"{feature.name} is {feature.expects()}" for feature in features)
             + ".",
             hint="It has four dimensions, of which one is the channels; say --layout or --pixel-format.",
         )
     return fitting
 
 
-def _fits(value: ValueInfoProto, contract: ImageContract) -> bool:
-    tensor = value.type.tensor_type
-    kind = TENSOR_KINDS.get(tensor.elem_type)
+def _fits(kind: TensorKind, shape: tuple[int, ...], contract: ImageContract) -> bool:
     if contract.tensor_kind not in (None, kind) or kind not in (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8):
         return False
-    sizes = [dimension.dim_value for dimension in tensor.shape.dim]
-    return len(sizes) == 4 and sizes[contract.axes()[0]] == contract.channels
-
-
-def _spell(value: ValueInfoProto) -> str:
-    tensor = value.type.tensor_type
-    sizes = (str(dimension.dim_value or dimension.dim_param or "?") for dimension in tensor.shape.dim)
-    kind = TENSOR_KINDS.get(tensor.elem_type, TensorKind.UNDEFINED)
-    return f"{kind.name.lower()} {'x'.join(sizes)}"
+    return len(shape) == 4 and shape[contract.axes()[0]] == contract.channels

@@ -10,9 +10,7 @@ from ...base.atomic_files import require_folder, written_to
 from ...errors import ConversionError, InvalidArgumentError
 from ...features.example_inputs import example_inputs
 from ...session.model import LearningModel
-from .model_file import read, save
-from .report import ConversionReport
-from .search import Progress, Search
+from .report import ConversionReport, Progress
 
 
 def convert(
@@ -60,6 +58,9 @@ def convert(
         >>> report.is_good, report.kept["overflow"]  # squares of differences of levels
         (True, ['Mul_3', 'Mul_4', 'Add_5', 'Sqrt_6'])
     """
+    from .model_file import read, save  # these two import onnx-ir, which takes a second
+    from .search import Search
+
     loaded = LearningModel.load_from_file_path(source)
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)} is a float16 model already.")

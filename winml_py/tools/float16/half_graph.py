@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import onnx_ir as ir
+from onnxruntime.transformers.float16 import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
 
 from ...imaging.contract import OUR_KEYS
 from ...runtime.gpu.float32_graph import TYPE_ATTRIBUTES
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
+FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
 
 
 class Choice(NamedTuple):
@@ -31,8 +32,6 @@ class Choice(NamedTuple):
 
 def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
     """The nodes of the main graph that all nodes are, or are inside of; and those that graphs are inside of."""
-    import onnx_ir as ir
-
     of_nodes: dict[ir.Node, ir.Node] = {}
     of_graphs: dict[ir.Graph, ir.Node | None] = {graph: None}
     for node in graph:
@@ -53,11 +52,9 @@ def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
         model: as `read` gives it; it is not changed.
         choice: what stays.
     """
-    import onnx_ir as ir
-
     surgery = _Surgery(model, choice)
     for value in surgery.halves:
-        value.dtype = ir.DataType.FLOAT16
+        value.dtype = FLOAT16
         if value.is_initializer():
             value.const_value = ir.tensor(_halved(value.const_value))
     for node, owner in surgery.owners.items():
@@ -77,8 +74,6 @@ def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
 
     A CPU computes float16 models in float32, and leaves out casts between nodes; other hardware does not.
     """
-    import onnx_ir as ir
-
     surgery = _Surgery(model, choice)
     for value, graph in surgery.floats.items():
         if value.is_initializer() and value in surgery.halves:
@@ -93,9 +88,6 @@ class _Surgery:
     """A copy of a model, its floats with the graphs they are in, and those that are to be float16."""
 
     def __init__(self, model: ir.Model, choice: Choice) -> None:
-        import onnx_ir as ir
-        from onnxruntime.transformers.float16 import ALWAYS_FLOAT_INPUTS
-
         self.model, self._choice = model.clone(), choice
         graph = self.model.graph
         self.owners, owners_of_graphs = owners(graph)
@@ -108,7 +100,7 @@ class _Surgery:
             for each, owner in owners_of_graphs.items()
             if owner is None or owner.name not in choice.kept
             for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
-            if value.dtype is ir.DataType.FLOAT
+            if value.dtype is FLOAT
         }
         for value in self.floats:
             value.type = copy.deepcopy(value.type)  # which copies of a graph share
@@ -137,28 +129,22 @@ class _Surgery:
 
     def cast(self, value: ir.Value) -> None:
         """Casts a value for those who want it in the other type than it has."""
-        import onnx_ir as ir
-
         to_half = value not in self.halves
         readers = self._readers(value, to_half)
         if readers and isinstance(value.type, ir.TensorType):  # sequences cannot be cast
-            self._hand_on(value, readers, ir.DataType.FLOAT16 if to_half else ir.DataType.FLOAT)
+            self._hand_on(value, readers, FLOAT16 if to_half else FLOAT)
 
     def round(self, value: ir.Value) -> None:
         """Rounds a value to float16 and back for those who read it so."""
-        import onnx_ir as ir
-
         is_half = value in self.halves
         readers = self._readers(value, True) + (self._readers(value, False) if is_half else [])
         if isinstance(value.type, ir.TensorType) and (readers or is_half):
-            end = self._hand_on(value, readers, ir.DataType.FLOAT16, ir.DataType.FLOAT)
+            end = self._hand_on(value, readers, FLOAT16, FLOAT)
             if is_half and not end.is_graph_output():
                 end.name, value.name = value.name, end.name  # nobody reads the exact value
 
     def _hand_on(self, value: ir.Value, readers: list[tuple[ir.Node | None, int]], *dtypes: ir.DataType) -> ir.Value:
         """Lets readers read a value through casts; an output of the graph keeps its name and what is said of it."""
-        import onnx_ir as ir
-
         graph, end = self.floats[value], value
         for dtype in dtypes:
             name = f"{value.name}/{dtype.name.lower()}"
@@ -180,30 +166,24 @@ class _Surgery:
 
 def _halved(weight: Any) -> np.ndarray[Any, Any]:
     """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
-    from onnxruntime.transformers.float16 import convert_np_to_float16
-
     array = np.asarray(weight)
     halves: np.ndarray[Any, Any] = convert_np_to_float16(array.reshape(-1)).reshape(array.shape)
     return halves
 
 
-_FLOAT_BY_DEFAULT = {
-    **dict.fromkeys(("RandomNormal", "RandomUniform", "SequenceEmpty"), "dtype"),
-    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), "output_datatype"),
+_NO_DEFAULT = {
+    **dict.fromkeys(("RandomNormal", "RandomUniform", "SequenceEmpty"), ir.AttrInt64("dtype", FLOAT16.value)),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), ir.AttrInt64("output_datatype", FLOAT16.value)),
+    "ConstantOfShape": ir.AttrTensor("value", ir.tensor([0.0], FLOAT16)),
 }
-"""Operators that give float32 where this attribute is not there."""
+"""What operators get that would give float32 without it."""
 
 
 def _halve_attributes(node: ir.Node) -> None:
-    import onnx_ir as ir
-
-    attributes = node.attributes
-    if default := _FLOAT_BY_DEFAULT.get(node.op_type):
-        attributes.setdefault(default, ir.AttrInt64(default, int(ir.DataType.FLOAT)))
-    if node.op_type == "ConstantOfShape":
-        attributes.setdefault("value", ir.AttrTensor("value", ir.tensor([0.0], ir.DataType.FLOAT)))
-    for name, attribute in list(attributes.items()):
-        if name in TYPE_ATTRIBUTES and attribute.value == ir.DataType.FLOAT:
-            attributes[name] = ir.AttrInt64(name, int(ir.DataType.FLOAT16))
-        elif attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype is ir.DataType.FLOAT:
-            attributes[name] = ir.AttrTensor(name, ir.tensor(_halved(attribute.value)))
+    if default := _NO_DEFAULT.get(node.op_type):
+        node.attributes.setdefault(default.name, default)
+    for name, attribute in list(node.attributes.items()):
+        if name in TYPE_ATTRIBUTES and attribute.value == FLOAT:
+            node.attributes[name] = ir.AttrInt64(name, FLOAT16.value)
+        elif attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype is FLOAT:
+            node.attributes[name] = ir.AttrTensor(name, ir.tensor(_halved(attribute.value)))

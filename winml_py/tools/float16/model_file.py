@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import ModelProto, TypeProto, ValueInfoProto, inliner
+from onnx_ir.passes import common
 
 from ...base.atomic_files import written_whole
 from ...errors import ConversionError
 from ...onnx_file.messages import messages
 from ...session.model import LearningModel
 from ..evaluate import evaluated
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-    from onnx import ModelProto, TypeProto
 
 PROTOBUF_LIMIT = 1_900_000_000
 """Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""
@@ -38,11 +38,6 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
     Raises:
         ConversionError: the model has parts that a graph of onnx-ir cannot hold, and that would be lost.
     """
-    import onnx
-    import onnx_ir as ir
-    from onnx import inliner
-    from onnx_ir.passes import common
-
     # weights in files stay there while onnx's own code, which cannot take more than 2 GB, looks at the graph
     proto = onnx.load(path, load_external_data=False)
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
@@ -75,8 +70,6 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
 
 def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
     """Takes out the types that onnx-ir does not have, as of what scikit-learn's classifiers give: by name."""
-    from onnx import TypeProto, ValueInfoProto
-
     maps = {}
     for info in messages(proto):
         if isinstance(info, ValueInfoProto) and any(isinstance(part, TypeProto.Map) for part in messages(info.type)):
@@ -95,8 +88,6 @@ def _name_nodes(graph: ir.Graph) -> None:
 
 def _spell_constants(graph: ir.Graph) -> None:
     """Writes constant floats as tensors, which is how the pass that makes weights of constants knows them."""
-    import onnx_ir as ir
-
     for attributes in (node.attributes for node in graph.all_nodes() if node.op_type == "Constant"):
         for name in {"value_float", "value_floats"} & set(attributes):
             attributes.add(ir.AttrTensor("value", ir.tensor(np.array(attributes.pop(name).value, np.float32))))
@@ -104,8 +95,6 @@ def _spell_constants(graph: ir.Graph) -> None:
 
 def to_proto(model: ir.Model) -> ModelProto:
     """A model as it is written to a file."""
-    import onnx_ir as ir
-
     proto = ir.to_proto(model)
     del proto.graph.value_info[:]  # the engine infers what it needs, and files state what is wrong
     maps = model.graph.meta[_MAPS]
@@ -129,8 +118,6 @@ def size(model: ir.Model) -> int:
 
 def save(model: ir.Model, path: str) -> None:
     """Writes a model, with its weights beside it where protobuf cannot hold them. No file is left half-written."""
-    import onnx_ir as ir
-
     if weight_size(model) >= PROTOBUF_LIMIT:
         folder, location = os.path.dirname(os.path.abspath(path)), os.path.basename(path) + ".data"
         model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
@@ -138,8 +125,13 @@ def save(model: ir.Model, path: str) -> None:
         file.write(to_proto(model).SerializeToString())
 
 
-def evaluate(model: ir.Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of a model, by name; it may be larger than protobuf can hold."""
+def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
+    """The outputs of a model and the inner values named in `also`, by name; it may be larger than protobuf can hold."""
+    model = model.clone()
+    made = {value.name: value for node in model.graph for value in node.outputs}
+    for name in also:
+        made[name].shape = None  # what a file states may be wrong
+        model.graph.outputs.append(made[name])
     if weight_size(model) < PROTOBUF_LIMIT:
         return evaluated(LearningModel.load(to_proto(model).SerializeToString()), inputs)
     with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+Progress = Callable[[str], object]
+"""Called with what is being done."""
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+import onnx_ir as ir
+from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST
 
 from ...base.agreement import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
 from .half_graph import Choice, half_graph, owners, rounded_graph
 from .model_file import evaluate, size
-from .report import ConversionReport
+from .report import ConversionReport, Progress
 from .verify import compare
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 LARGEST = float(np.finfo(np.float16).max)
 
 ROUNDS = 6
 """How often nodes that lose much are added to those that stay in float32, before another way is tried."""
-
-Progress = Callable[[str], object]
 
 
 class Search:
@@ -44,8 +41,6 @@ class Search:
         Raises:
             InvalidArgumentError: a name in `asked` that nobody has.
         """
-        from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST  # operators without float16
-
         self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
         # what is inside a node stays in float32 with it: casts between the two would have to be told apart
         self._owners, self._owners_of_graphs = owners(model.graph)
@@ -71,7 +66,7 @@ class Search:
         outputs = {value.name for value in graph.outputs}
         made = [str(value.name) for node in graph for value in node.outputs if _is_float(value)]
         self._inner = [name for name in made if name not in outputs]
-        everything = _run(self._model, inputs, self._inner)
+        everything = evaluate(self._model, inputs, self._inner)
         self._expected = {name: value for name, value in everything.items() if name in outputs}
         self._values = {name: value for name, value in everything.items() if isinstance(value, np.ndarray)}
         weights = _large_weights(graph)
@@ -131,8 +126,6 @@ class Search:
 
     def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
         """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
-        import onnx_ir as ir
-
         while True:
             self._tell(f"converting and comparing; {sum(map(len, self._kept.values()))} nodes stay in float32")
             choice = Choice(self._kept_names(), self._keep_io_types, self._keep_weights)
@@ -143,7 +136,7 @@ class Search:
                 for name, value in self._inputs.items()
             }
             try:
-                real = _run(candidate, inputs)
+                real = evaluate(candidate, inputs)
             except WinMLError as error:
                 if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
                     continue
@@ -151,7 +144,7 @@ class Search:
             # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
             for name in halves:
                 inputs[name] = inputs[name].astype(np.asarray(self._inputs[name]).dtype)
-            held = _run(rounded_graph(self._model, choice), inputs, self._inner)
+            held = evaluate(rounded_graph(self._model, choice), inputs, self._inner)
             return candidate, self._report(candidate, [real, held]), held
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
@@ -164,16 +157,15 @@ class Search:
 
     def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and those that give them what they cannot do with."""
-        errors = {
-            name: relative_error(self._values[name], value)
-            for name, value in came.items()
-            if name in self._values and isinstance(value, np.ndarray)
-        }
+        arrays = {name: value for name, value in came.items() if name in self._values and isinstance(value, np.ndarray)}
+        errors = {name: relative_error(self._values[name], value) for name, value in arrays.items()}
         kept = self._kept_names()
         grown: list[tuple[float, ir.Node]] = []
         for node in self._model.graph:
-            after = max((errors.get(str(value.name), 0.0) for value in node.outputs), default=0.0)
-            before = max((errors.get(str(value.name), 0.0) for value in node.inputs if value is not None), default=0.0)
+            before, after = (
+                max((errors.get(str(value.name), 0.0) for value in values if value is not None), default=0.0)
+                for values in (node.inputs, node.outputs)
+            )
             if after > self._tolerance / 8 and before != float("inf"):
                 grown.append((after / max(before, 5e-4), node))
         grown.sort(key=lambda item: -item[0])
@@ -186,19 +178,7 @@ class Search:
         return list(found.values())
 
 
-def _run(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
-    """The outputs of a model, and the inner values named in `also`."""
-    model = model.clone()
-    made = {value.name: value for node in model.graph for value in node.outputs}
-    for name in also:
-        made[name].shape = None  # what a file states may be wrong
-        model.graph.outputs.append(made[name])
-    return evaluate(model, inputs)
-
-
 def _is_float(value: ir.Value) -> bool:
-    import onnx_ir as ir
-
     return isinstance(value.type, ir.TensorType) and value.dtype is ir.DataType.FLOAT
 
 
