@@ -13,6 +13,8 @@ from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, Te
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from ..session.model import LearningModel
 
+_Tensor = TensorFeatureDescriptor | ImageFeatureDescriptor
+
 
 def write_contract(
     source: str | os.PathLike[str],
@@ -58,7 +60,7 @@ def write_contract(
             f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
             hint="Write the copy into the same folder.",
         )
-    images = _images(features, contract, set(inputs))
+    images = {image.name: image.tensor_kind for image in _images(features, contract, set(inputs))}
     if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
         contract = replace(contract, tensor_kind=TensorKind.UINT8)
     for value in model.graph.input:
@@ -70,19 +72,14 @@ def write_contract(
         file.write(model.SerializeToString())
 
 
-def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, names: set[str]) -> dict[str, TensorKind]:
-    """The inputs that are images, all or those of `names`, and their element types."""
+def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, names: set[str]) -> list[_Tensor]:
     known = {feature.name for feature in features}
     if names - known:
         raise InvalidArgumentError(
             f"The model has no input {', '.join(sorted(names - known))}.", hint=f"Its inputs: {', '.join(known)}."
         )
-    tensors = [feature for feature in features if isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor)]
-    fitting = {
-        tensor.name: tensor.tensor_kind
-        for tensor in tensors
-        if tensor.name in (names or known) and _fits(tensor.tensor_kind, tensor.shape, contract)
-    }
+    tensors = [feature for feature in features if isinstance(feature, _Tensor) and feature.name in (names or known)]
+    fitting = [tensor for tensor in tensors if _fits(tensor, contract)]
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
@@ -93,7 +90,8 @@ def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, name
     return fitting
 
 
-def _fits(kind: TensorKind, shape: tuple[int, ...], contract: ImageContract) -> bool:
+def _fits(tensor: _Tensor, contract: ImageContract) -> bool:
+    kind, shape = tensor.tensor_kind, tensor.shape
     if contract.tensor_kind not in (None, kind) or kind not in (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8):
         return False
     return len(shape) == 4 and shape[contract.axes()[0]] == contract.channels

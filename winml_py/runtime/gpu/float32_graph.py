@@ -64,10 +64,10 @@ def _loaded(model: str | bytes | Skeleton) -> onnx.ModelProto:
         proto = onnx.load_model_from_string(skeleton.model)
     else:
         proto = onnx.load(skeleton.model, load_external_data=isinstance(model, str))
-    if skeleton.files:
-        _fill(proto, skeleton.files)
-    elif skeleton.folder:
+    if skeleton.folder:
         onnx.load_external_data_for_model(proto, skeleton.folder)
+    elif skeleton.files:
+        _fill(proto, skeleton.files)
     return proto
 
 

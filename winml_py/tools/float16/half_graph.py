@@ -16,6 +16,10 @@ from ...runtime.gpu.float32_graph import TYPE_ATTRIBUTES
 FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
 
 
+_Reader = tuple[ir.Node | None, int]
+"""An input of a node that reads a value; without a node, the output of the graph."""
+
+
 class Choice(NamedTuple):
     """What stays in float32.
 
@@ -61,7 +65,8 @@ def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
         if owner.name not in choice.kept:
             _halve_attributes(node)
     for value in surgery.floats:
-        surgery.cast(value)
+        to_half = value not in surgery.halves
+        surgery.hand_on(value, surgery.readers(value, to_half), FLOAT16 if to_half else FLOAT)
     if not choice.keep_io_types:  # the image contract names the type of what it makes of pictures
         texts = surgery.model.metadata_props
         texts.update({key: "Float16" for key in OUR_KEYS if texts.get(key) == "Float"})
@@ -79,7 +84,10 @@ def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
         if value.is_initializer() and value in surgery.halves:
             value.const_value = ir.tensor(_halved(value.const_value).astype(np.float32))
         elif graph is surgery.model.graph and value.producer() is not None:
-            surgery.round(value)
+            readers = surgery.readers(value, True)
+            if value in surgery.halves:
+                readers += surgery.readers(value, False)
+            surgery.hand_on(value, readers, FLOAT16, FLOAT, takes_name=value in surgery.halves)
     surgery.model.graph.sort()
     return surgery.model
 
@@ -111,40 +119,25 @@ class _Surgery:
             return self.owners[node].name not in self._choice.kept
         if value.is_initializer():
             is_free = not all(self._is_always_float(*use) for use in value.uses())
-            return bool(self._readers(value, True)) or (is_free and not self._choice.keep_weights)
+            return bool(self.readers(value, True)) or (is_free and not self._choice.keep_weights)
         return self.floats[value] is not self.model.graph or not self._choice.keep_io_types
 
     def _is_always_float(self, node: ir.Node, index: int) -> bool:
         return index in self._always_float.get(node.op_type, ())
 
-    def _readers(self, value: ir.Value, in_half: bool) -> list[tuple[ir.Node | None, int]]:
+    def readers(self, value: ir.Value, in_half: bool) -> list[_Reader]:
         """Who reads a value in float16, or in float32: inputs of nodes, and None for the output of the graph."""
-        readers: list[tuple[ir.Node | None, int]] = []
-        for node, index in value.uses():
-            stays = self.owners[node].name in self._choice.kept or self._is_always_float(node, index)
-            if stays is not in_half:
-                readers.append((node, index))
-        stays = self._choice.keep_io_types and self.floats[value] is self.model.graph
-        return [*readers, (None, 0)] if value.is_graph_output() and stays is not in_half else readers
+        readers: list[_Reader] = [use for use in value.uses() if self._wants_half(*use) is in_half]
+        ends_in_float = self._choice.keep_io_types and self.floats[value] is self.model.graph
+        return [*readers, (None, 0)] if value.is_graph_output() and ends_in_float is not in_half else readers
 
-    def cast(self, value: ir.Value) -> None:
-        """Casts a value for those who want it in the other type than it has."""
-        to_half = value not in self.halves
-        readers = self._readers(value, to_half)
-        if readers and isinstance(value.type, ir.TensorType):  # sequences cannot be cast
-            self._hand_on(value, readers, FLOAT16 if to_half else FLOAT)
+    def _wants_half(self, node: ir.Node, index: int) -> bool:
+        return self.owners[node].name not in self._choice.kept and not self._is_always_float(node, index)
 
-    def round(self, value: ir.Value) -> None:
-        """Rounds a value to float16 and back for those who read it so."""
-        is_half = value in self.halves
-        readers = self._readers(value, True) + (self._readers(value, False) if is_half else [])
-        if isinstance(value.type, ir.TensorType) and (readers or is_half):
-            end = self._hand_on(value, readers, FLOAT16, FLOAT)
-            if is_half and not end.is_graph_output():
-                end.name, value.name = value.name, end.name  # nobody reads the exact value
-
-    def _hand_on(self, value: ir.Value, readers: list[tuple[ir.Node | None, int]], *dtypes: ir.DataType) -> ir.Value:
-        """Lets readers read a value through casts; an output of the graph keeps its name and what is said of it."""
+    def hand_on(self, value: ir.Value, readers: list[_Reader], *dtypes: ir.DataType, takes_name: bool = False) -> None:
+        """Lets readers read a value through casts; as the output of a graph, the last one takes its name."""
+        if not (readers or takes_name) or not isinstance(value.type, ir.TensorType):  # sequences cannot be cast
+            return
         graph, end = self.floats[value], value
         for dtype in dtypes:
             name = f"{value.name}/{dtype.name.lower()}"
@@ -153,15 +146,15 @@ class _Surgery:
             self._names.add(name)
             made = ir.val(name, type=copy.deepcopy(value.type), shape=value.shape)
             made.dtype = dtype
-            graph.append(ir.node("Cast", [end], {"to": int(dtype)}, outputs=[made], name=name))
+            graph.append(ir.node("Cast", [end], {"to": dtype.value}, outputs=[made], name=name))
             end = made
         for node, index in readers:
             if node is not None:
                 node.replace_input_with(index, end)
             else:
                 graph.outputs[graph.outputs.index(value)] = end
-                end.name, value.name, end.doc_string = value.name, end.name, value.doc_string
-        return end
+        if takes_name or end.is_graph_output():
+            end.name, value.name, end.doc_string = value.name, end.name, value.doc_string
 
 
 def _halved(weight: Any) -> np.ndarray[Any, Any]:

@@ -55,8 +55,8 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     ir.external_data.load_to_model(model)
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
-    if not {"", "ai.onnx"} & set(graph.opset_imports):
-        graph.opset_imports[""] = _CASTS_FROM
+    imports = graph.opset_imports
+    imports[""] = imports.pop("ai.onnx", imports.get("", _CASTS_FROM))  # two names of one domain
     _name_nodes(graph)
     _spell_constants(graph)
     ir.passes.Sequential(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -64,8 +65,9 @@ class Search:
         graph = self._model.graph
         self._inputs = inputs
         outputs = {value.name for value in graph.outputs}
-        made = [str(value.name) for node in graph for value in node.outputs if _is_float(value)]
-        self._inner = [name for name in made if name not in outputs]
+        made = {str(value.name): value for node in graph for value in node.outputs if value.dtype is ir.DataType.FLOAT}
+        tensors = [name for name, value in made.items() if isinstance(value.type, ir.TensorType)]
+        self._inner = [name for name in tensors if name not in outputs]
         everything = evaluate(self._model, inputs, self._inner)
         self._expected = {name: value for name, value in everything.items() if name in outputs}
         self._values = {name: value for name, value in everything.items() if isinstance(value, np.ndarray)}
@@ -109,20 +111,17 @@ class Search:
 
         What is lost early grows through all that follows, and early weights are few.
         """
-        order = list(self._model.graph)
+        nodes, attempts = list(self._model.graph), []
         self._keep_weights = True
-        best = None
-        low, high = 0, len(order)
-        while low < high:
+
+        def is_good(last: int) -> bool:
             self._kept["precision"] = []
-            middle = (low + high) // 2
-            self._keep(order[: middle + 1], "precision")
-            model, report, _ = self._attempt()
-            if report.is_good:
-                best, high = (model, report), middle
-            else:
-                low = middle + 1
-        return best or (model, report)
+            self._keep(nodes[: last + 1], "precision")
+            attempts.append(self._attempt()[:2])
+            return attempts[-1][1].is_good
+
+        bisect_left(range(len(nodes)), True, key=is_good)
+        return ([attempt for attempt in attempts if attempt[1].is_good] or attempts)[-1]
 
     def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
         """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
@@ -131,10 +130,7 @@ class Search:
             choice = Choice(self._kept_names(), self._keep_io_types, self._keep_weights)
             candidate = half_graph(self._model, choice)
             halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
-            inputs = {
-                name: np.asarray(value).astype(np.float16) if name in halves else value
-                for name, value in self._inputs.items()
-            }
+            inputs = self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
             try:
                 real = evaluate(candidate, inputs)
             except WinMLError as error:
@@ -142,16 +138,13 @@ class Search:
                     continue
                 raise ConversionError(f"The float16 model does not run: {error}") from error
             # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
-            for name in halves:
-                inputs[name] = inputs[name].astype(np.asarray(self._inputs[name]).dtype)
+            inputs |= {name: inputs[name].astype(np.asarray(self._inputs[name]).dtype) for name in halves}
             held = evaluate(rounded_graph(self._model, choice), inputs, self._inner)
             return candidate, self._report(candidate, [real, held]), held
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
-        judged = [compare(self._expected, came, self._tolerance) for came in runs]
-        worse = [
-            max(outputs, key=lambda output: (not output.is_good, output.error)) for outputs in zip(*judged, strict=True)
-        ]
+        pairs = zip(*(compare(self._expected, came, self._tolerance) for came in runs), strict=True)
+        worse = [max(pair, key=lambda output: (not output.is_good, output.error)) for pair in pairs]
         sizes, kept = (size(self._model), size(candidate)), copy.deepcopy(self._kept)
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
@@ -178,10 +171,6 @@ class Search:
         return list(found.values())
 
 
-def _is_float(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.TensorType) and value.dtype is ir.DataType.FLOAT
-
-
 def _overflows(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind == "f" and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
 
@@ -190,5 +179,5 @@ def _large_weights(graph: ir.Graph) -> set[str]:
     return {
         name
         for name, value in graph.initializers.items()
-        if _is_float(value) and _overflows(np.asarray(value.const_value))
+        if value.dtype is ir.DataType.FLOAT and _overflows(np.asarray(value.const_value))
     }
