@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ..base.agreement import FLOAT_TOLERANCE
 from ..errors import ConversionError
-from ..tools.optimize import LEVELS, TOLERANCE
+from ..tools.optimize import LEVELS
 from ..tools.optimize import optimize as to_optimized
 from .arguments import named_arrays_option, read_named
 from .failures import EVALUATION, Failure, failures
@@ -18,7 +19,7 @@ from .style import emit, json_option, progress, say
 @click.option("--level", type=click.Choice(LEVELS), default="extended", show_default=True)
 @click.option("--transformer", metavar="KIND", help="bert, gpt2, vit, ...: fuse its layers, too.")
 @named_arrays_option
-@click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=TOLERANCE, show_default=True)
+@click.option("--tolerance", type=click.FloatRange(0, min_open=True), default=FLOAT_TOLERANCE, show_default=True)
 @json_option
 def optimize(
     model: str,

@@ -9,7 +9,6 @@ from ..features.descriptors import ImageFeatureDescriptor, TensorFeatureDescript
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..session.binding import LearningModelBinding
 from ..session.model import LearningModel
-from ..session.options import LearningModelSessionOptions
 from ..session.session import LearningModelSession
 
 
@@ -24,9 +23,7 @@ def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]
         The outputs by name: arrays of their own, also where an output is a picture, and lists and dicts of what other
         outputs hold.
     """
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0
-    with LearningModelSession(model, None, options) as session:
+    with LearningModelSession(model) as session:
         binding = LearningModelBinding(session)
         for name, value in inputs.items():
             binding.bind(name, value)

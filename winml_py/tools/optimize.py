@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import onnx
 
 LEVELS = ("none", "basic", "extended", "all")
-TOLERANCE = FLOAT_TOLERANCE
 _MAX_BYTES = (1 << 31) - 1  # protobuf's own limit
 
 
@@ -62,7 +61,7 @@ def optimize(
     level: str = "extended",
     transformer: str | None = None,
     inputs: Mapping[str, Any] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = FLOAT_TOLERANCE,
 ) -> OptimizationReport:
     """Writes a model as the runtime's optimisers leave it.
 

@@ -91,7 +91,8 @@ def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, name
 
 
 def _fits(tensor: _Tensor, contract: ImageContract) -> bool:
-    kind, shape = tensor.tensor_kind, tensor.shape
-    if contract.tensor_kind not in (None, kind) or kind not in (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8):
-        return False
-    return len(shape) == 4 and shape[contract.axes()[0]] == contract.channels
+    is_kind = contract.tensor_kind in (None, tensor.tensor_kind)
+    is_picture = (
+        tensor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8) and len(tensor.shape) == 4
+    )
+    return is_kind and is_picture and tensor.shape[contract.axes()[0]] == contract.channels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -35,15 +36,16 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
     from google.protobuf.message import EncodeError
     from onnx import AttributeProto, TensorProto, TypeProto, numpy_helper
 
-    halves = TensorProto.FLOAT16
     proto = _loaded(model)
     for message in messages(proto):
-        if isinstance(message, TensorProto) and message.data_type == halves:
+        if isinstance(message, TensorProto) and message.data_type == TensorProto.FLOAT16:
             wide = numpy_helper.to_array(message).astype(np.float32)
             message.CopyFrom(numpy_helper.from_array(wide, message.name))
-        elif isinstance(message, TypeProto.Tensor) and message.elem_type == halves:
+        elif isinstance(message, TypeProto.Tensor) and message.elem_type == TensorProto.FLOAT16:
             message.elem_type = TensorProto.FLOAT
-        elif isinstance(message, AttributeProto) and message.name in TYPE_ATTRIBUTES and message.i == halves:
+        elif (
+            isinstance(message, AttributeProto) and message.name in TYPE_ATTRIBUTES and message.i == TensorProto.FLOAT16
+        ):
             message.i = TensorProto.FLOAT
     try:
         data: bytes = proto.SerializeToString()
@@ -60,10 +62,8 @@ def _loaded(model: str | bytes | Skeleton) -> onnx.ModelProto:
     import onnx
 
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
-    if isinstance(skeleton.model, bytes):
-        proto = onnx.load_model_from_string(skeleton.model)
-    else:
-        proto = onnx.load(skeleton.model, load_external_data=isinstance(model, str))
+    file = io.BytesIO(skeleton.model) if isinstance(skeleton.model, bytes) else skeleton.model
+    proto = onnx.load(file, load_external_data=isinstance(model, str))
     if skeleton.folder:
         onnx.load_external_data_for_model(proto, skeleton.folder)
     elif skeleton.files:

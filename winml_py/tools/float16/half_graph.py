@@ -36,17 +36,13 @@ class Choice(NamedTuple):
 
 def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
     """The nodes of the main graph that all nodes are, or are inside of; and those that graphs are inside of."""
-    of_nodes: dict[ir.Node, ir.Node] = {}
     of_graphs: dict[ir.Graph, ir.Node | None] = {graph: None}
     for node in graph:
-        of_nodes[node] = node
         for attribute in node.attributes.values():
             held = {ir.AttributeType.GRAPH: [attribute.value], ir.AttributeType.GRAPHS: attribute.value}
-            for inside in held.get(attribute.type, ()):
-                for inner in (inside, *inside.subgraphs()):
-                    of_graphs[inner] = node
-                    of_nodes |= dict.fromkeys(inner, node)
-    return of_nodes, of_graphs
+            for inner in held.get(attribute.type, ()):
+                of_graphs |= dict.fromkeys((inner, *inner.subgraphs()), node)
+    return {node: owner or node for inner, owner in of_graphs.items() for node in inner}, of_graphs
 
 
 def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
@@ -84,10 +80,9 @@ def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
         if value.is_initializer() and value in surgery.halves:
             value.const_value = ir.tensor(_halved(value.const_value).astype(np.float32))
         elif graph is surgery.model.graph and value.producer() is not None:
-            readers = surgery.readers(value, True)
-            if value in surgery.halves:
-                readers += surgery.readers(value, False)
-            surgery.hand_on(value, readers, FLOAT16, FLOAT, takes_name=value in surgery.halves)
+            is_half = value in surgery.halves
+            readers = surgery.readers(value, True) + (surgery.readers(value, False) if is_half else [])
+            surgery.hand_on(value, readers, FLOAT16, FLOAT, takes_name=is_half)
     surgery.model.graph.sort()
     return surgery.model
 
@@ -144,8 +139,7 @@ class _Surgery:
             while name in self._names:
                 name += "_"
             self._names.add(name)
-            made = ir.val(name, type=copy.deepcopy(value.type), shape=value.shape)
-            made.dtype = dtype
+            made = ir.val(name, type=ir.TensorType(dtype, denotation=value.type.denotation), shape=value.shape)
             graph.append(ir.node("Cast", [end], {"to": dtype.value}, outputs=[made], name=name))
             end = made
         for node, index in readers:

@@ -55,10 +55,9 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     ir.external_data.load_to_model(model)
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
-    imports = graph.opset_imports
-    imports[""] = imports.pop("ai.onnx", imports.get("", _CASTS_FROM))  # two names of one domain
-    _name_nodes(graph)
-    _spell_constants(graph)
+    # the domain of ONNX's own operators has two names
+    graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx", graph.opset_imports.get("", _CASTS_FROM))
+    _mend_nodes(graph)
     ir.passes.Sequential(
         common.RemoveInitializersFromInputsPass(),
         common.LiftConstantsToInitializersPass(size_limit=0),
@@ -78,19 +77,16 @@ def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
     return maps
 
 
-def _name_nodes(graph: ir.Graph) -> None:
+def _mend_nodes(graph: ir.Graph) -> None:
+    """Gives each node a name of its own, and each constant float the one spelling that a pass takes for a weight."""
     names: set[str] = set()
     for index, node in enumerate(graph.all_nodes()):
         if not node.name or node.name in names:
             node.name = f"{node.name or node.op_type}_{index}"
         names.add(node.name)
-
-
-def _spell_constants(graph: ir.Graph) -> None:
-    """Writes constant floats as tensors, which is how the pass that makes weights of constants knows them."""
-    for attributes in (node.attributes for node in graph.all_nodes() if node.op_type == "Constant"):
-        for name in {"value_float", "value_floats"} & set(attributes):
-            attributes.add(ir.AttrTensor("value", ir.tensor(np.array(attributes.pop(name).value, np.float32))))
+        for name in {"value_float", "value_floats"} & set(node.attributes):
+            tensor = ir.tensor(np.array(node.attributes.pop(name).value, np.float32))
+            node.attributes.add(ir.AttrTensor("value", tensor))
 
 
 def to_proto(model: ir.Model) -> ModelProto:
@@ -112,8 +108,7 @@ def weight_size(model: ir.Model) -> int:
 
 def size(model: ir.Model) -> int:
     """Bytes of a model's weights and graph; above 2 GB, where protobuf does not count, of its weights."""
-    in_weights = weight_size(model)
-    return to_proto(model).ByteSize() if in_weights < PROTOBUF_LIMIT else in_weights
+    return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < PROTOBUF_LIMIT else in_weights
 
 
 def save(model: ir.Model, path: str) -> None:

@@ -9,6 +9,14 @@ from typing import Any
 Progress = Callable[[str], object]
 """Called with what is being done."""
 
+REASONS = {
+    "asked": "you asked for it",
+    "operators": "their operators have no float16",
+    "overflow": "they leave its range",
+    "precision": "they lose too much",
+}
+"""Why nodes stay in float32."""
+
 
 @dataclass(frozen=True)
 class OutputReport:
@@ -78,16 +86,10 @@ class ConversionReport:
             if output.top1 is not None:
                 words.append(f"top-1 the same in {output.top1:.0%}")
             lines.append(f"{'good' if output.is_good else 'BAD '} {output.name}: {', '.join(words)}")
-        reasons = {
-            "operators": "their operators have no float16",
-            "overflow": "they leave its range",
-            "precision": "they lose too much",
-            "asked": "you asked for it",
-        }
         for reason, names in self.kept.items():
             if names:
                 shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-                lines.append(f"{len(names)} of {self.nodes} nodes stay in float32, as {reasons[reason]}: {shown}")
+                lines.append(f"{len(names)} of {self.nodes} nodes stay in float32, as {REASONS[reason]}: {shown}")
         if self.seeded:
             lines.append(f"checked on made-up values of {', '.join(self.seeded)}")
         return "\n".join(lines)

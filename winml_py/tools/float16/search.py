@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +14,7 @@ from ...base.agreement import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
 from .half_graph import Choice, half_graph, owners, rounded_graph
 from .model_file import evaluate, size
-from .report import ConversionReport, Progress
+from .report import REASONS, ConversionReport, Progress
 from .verify import compare
 
 LARGEST = float(np.finfo(np.float16).max)
@@ -51,7 +50,7 @@ class Search:
                 f"The model has no node and no operator {', '.join(sorted(asked - known))}.",
                 hint="Names are those of the graph; a node without one is called Operator_number.",
             )
-        self._kept: dict[str, list[str]] = {"asked": [], "operators": [], "overflow": [], "precision": []}
+        self._kept: dict[str, str] = {}  # the names of nodes, and why they stay
         self._keep([node for node in self._owners if {node.name, node.op_type} & asked], "asked")
         self._keep([node for node in self._owners if node.op_type in DEFAULT_OP_BLOCK_LIST], "operators")
 
@@ -81,13 +80,10 @@ class Search:
 
     def _keep(self, nodes: Iterable[ir.Node], reason: str) -> bool:
         """Adds nodes to those that stay in float32; whether any is new."""
-        names = dict.fromkeys(str(self._owners[node].name) for node in nodes)
-        new = [name for name in names if name not in self._kept_names()]
-        self._kept[reason].extend(new)
-        return bool(new)
-
-    def _kept_names(self) -> set[str]:
-        return {name for names in self._kept.values() for name in names}
+        names = dict.fromkeys((str(self._owners[node].name) for node in nodes), reason)
+        before = len(self._kept)
+        self._kept |= names | self._kept  # a node keeps its first reason
+        return len(self._kept) > before
 
     def best(self, seeded: list[str]) -> tuple[ir.Model, ConversionReport]:
         """Converts until the result is good, or nothing is left to try.
@@ -115,7 +111,7 @@ class Search:
         self._keep_weights = True
 
         def is_good(last: int) -> bool:
-            self._kept["precision"] = []
+            self._kept = {name: reason for name, reason in self._kept.items() if reason != "precision"}
             self._keep(nodes[: last + 1], "precision")
             attempts.append(self._attempt()[:2])
             return attempts[-1][1].is_good
@@ -126,8 +122,8 @@ class Search:
     def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
         """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
         while True:
-            self._tell(f"converting and comparing; {sum(map(len, self._kept.values()))} nodes stay in float32")
-            choice = Choice(self._kept_names(), self._keep_io_types, self._keep_weights)
+            self._tell(f"converting and comparing; {len(self._kept)} nodes stay in float32")
+            choice = Choice(self._kept, self._keep_io_types, self._keep_weights)
             candidate = half_graph(self._model, choice)
             halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
             inputs = self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
@@ -145,14 +141,14 @@ class Search:
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
         pairs = zip(*(compare(self._expected, came, self._tolerance) for came in runs), strict=True)
         worse = [max(pair, key=lambda output: (not output.is_good, output.error)) for pair in pairs]
-        sizes, kept = (size(self._model), size(candidate)), copy.deepcopy(self._kept)
+        sizes = size(self._model), size(candidate)
+        kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
     def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and those that give them what they cannot do with."""
         arrays = {name: value for name, value in came.items() if name in self._values and isinstance(value, np.ndarray)}
         errors = {name: relative_error(self._values[name], value) for name, value in arrays.items()}
-        kept = self._kept_names()
         grown: list[tuple[float, ir.Node]] = []
         for node in self._model.graph:
             before, after = (
@@ -165,19 +161,16 @@ class Search:
         found: dict[str, ir.Node] = {}
         for _, node in grown:
             around = [node, *node.predecessors()]
-            found |= {str(near.name): near for near in around if near.name not in kept}
+            found |= {str(near.name): near for near in around if near.name not in self._kept}
             if len(found) >= count:
                 break
         return list(found.values())
 
 
-def _overflows(array: np.ndarray[Any, Any]) -> bool:
-    return array.dtype.kind == "f" and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
+def _overflows(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype == np.float32 and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
 
 
 def _large_weights(graph: ir.Graph) -> set[str]:
-    return {
-        name
-        for name, value in graph.initializers.items()
-        if value.dtype is ir.DataType.FLOAT and _overflows(np.asarray(value.const_value))
-    }
+    return {name for name, value in graph.initializers.items() if _overflows(value.const_value)}

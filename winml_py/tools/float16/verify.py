@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base.agreement import relative_error
+from ...base.agreement import Array, relative_error
 from .report import OutputReport
-
-Array = np.ndarray[Any, Any]
 
 
 def compare(expected: Mapping[str, Any], came: Mapping[str, Any], tolerance: float) -> list[OutputReport]:
