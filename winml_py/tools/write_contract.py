@@ -91,8 +91,6 @@ def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, name
 
 
 def _fits(tensor: _Tensor, contract: ImageContract) -> bool:
-    is_kind = contract.tensor_kind in (None, tensor.tensor_kind)
-    is_picture = (
-        tensor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8) and len(tensor.shape) == 4
-    )
-    return is_kind and is_picture and tensor.shape[contract.axes()[0]] == contract.channels
+    kinds = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8} & {contract.tensor_kind or tensor.tensor_kind}
+    channels = tensor.shape[contract.axes()[0]] if len(tensor.shape) == 4 else 0
+    return tensor.tensor_kind in kinds and channels == contract.channels

@@ -88,7 +88,11 @@ def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
 
 
 class _Surgery:
-    """A copy of a model, its floats with the graphs they are in, and those that are to be float16."""
+    """A copy of a model, its floats with the graphs they are in, and those that are to be float16.
+
+    The choice is made for nodes of the main graph. All that is inside a node is of one type with it, so that casts are
+    only needed between nodes of the main graph, and before inputs that are float32 in every precision.
+    """
 
     def __init__(self, model: ir.Model, choice: Choice) -> None:
         self.model, self._choice = model.clone(), choice
@@ -154,8 +158,7 @@ class _Surgery:
 def _halved(weight: Any) -> np.ndarray[Any, Any]:
     """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
     array = np.asarray(weight)
-    halves: np.ndarray[Any, Any] = convert_np_to_float16(array.reshape(-1)).reshape(array.shape)
-    return halves
+    return np.asarray(convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
 
 
 _NO_DEFAULT = {

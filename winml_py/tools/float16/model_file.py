@@ -53,7 +53,6 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
     graph = model.graph
     graph.meta[_MAPS] = maps
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
-    ir.external_data.load_to_model(model)
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
     # the domain of ONNX's own operators has two names
     graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx", graph.opset_imports.get("", _CASTS_FROM))
@@ -64,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
         common.RemoveUnusedNodesPass(),
         common.TopologicalSortPass(),
     )(model)
-    return model
+    return ir.external_data.load_to_model(model)
 
 
 def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
@@ -93,10 +92,9 @@ def to_proto(model: ir.Model) -> ModelProto:
     """A model as it is written to a file."""
     proto = ir.to_proto(model)
     del proto.graph.value_info[:]  # the engine infers what it needs, and files state what is wrong
-    maps = model.graph.meta[_MAPS]
     for info in (*proto.graph.input, *proto.graph.output):
-        if info.name in maps:
-            info.type.CopyFrom(maps[info.name])
+        if info.name in model.graph.meta[_MAPS]:
+            info.type.CopyFrom(model.graph.meta[_MAPS][info.name])
     return proto
 
 

@@ -157,9 +157,8 @@ class Search:
             )
             if after > self._tolerance / 8 and before != float("inf"):
                 grown.append((after / max(before, 5e-4), node))
-        grown.sort(key=lambda item: -item[0])
         found: dict[str, ir.Node] = {}
-        for _, node in grown:
+        for _, node in sorted(grown, key=lambda item: -item[0]):
             around = [node, *node.predecessors()]
             found |= {str(near.name): near for near in around if near.name not in self._kept}
             if len(found) >= count:
