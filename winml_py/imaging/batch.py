@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 _WORTH_A_THREAD = 1 << 18
-"""Numbers of a tensor below which handing a picture to another thread costs more than it gains."""
+"""The size of a tensor, in numbers, below which another thread costs more than it saves."""
 
 
 class BatchTensorizer:

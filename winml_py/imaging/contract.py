@@ -75,8 +75,8 @@ class ImageContract:
         pixel_format: the order of the channels: `RGB8`, `BGR8` or `GRAY8` (`RGBA8` and `BGRA8` mean the first two:
             there is never an alpha channel in a tensor).
         pixel_range: what the bytes 0 to 255 become first.
-        mean: what is then taken off each channel, in the order of `pixel_format`; nothing by default.
-        std: what each channel is then divided by; 1 by default.
+        mean: the number that is then subtracted from each channel, in the order of `pixel_format`; 0 by default.
+        std: the number that each channel is then divided by; 1 by default.
         layout: NCHW, or NHWC where stated; never guessed.
         tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None is the feature's own.
         crop_mode: what happens to a picture of another aspect ratio.

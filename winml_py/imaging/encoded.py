@@ -1,4 +1,4 @@
-"""EncodedPicture: a picture file that is decoded when somebody knows how large it is wanted."""
+"""EncodedPicture: a picture file that is decoded once the wanted size is known."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EncodedPicture:
 
         Args:
             shrink: by how much the caller will shrink the picture. A JPEG is then decoded to a half, a quarter or an
-                eighth of its sides, which is never less than twice what the caller wants.
+                eighth of its sides, which is never less than twice the size that the caller wants.
         """
         reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
         with codecs.opened(self._data, self._max_pixels) as (image, file):

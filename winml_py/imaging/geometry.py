@@ -1,4 +1,4 @@
-"""Which part of a picture a model sees, where it lies in the tensor, and how it is scaled."""
+"""The placement of a picture in a tensor (which part of it goes where), and scaling."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def center_crop(width: int, height: int, model_width: int, model_height: int) ->
 
 
 def letterbox(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
-    """Where a whole picture of this shape lies in the middle of a tensor, its aspect ratio kept.
+    """The rectangle in the middle of a tensor that a whole picture fills with its aspect ratio kept.
 
     Sizes are rounded half to even, as in Ultralytics' preprocessing; an odd rest goes right and below.
 

@@ -1,4 +1,4 @@
-"""From pixels to the numbers a model takes: crop, scale, order the channels, map the bytes."""
+"""From pixels to the numbers that a model takes: crop, scale, order the channels, map the bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tensorize(
 
     Args:
         bitmap: the picture, in any format.
-        contract: how it is to lie in the tensor.
+        contract: how the picture becomes numbers.
         out: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
             uint8, C-contiguous; written in place.
         placement: which part of the picture goes where in `out`, computed for the size of both.
@@ -184,7 +184,7 @@ def _look_up(plane: Pixels, numbers: Tensor, slot: Tensor) -> None:
 
 
 def _words(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What OpenCV is told the numbers are: it moves float16 as the words they lie in."""
+    """The type that OpenCV sees: it has no look-up for float16, so it moves the 16 bits as an integer."""
     return np.dtype(np.int16) if dtype == np.float16 else dtype
 
 

@@ -77,7 +77,7 @@ class DeviceTensorizer:
 
         Args:
             bitmaps: a batch.
-            contract: how they are to lie in the tensor.
+            contract: how they become numbers.
             shape: of the tensor.
             dtype: of the tensor: float32 or float16.
             placements: which part of each picture goes where in the tensor.

@@ -61,7 +61,7 @@ class Array(np.ndarray[Any, Any]):
 
 
 def _as_it_is(value: Any, /) -> Any:
-    """Python needs no boxes: what goes in comes out."""
+    """The value itself: Python needs no boxes."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""Windows.Foundation: operations, and values in boxes (which Python does not need, so they come out as they are)."""
+"""Windows.Foundation: operations, and boxed values. Python needs no boxes, so a boxed value is the value itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IAsyncAction = AsyncOperation
 
 
 class PropertyType(IntEnum):
-    """What lies in a box."""
+    """The type of a boxed value."""
 
     EMPTY = 0
     UINT8 = 1
