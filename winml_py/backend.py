@@ -1,7 +1,7 @@
 """The `onnx.backend` interface over load, bind and evaluate.
 
-Every run goes through `LearningModel`, `LearningModelSession` and `LearningModelBinding`, so that ONNX's own
-conformance suite, and everything else that takes a backend, judges them.
+Every run goes through `LearningModel`, `LearningModelSession` and `LearningModelBinding`. So ONNX's own conformance
+suite, and every other program that takes a backend, tests them.
 
 Example:
     >>> import numpy as np, onnx
@@ -21,15 +21,16 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from .features.descriptors import TensorFeatureDescriptor
-from .features.tensor import Tensor
+from .base.numpy_values import as_numpy
+from .features.descriptors import ImageFeatureDescriptor
+from .features.tensor_classes import TENSOR_CLASSES
 from .session.binding import LearningModelBinding
 from .session.model import LearningModel
 from .session.session import LearningModelSession
 
 
 class WinMLBackendRep(BackendRep):
-    """A model that has been compiled, ready to run."""
+    """A compiled model, ready to run."""
 
     def __init__(self, session: LearningModelSession) -> None:
         """Use `prepare`."""
@@ -52,12 +53,11 @@ class WinMLBackendRep(BackendRep):
         binding = LearningModelBinding(self._session)
         for name, value in inputs.items():
             binding.bind(name, _bindable(value))
-        for feature in self._session.model.output_features:  # as tensors also where they are pictures
-            if not isinstance(feature, TensorFeatureDescriptor) and hasattr(feature, "tensor_kind"):
-                binding.bind(feature.name, _placeholder(feature.tensor_kind))
+        for feature in self._session.model.output_features:  # ONNX's backend knows no pictures
+            if isinstance(feature, ImageFeatureDescriptor):
+                binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
         outputs = self._session.evaluate(binding).outputs
-        names = list(outputs)
-        result: tuple[Any, ...] = namedtupledict("Outputs", names)(*(_plain(outputs[name]) for name in names))
+        result: tuple[Any, ...] = namedtupledict("Outputs", list(outputs))(*map(as_numpy, outputs.values()))
         return result
 
 
@@ -107,15 +107,3 @@ supports_device = WinMLBackend.supports_device
 
 def _bindable(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, (np.generic, int, float)) else value
-
-
-def _placeholder(kind: Any) -> Tensor:
-    from .features.tensor_classes import TENSOR_CLASSES
-
-    return TENSOR_CLASSES[kind].create()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    return value.to_numpy() if isinstance(value, Tensor) else value

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .numpy_values import as_numpy
+
 Array = np.ndarray[Any, Any]
 
 FLOAT_TOLERANCE = 1e-3
@@ -40,7 +42,7 @@ def value_error(expected: Any, came: Any) -> float:
         expected: an array, a tensor with `to_numpy`, a list or a mapping of such.
         came: the same kind of value.
     """
-    expected, came = (getattr(value, "to_numpy", lambda value=value: value)() for value in (expected, came))
+    expected, came = as_numpy(expected), as_numpy(came)
     if isinstance(expected, list) and isinstance(came, list) and len(expected) == len(came):
         return max(map(value_error, expected, came), default=0.0)
     if isinstance(expected, Mapping) and isinstance(came, Mapping) and list(expected) == list(came):

@@ -1,27 +1,65 @@
-"""Arguments that several commands take."""
+"""Arguments and options that several commands take."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
+from ..enums import Precision
 from ..tools.input_files import read_array
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-def _split(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> list[tuple[str, str]]:
-    pairs = []
+
+def _arrays(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, object]:
+    arrays: dict[str, object] = {}
     for text in texts:
         name, equals, path = text.partition("=")
         if not equals:
             raise click.BadParameter(f"{text}: write NAME=FILE.npy.")
-        pairs.append((name, path))
-    return pairs
+        arrays[name] = read_array(path)
+    return arrays
 
 
-named_arrays_option = click.option(
-    "--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Values to check with.", callback=_split
+def _precision(_: click.Context, __: click.Parameter, word: str) -> Precision:
+    return Precision[word.upper()]
+
+
+model_argument = click.argument("model", type=click.Path())
+out_argument = click.argument("out", type=click.Path())
+inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+device_option = click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Or gpu, or a name.")
+precision_option = click.option(
+    "--precision",
+    type=click.Choice([precision.name.lower() for precision in Precision]),
+    default="auto",
+    metavar="KIND",
+    help="auto (default), float32 or half.",
+    callback=_precision,
+)
+settings_option = click.option(
+    "--settings", type=click.Path(), default="", metavar="FILE", help="What `winml-py tune --output` wrote."
+)
+arrays_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Values to check with; made up by default.",
+    callback=_arrays,
 )
 
 
-def read_named(pairs: list[tuple[str, str]]) -> dict[str, object]:
-    """The arrays of what `named_arrays_option` found."""
-    return {name: read_array(path) for name, path in pairs}
+def tolerance_option(default: float) -> Decorator:
+    """How far results may differ."""
+    return click.option(
+        "--tolerance",
+        type=click.FloatRange(0, min_open=True),
+        default=default,
+        show_default=True,
+        metavar="X",
+        help="Largest difference in an output, over its largest magnitude.",
+    )

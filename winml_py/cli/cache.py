@@ -8,46 +8,46 @@ from typing import Any
 import click
 
 from ..cache import answers, folders
-from .style import emit, json_option, say, show
+from .arguments import json_option
+from .style import emit, say, show
 
 
 @click.command()
-@click.option("--clear", is_flag=True, help="Forget everything.")
+@click.option("--clear", is_flag=True, help="Remove all of it.")
 @json_option
 def cache(clear: bool, as_json: bool) -> None:
-    """List what is kept about models, or forget it: verdicts of `engine = "auto"` and of half precision, and large
-    models as ONNX Runtime wants them, optimised, for sessions to map.
+    """List or remove what is kept about models.
 
-    The folder is the user's cache folder, or what WINML_PY_CACHE names; empty, nothing is kept.
+    These are verdicts (which engine and precision suit a model best), and large models as ONNX Runtime optimises them.
+
+    It lies in the user's cache folder, or in the folder that WINML_PY_CACHE names. Where WINML_PY_CACHE is empty,
+    nothing is kept.
     """
-    folder = answers.folder()
     if clear:
         optimized, count = folders.clear(), answers.clear()
-        facts: dict[str, Any] = {"schema_version": 1, "cleared": count, "optimized_cleared": optimized}
         text = f"{count} verdicts forgotten, {optimized} optimised models removed"
-        emit(facts) if as_json else say(text)
+        emit({"cleared": count, "optimized_cleared": optimized}, as_json, lambda _: say(text))
         return
-    found = [{"path": str(entry.path), "size": entry.size} | entry.facts for entry in answers.entries()]
-    if as_json:
-        kept = [folder._asdict() | {"path": str(folder.path)} for folder in folders.entries()]
-        facts = {"schema_version": 1, "folder": str(folder or ""), "entries": found, "optimized": kept}
-        emit(facts)
-    else:
-        _print(str(folder or ""), found)
-        _print_optimized(folders.entries())
+    facts = {
+        "folder": str(answers.folder() or ""),
+        "entries": [{"path": str(entry.path), "size": entry.size} | entry.facts for entry in answers.entries()],
+        "optimized": [folder._asdict() | {"path": str(folder.path)} for folder in folders.entries()],
+    }
+    emit(facts, as_json, _print)
 
 
-def _print(folder: str, found: list[dict[str, Any]]) -> None:
-    where = folder or "nothing is kept: WINML_PY_CACHE is empty"
-    say(f"{len(found)} verdicts, {sum(entry['size'] for entry in found):,} bytes in {where}")
-    columns = ["model", "engine", "precision", "reason"]
-    rows = [[str(entry.get(key, "damaged")) for key in columns] for entry in found]
-    if rows:
-        show(columns, [[row[0].rpartition("/")[2], *row[1:]] for row in rows], left=4)
+def _print(facts: dict[str, Any]) -> None:
+    entries, optimized = facts["entries"], facts["optimized"]
+    folder = facts["folder"] or "no folder: WINML_PY_CACHE is empty, and nothing is kept"
+    say(f"{len(entries)} verdicts, {_size(entries):,} bytes in {folder}")
+    if entries:
+        columns = ["model", "engine", "precision", "reason"]
+        rows = [[str(entry.get(key, "damaged")) for key in columns] for entry in entries]
+        show([[os.path.basename(row[0]), *row[1:]] for row in rows], columns)
+    if optimized:
+        say(f"\n{len(optimized)} optimised models, {_size(optimized):,} of {folders.limit():,} bytes")
+        show([[os.path.basename(kept["model"]), f"{kept['size']:,}"] for kept in optimized], ["model", "bytes"], "lr")
 
 
-def _print_optimized(found: list[folders.CachedFolder]) -> None:
-    if found:
-        total = sum(folder.size for folder in found)
-        say(f"\n{len(found)} optimised models, {total:,} of {folders.limit():,} bytes")
-        show(["model", "bytes"], [[os.path.basename(folder.model), f"{folder.size:,}"] for folder in found])
+def _size(kept: list[dict[str, Any]]) -> int:
+    return sum(entry["size"] for entry in kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,8 @@ import click
 from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 from ..imaging.contract import ImageContract
 from ..tools.write_contract import write_contract
-from .failures import failures
-from .style import emit, json_option, say
+from .arguments import Decorator, json_option, model_argument
+from .style import emit, say
 
 _PRESETS = {
     "imagenet": ImageContract.imagenet,
@@ -31,56 +32,50 @@ _CROPS = {mode.name.lower(): mode for mode in ImageCropMode}
 _KERNELS = {kernel.name.lower().replace("_", "-"): kernel for kernel in ImageKernel}
 
 
+def _choice(option: str, field: str, words: Mapping[str, Any], **settings: Any) -> Decorator:
+    """An option whose words stand for values."""
+
+    def value(_: click.Context, __: click.Parameter, word: str | None) -> Any:
+        return None if word is None else words[word]
+
+    return click.option(option, field, type=click.Choice(list(words)), callback=value, **settings)
+
+
+def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Decorator:
+    """An option of numbers with commas between them."""
+
+    def value(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+        try:
+            return None if text is None else tuple(map(kind, text.replace(",", " ").split()))
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r} is not numbers with commas between them.") from error
+
+    return click.option(option, metavar="R,G,B", callback=value, **settings)
+
+
 @click.command()
-@click.argument("model", type=click.Path())
+@model_argument
 @click.option("--output", required=True, type=click.Path(), help="Where to write it; may be MODEL.")
-@click.option("--preset", type=click.Choice(list(_PRESETS)), metavar="NAME", help=f"{', '.join(_PRESETS)}.")
-@click.option("--pixel-format", type=click.Choice(list(_FORMATS)), help="The order of the channels.")
-@click.option("--range", "pixel_range", type=click.Choice(list(_RANGES)), help="What bytes become first.")
-@click.option("--mean", metavar="R,G,B", help="Taken off each channel.")
-@click.option("--std", metavar="R,G,B", help="Each channel is divided by it.")
-@click.option("--layout", type=click.Choice(list(_LAYOUTS)), help="The order of the dimensions.")
-@click.option("--dtype", "tensor_kind", type=click.Choice(list(_DTYPES)), metavar="NAME", help=f"{', '.join(_DTYPES)}.")
-@click.option("--crop", "crop_mode", type=click.Choice(list(_CROPS)), metavar="NAME", help=f"{', '.join(_CROPS)}.")
-@click.option("--kernel", type=click.Choice(list(_KERNELS)), metavar="KERNEL", help="How pictures are scaled.")
-@click.option("--pad", metavar="R,G,B", help="The letterbox's ground.")
-@click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image; all that fit by default.")
+@_choice("--preset", "preset", _PRESETS, metavar="NAME", help=f"{', '.join(_PRESETS)}.")
+@_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
+@_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
+@_numbers("--mean", float, help="Is subtracted from each channel.")
+@_numbers("--std", float, help="Each channel is divided by it.")
+@_choice("--layout", "layout", _LAYOUTS, help="The order of the dimensions.")
+@_choice("--dtype", "tensor_kind", _DTYPES, metavar="NAME", help=f"{', '.join(_DTYPES)}.")
+@_choice("--crop", "crop_mode", _CROPS, metavar="NAME", help=f"{', '.join(_CROPS)}.")
+@_choice("--kernel", "kernel", _KERNELS, metavar="KERNEL", help="How pictures are resized.")
+@_numbers("--pad", int, help="The colour of the padding of letterbox.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
 @json_option
-def contract(model: str, output: str, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def contract(model: str, output: str, inputs: tuple[str, ...], as_json: bool, preset: Any, **fields: Any) -> None:
     """Write MODEL with an image contract in its metadata.
 
-    Its inputs become images, and pictures bound to them become what the model was trained on.
+    Its inputs become images. Pictures that are bound to them become what the model was trained on.
     """
-    if all(value is None for value in options.values()):
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if not preset and not fields:
         raise click.UsageError("Say what the contract is: --preset, --mean, --std or another.")
-    with failures():
-        made = _contract(**options)
-        write_contract(model, output, made, inputs)
-    if as_json:
-        emit({"schema_version": 1, "output": output, "contract": made.describe()})
-    else:
-        say(f"{output}: {made.describe()}")
-
-
-def _contract(preset: str | None, **options: str | None) -> ImageContract:
-    made = _PRESETS[preset]() if preset else ImageContract()
-    words: dict[str, dict[str, Any]] = {
-        "pixel_format": _FORMATS,
-        "pixel_range": _RANGES,
-        "layout": _LAYOUTS,
-        "tensor_kind": _DTYPES,
-        "crop_mode": _CROPS,
-        "kernel": _KERNELS,
-    }
-    fields: dict[str, Any] = {}
-    for name, value in options.items():
-        if value is not None:
-            fields[name] = words[name][value] if name in words else _numbers(value, int if name == "pad" else float)
-    return replace(made, **fields)
-
-
-def _numbers(text: str, kind: type[int] | type[float]) -> tuple[int | float, ...]:
-    try:
-        return tuple(kind(number) for number in text.replace(",", " ").split())
-    except ValueError as error:
-        raise click.UsageError(f"{text!r} is not numbers with commas between them.") from error
+    made = replace((preset or ImageContract)(), **fields)
+    write_contract(model, output, made, inputs)
+    emit({"output": output, "contract": made.describe()}, as_json, lambda _: say(f"{output}: {made.describe()}"))

@@ -7,40 +7,29 @@ from typing import Any
 import click
 
 from ..session.device import LearningModelDevice
-from .style import emit, json_option, show
+from .arguments import json_option
+from .style import emit, number, show
 
 
 @click.command()
 @json_option
 def devices(as_json: bool) -> None:
-    """List the devices that installed providers can really use, the best first.
+    """List the devices that models can run on, the best first.
 
-    Each has just run a small model. Name one to `winml-py run --device`.
+    Each has just run a small model. `winml-py run --device` takes a name from this list.
     """
-    found = [describe(device) for device in LearningModelDevice.find_all()]
-    if as_json:
-        emit({"schema_version": 1, "devices": found})
-    else:
-        _print(found)
+    emit({"devices": [_facts(device) for device in LearningModelDevice.find_all()]}, as_json, _print)
 
 
-def describe(device: LearningModelDevice) -> dict[str, Any]:
-    """The facts about a device, ready for JSON."""
-    return {
-        "name": device.name,
-        "hardware": device.hardware,
-        "vendor": device.vendor,
-        "provider": device.provider,
-        "memory": device.memory,
-        "supports_float16": device.supports_float16,
-        "adapter_id": list(device.adapter_id),
-    }
+def _facts(device: LearningModelDevice) -> dict[str, Any]:
+    names = ("name", "hardware", "vendor", "provider", "memory", "supports_float16")
+    return {name: getattr(device, name) for name in names} | {"adapter_id": list(device.adapter_id)}
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     rows = []
-    for facts in found:
-        memory = f"{facts['memory'] / (1 << 30):.1f} GiB" if facts["memory"] else ""
-        half = "yes" if facts["supports_float16"] else "no"
-        rows.append([facts["name"], facts["hardware"], facts["provider"], memory, half])
-    show(["device", "hardware", "provider", "memory", "float16"], rows, left=5)
+    for device in facts["devices"]:
+        memory = f"{number(device['memory'] / (1 << 30), 1)} GiB" if device["memory"] else ""
+        half = "yes" if device["supports_float16"] else "no"
+        rows.append([device["name"], device["hardware"], device["provider"], memory, half])
+    show(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")

@@ -8,21 +8,20 @@ from typing import Any
 import click
 
 from ..tools.doctor import diagnose
-from .style import emit, json_option, pairs, say
+from .arguments import json_option
+from .style import emit, number, pairs, say
 
 
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Report versions, providers, drivers and cores, and run a small model on every device.
+    """Report what is installed, and what works.
 
-    Paste it into a bug report. The exit code is 1 where something is wrong.
+    These are versions, providers, drivers and cores. Every device runs a small model. Paste the report into a bug
+    report. The exit code is 1 where something is wrong.
     """
     facts = diagnose()
-    if as_json:
-        emit(facts)
-    else:
-        _print(facts)
+    emit(facts, as_json, _print)
     if facts["problems"] or any("problem" in device for device in facts["devices"]):
         raise click.exceptions.Exit(1)
 
@@ -40,29 +39,26 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     limit = "no limit" if cores["control_group"] is None else f"{cores['control_group']:g}"
     yield (
         "cores",
-        (f"{cores['usable']} usable (machine {cores['machine']}, affinity {cores['affinity']}, control group {limit})"),
+        f"{cores['usable']} usable (machine {cores['machine']}, affinity {cores['affinity']}, control group {limit})",
     )
     for provider in facts["providers"]:
-        works = ", ".join(provider["devices"])
-        text = works or provider["problem"] or "the CPU provider"
-        yield provider["package"], f"{provider['version']}: {text}"
+        works = ", ".join(provider["devices"]) or provider["problem"] or "the CPU provider"
+        yield provider["package"], f"{provider['version']}: {works}"
     for name, use in facts["not_installed"].items():
         yield name, f"not installed; {use}"
     drivers = facts["drivers"]
     yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none"
-    yield (
-        "Vulkan",
-        (f"loader {drivers['vulkan_loader'] or 'none'}; drivers {', '.join(drivers['vulkan_drivers']) or 'none'}"),
-    )
+    yield "Vulkan loader", drivers["vulkan_loader"] or "none"
+    yield "Vulkan drivers", ", ".join(drivers["vulkan_drivers"]) or "none"
     yield "cache", facts["cache"] or "switched off"
     for device in facts["devices"]:
-        yield f"{device.get('hardware', 'device')} run", _run(device)
+        yield f"{device.get('hardware', 'device')} run", f"{device['device']}: {_run(device)}"
 
 
 def _run(device: dict[str, Any]) -> str:
     if "problem" in device:
-        return f"{device['device']}: {device['problem']}"
+        return str(device["problem"])
     return (
-        f"{device['device']}: first evaluation after {device['first_ms']:.0f} ms, then "
-        f"{device['evaluation_ms']:.3f} ms each; {device['error']:.0e} from the CPU"
+        f"first evaluation after {number(device['first_ms'], 0)} ms, then {number(device['evaluation_ms'])} ms each; "
+        f"results differ from the CPU's by {device['error']:.1g}"
     )

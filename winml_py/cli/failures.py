@@ -7,34 +7,16 @@ from contextlib import contextmanager
 
 import click
 
-from ..errors import (
-    CorruptModelError,
-    InvalidArgumentError,
-    InvalidBindingError,
-    InvalidDeviceError,
-    ModelNotFoundError,
-    NotSupportedError,
-    PictureError,
-    SizeMismatchError,
-    StorageAccessError,
-    StorageNotFoundError,
-    WinMLError,
-)
+from .. import errors
 
 EVALUATION, MODEL, INPUT, OUTPUT, DEVICE = 1, 3, 4, 5, 6
 
-_CODES: tuple[tuple[type[WinMLError], int], ...] = (
-    (InvalidDeviceError, DEVICE),
-    (StorageNotFoundError, OUTPUT),
-    (StorageAccessError, OUTPUT),
-    (ModelNotFoundError, MODEL),
-    (CorruptModelError, MODEL),
-    (NotSupportedError, MODEL),
-    (PictureError, INPUT),
-    (InvalidBindingError, INPUT),
-    (SizeMismatchError, INPUT),
-    (InvalidArgumentError, INPUT),
-)
+_CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
+    DEVICE: (errors.InvalidDeviceError,),
+    OUTPUT: (errors.StorageNotFoundError, errors.StorageAccessError),
+    MODEL: (errors.ModelNotFoundError, errors.CorruptModelError, errors.NotSupportedError),
+    INPUT: (errors.PictureError, errors.InvalidBindingError, errors.SizeMismatchError, errors.InvalidArgumentError),
+}
 
 
 class Failure(click.ClickException):
@@ -42,29 +24,29 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(" ".join(message.split()))
-        self.exit_code = status  # type: ignore[misc]  # click means it to be set so, and declares it for the class
+        self.exit_code = status  # type: ignore[misc]  # click declares it for the class, and reads it of the object
 
 
-def status_of(error: WinMLError) -> int:
+def status_of(error: errors.WinMLError) -> int:
     """The exit code for one of our errors."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), EVALUATION)
+    return next((code for code, classes in _CLASSES.items() if isinstance(error, classes)), EVALUATION)
 
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Turns an error of ours about arguments into one of the command line's."""
+    """Turns an `InvalidArgumentError` into wrong usage of the command."""
     try:
         yield
-    except InvalidArgumentError as error:
+    except errors.InvalidArgumentError as error:
         raise click.UsageError(str(error)) from error
 
 
 @contextmanager
 def failures(code: int | None = None) -> Iterator[None]:
-    """Turns our errors, and with a code the system's, into a `Failure`."""
+    """Turns our errors, and with a code the system's too, into a `Failure`."""
     try:
         yield
-    except WinMLError as error:
+    except errors.WinMLError as error:
         raise Failure(str(error), code or status_of(error)) from error
     except OSError as error:
         if code is None:

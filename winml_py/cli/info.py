@@ -16,37 +16,24 @@ from ..features.descriptors import (
     spell_kind,
 )
 from ..session.model import LearningModel
-from .failures import failures
-from .style import emit, json_option, pairs, say, show
+from .arguments import json_option, model_argument
+from .style import emit, pairs, say, show
+
+_FACTS = ("name", "author", "domain", "description", "version", "size", "precision", "ir_version")
 
 
 @click.command()
-@click.argument("model", type=click.Path())
+@model_argument
 @json_option
 def info(model: str, as_json: bool) -> None:
     """Show what MODEL takes and gives, without running it."""
-    with failures():
-        loaded = LearningModel.load(model)
-    facts = describe_model(loaded, model)
-    if as_json:
-        emit(facts)
-    else:
-        _print(facts)
+    emit(_facts(LearningModel.load(model), model), as_json, _print)
 
 
-def describe_model(model: LearningModel, path: str) -> dict[str, Any]:
-    """The facts about a model, ready for JSON."""
+def _facts(model: LearningModel, path: str) -> dict[str, Any]:
     return {
-        "schema_version": 1,
         "path": path,
-        "name": model.name,
-        "author": model.author,
-        "domain": model.domain,
-        "description": model.description,
-        "version": model.version,
-        "size": model.size,
-        "precision": model.precision,
-        "ir_version": model.ir_version,
+        **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
         "inputs": [_feature(feature) for feature in model.input_features],
@@ -58,13 +45,14 @@ def _feature(feature: FeatureDescriptor) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": feature.name, "kind": feature.kind.name.lower()}
     if feature.description:
         facts["description"] = feature.description
+    if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        names = zip(feature.shape, feature.dimension_names, strict=True)
+        facts["type"] = spell_kind(feature.tensor_kind)
+        facts["shape"] = [size if size >= 0 else name or "?" for size, name in names]
     match feature:
-        case TensorFeatureDescriptor():
-            facts |= {"type": spell_kind(feature.tensor_kind), "shape": _shape(feature.shape, feature.dimension_names)}
-            if feature.unsupported_image_metadata:
-                facts["note"] = "denoted an image, with image metadata that Windows ML does not support"
+        case TensorFeatureDescriptor() if feature.unsupported_image_metadata:
+            facts["note"] = "denoted an image, with image metadata that Windows ML does not support"
         case ImageFeatureDescriptor():
-            facts |= {"type": spell_kind(feature.tensor_kind), "shape": _shape(feature.shape, feature.dimension_names)}
             facts |= {"pixel_format": feature.bitmap_pixel_format.name, "pixel_range": feature.pixel_range.name}
             facts |= {"width": _side(feature.width), "height": _side(feature.height)}
             facts["contract"] = feature.contract.describe()
@@ -73,11 +61,6 @@ def _feature(feature: FeatureDescriptor) -> dict[str, Any]:
         case SequenceFeatureDescriptor():
             facts["element"] = _feature(feature.element_descriptor)
     return facts
-
-
-def _shape(shape: tuple[int, ...], names: tuple[str, ...]) -> list[int | str]:
-    """Sizes where they are fixed, names or "?" where they are free."""
-    return [size if size >= 0 else name or "?" for size, name in zip(shape, names, strict=True)]
 
 
 def _side(size: int) -> int | None:
@@ -100,11 +83,13 @@ def _print(facts: dict[str, Any]) -> None:
     pairs(about.items())
     say("")
     rows = []
-    for direction in ("inputs", "outputs"):
-        for feature in facts[direction]:
+    for direction in ("input", "output"):
+        for feature in facts[f"{direction}s"]:
             shape = " x ".join(map(str, feature.get("shape", [])))
-            rows.append([direction[:-1], feature["name"], feature["kind"], _type(feature), shape, _notes(feature)])
-    show(["", "name", "kind", "type", "shape", "notes"], rows, left=6)
+            notes = (feature.get(key) for key in ("contract", "note", "description"))
+            words = [feature["name"], feature["kind"], _type(feature), shape, "; ".join(filter(None, notes))]
+            rows.append([direction, *words])
+    show(rows, ["", "name", "kind", "type", "shape", "notes"])
 
 
 def _type(feature: dict[str, Any]) -> str:
@@ -113,8 +98,3 @@ def _type(feature: dict[str, Any]) -> str:
     if "value" in feature:
         return f"{feature['key']} to {_type(feature['value'])}"
     return str(feature["type"])
-
-
-def _notes(feature: dict[str, Any]) -> str:
-    notes = feature["contract"] if feature["kind"] == "image" else feature.get("note", "")
-    return "; ".join(filter(None, (notes, feature.get("description", ""))))

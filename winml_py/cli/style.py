@@ -1,87 +1,103 @@
-"""How every command looks: tables without frames, messages apart from results, JSON where it is asked for.
+"""How every command prints: results as a table or as JSON to stdout, everything else to stderr.
 
-Rich heeds NO_COLOR and pipes by itself; what a program may read goes to stdout, everything else to stderr.
+Rich itself respects NO_COLOR and leaves colours out where the output is a pipe or a file.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-
-
-def emit(facts: dict[str, Any]) -> None:
-    """Prints facts as JSON."""
-    click.echo(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
-
-
-def console(is_error: bool = False) -> Console:
-    """A terminal, or what stands for one."""
-    from rich.console import Console
-
-    return Console(stderr=is_error, highlight=False)
-
-
-def say(text: str, style: str = "") -> None:
-    """Prints a line, as it is."""
     from rich.text import Text
 
-    console().print(Text(text, style=style), soft_wrap=True)
+
+def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], object]) -> None:
+    """Prints what a command found.
+
+    Args:
+        facts: what it found, ready for JSON.
+        as_json: whether to print JSON.
+        table: otherwise prints the facts for people.
+    """
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1} | facts, indent=2, ensure_ascii=False, default=str))
+    else:
+        table(facts)
 
 
-def show(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-    """Prints a table: the first `left` columns are words, the others numbers."""
+def say(line: object, style: str = "", is_error: bool = False) -> None:
+    """Prints a line as it is, without markup."""
+    from rich.text import Text
+
+    _console(is_error).print(Text(str(line), style=style), soft_wrap=True)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with so many digits after the point, and commas between thousands; nothing for None."""
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), align: str = "l", indent: int = 0) -> None:
+    """Prints a table. Columns whose cells are all empty are left out.
+
+    Args:
+        rows: the cells.
+        columns: the headings; none for a table without headings.
+        align: "l" (left, for words) or "r" (right, for numbers) for each column; the last letter is for all others.
+        indent: how many spaces stand before the table.
+    """
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console().print(table)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(columns), header_style="bold")
+    cells = list(zip(*rows, strict=True))
+    kept = [index for index, column in enumerate(cells) if any(column)]
+    for index in kept:
+        justify: Literal["left", "right"] = "left" if align[min(index, len(align) - 1)] == "l" else "right"
+        table.add_column(columns[index] if columns else "", justify=justify, overflow="fold")
+    for row in zip(*(cells[index] for index in kept), strict=True):
+        table.add_row(*map(Text.assemble, row))  # a text, unlike a str, is printed without looking for markup
+    _console().print(Padding(table, (0, 0, 0, indent), expand=False))
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Prints what things are called, and what they are; those that are nothing are left out."""
-    from rich.table import Table
+    """Prints names and their values; names without a value are left out."""
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in rows:
-        if text:
-            table.add_row(Text(name), Text(text))
-    console().print(table)
+    show([(Text(name, "bold"), value) for name, value in rows if value])
 
 
-class Steps(Protocol):
+class Tell(Protocol):
     """What a progress bar is told."""
 
-    def __call__(self, done: float, what: str = "") -> None:
-        """So much is done, from 0 to 1, and this is being done."""
+    def __call__(self, done: float | None = None, what: str = "", /) -> None:
+        """So much is done, from 0 to 1, or None where nobody knows; and this is being done."""
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Steps]:
+def progress(what: str) -> Iterator[Tell]:
     """A bar on the terminal while the block runs; nothing where there is no terminal."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    screen = console(is_error=True)
+    screen = _console(is_error=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(what, total=1.0)
+        task = bar.add_task(what, total=None)
 
-        def tell(done: float, what: str = "") -> None:
-            bar.update(task, completed=done, description=what or None)
+        def tell(done: float | None = None, what: str = "", /) -> None:
+            bar.update(task, total=None if done is None else 1.0, completed=done, description=what or None)
 
         yield tell
+
+
+def _console(is_error: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=is_error, highlight=False)

@@ -7,17 +7,17 @@ from typing import Any
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
-from ..session.ranking import Prediction, is_row, ranked
-from .style import console
+from ..session.ranking import is_row, ranked
+from .style import number, say, show
 
 
 def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
-    """What is shown of an output: the top classes of a row of numbers, else its shape and range."""
+    """What is shown of an output: the top classes of a row of numbers, or else its shape and range."""
     if isinstance(value, ImageFeatureValue):
-        bitmap = value.video_frame.software_bitmap
-        return {"kind": "image", "width": bitmap.pixel_width, "height": bitmap.pixel_height}
+        return summarize(value.video_frame, top_k, labels)
     if isinstance(value, VideoFrame):
-        return summarize(ImageFeatureValue([value]), top_k, labels)
+        bitmap = value.software_bitmap
+        return {"kind": "image", "width": bitmap.pixel_width, "height": bitmap.pixel_height}
     if isinstance(value, list):
         return {"kind": "sequence", "value": [summarize(element, top_k, labels) for element in value]}
     if not isinstance(value, Tensor):
@@ -25,7 +25,12 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if is_row(array):
-        return facts | {"top": [_prediction(best) for best in ranked(array, top_k, labels)]}
+        return facts | {
+            "top": [
+                {"index": best.index, "value": best.score} | ({"label": best.label} if best.label else {})
+                for best in ranked(array, top_k, labels)
+            ]
+        }
     if array.size <= 16:
         return facts | {"values": array.reshape(-1).tolist()}
     if array.dtype.kind in "fiu":
@@ -33,44 +38,32 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     return facts
 
 
-def _prediction(best: Prediction) -> dict[str, Any]:
-    facts: dict[str, Any] = {"index": best.index, "value": best.score}
-    return facts | ({"label": best.label} if best.label else {})
-
-
-def print_results(results: list[dict[str, Any]]) -> None:
+def print_results(facts: dict[str, Any]) -> None:
     """Prints what `run` found, errors to stderr."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    screen, errors = console(), console(is_error=True)
-    for result in results:
+    for result in facts["results"]:
         if "error" in result:
-            errors.print(f"[bold red]{escape(result['input'])}[/]: {escape(result['error'])}", soft_wrap=True)
+            say(f"{result['input']}: {result['error']}", "bold red", is_error=True)
             continue
-        screen.print(f"[bold]{escape(result['input'])}[/]", soft_wrap=True)
-        for name, facts in result["outputs"].items():
-            if "top" not in facts:
-                screen.print(f"  {escape(name)}: {escape(_spell(facts))}", soft_wrap=True)
-                continue
-            table = Table(box=None, show_header=False, padding=(0, 2), pad_edge=True)
-            table.add_column(justify="right")
-            table.add_column()
-            table.add_column(justify="right")
-            for entry in facts["top"]:
-                table.add_row(str(entry["index"]), escape(entry.get("label", "")), f"{entry['value']:.4f}")
-            screen.print(f"  {escape(name)}", soft_wrap=True)
-            screen.print(table)
+        say(result["input"], "bold")
+        for name, output in result["outputs"].items():
+            if "top" in output:
+                say(f"  {name}")
+                rows = [[str(best["index"]), best.get("label", ""), number(best["value"], 4)] for best in output["top"]]
+                show(rows, align="rlr", indent=4)
+            else:
+                say(f"  {name}: {_spell(output)}")
         for path in result.get("written", []):
-            screen.print(f"  written to {escape(path)}", soft_wrap=True)
+            say(f"  written to {path}")
 
 
-def _spell(facts: dict[str, Any]) -> str:
-    if facts["kind"] == "image":
-        return f"a picture of {facts['width']}x{facts['height']}"
-    if facts["kind"] != "tensor":
-        return str(facts["value"])
-    head = f"{facts['type']} of {'x'.join(map(str, facts['shape'])) or 'one number'}"
-    if "values" in facts:
-        return f"{head}: {facts['values']}"
-    return head + (f", {facts['min']:.4g} to {facts['max']:.4g}, mean {facts['mean']:.4g}" if "min" in facts else "")
+def _spell(output: dict[str, Any]) -> str:
+    if output["kind"] == "image":
+        return f"a picture of {output['width']}x{output['height']}"
+    if output["kind"] != "tensor":
+        return str(output["value"])
+    head = f"{output['type']} of {'x'.join(map(str, output['shape'])) or 'one number'}"
+    if "values" in output:
+        return f"{head}: {output['values']}"
+    if "min" in output:
+        return f"{head}, {output['min']:.4g} to {output['max']:.4g}, mean {output['mean']:.4g}"
+    return head

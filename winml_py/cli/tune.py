@@ -9,44 +9,36 @@ import click
 
 from ..base.atomic_files import require_folder
 from ..session import options_file
-from ..tools.perf.tune import LATENCY, THROUGHPUT, Tuned
+from ..tools.perf.tune import LATENCY, THROUGHPUT
 from ..tools.perf.tune import tune as search
-from .failures import failures, usage
-from .style import emit, json_option, progress, say, show
+from .arguments import inputs_argument, json_option, model_argument
+from .failures import usage
+from .style import emit, number, progress, say, show
 
 
 @click.command()
-@click.argument("model", type=click.Path())
-@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@model_argument
+@inputs_argument
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @click.option("--output", type=click.Path(), metavar="FILE", help="Write the options to this file.")
 @json_option
 def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool) -> None:
-    """Search session options that are faster on MODEL than the default, and give the same.
+    """Search session options that make MODEL faster.
 
     They are tried on INPUT, or on made-up values: engine, precision, threads, execution mode, graph optimisation,
-    memory, and for throughput batches. A candidate must win against the best so far twice, and the best against the
-    default at the end; else the default is kept, and that is said.
+    memory, and for throughput batches. What gives other results, or does not win against the best so far twice, is
+    dropped. In the end the best takes turns with the default. Where it does not win, the default is kept.
 
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
-    with failures():
-        if output:
-            require_folder(output)
-        with progress("tuning") as tell, usage():
-            tuned = search(model, inputs, goal, tell)
-        if output:
-            notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
-            options_file.write(output, tuned.options.to_dict(), notes=notes)
-    if as_json:
-        emit(_facts(tuned, model, goal))
-    else:
-        _print(tuned, output)
-
-
-def _facts(tuned: Tuned, model: str, goal: str) -> dict[str, Any]:
-    return {
-        "schema_version": 1,
+    if output:
+        require_folder(output)
+    with progress("tuning") as tell, usage():
+        tuned = search(model, inputs, goal, tell)
+    if output:
+        notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
+        options_file.write(output, tuned.options.to_dict(), notes=notes)
+    facts = {
         "kind": "tuning",
         "model": model,
         "goal": goal,
@@ -57,21 +49,22 @@ def _facts(tuned: Tuned, model: str, goal: str) -> dict[str, Any]:
         "options": tuned.options.to_dict(),
         "trials": [trial._asdict() for trial in tuned.trials],
     }
-
-
-def _print(tuned: Tuned, output: str | None) -> None:
-    rows = []
-    for trial in tuned.trials:
-        milliseconds = "" if trial.milliseconds is None else f"{trial.milliseconds:,.3f}"
-        gain = "" if trial.gain is None else f"{trial.gain:.2f}"
-        rows.append([trial.change, "kept" if trial.kept else trial.problem, milliseconds, gain])
-    show(["tried", "", "ms", "gain"], rows, left=2)
-    say("")
-    if tuned.gain > 1:
-        kept = [trial.change for trial in tuned.trials if trial.kept]
-        say(f"{tuned.gain:.2f} times as fast as the default: {', '.join(kept)}", "bold")
-        say(f"{tuned.default_ms:,.3f} ms by default, {tuned.tuned_ms:,.3f} ms tuned")
-    else:
-        say(f"Nothing helped: the default, {tuned.default_ms:,.3f} ms, is the fastest.", "bold")
-    if output:
+    emit(facts, as_json, _print)
+    if output and not as_json:
         say(f"written to {output}")
+
+
+def _print(facts: dict[str, Any]) -> None:
+    rows = []
+    for trial in facts["trials"]:
+        result = "kept" if trial["kept"] else trial["problem"]
+        rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2)])
+    show(rows, ["tried", "", "ms", "gain"], "llr")
+    say("")
+    default = f"{number(facts['default_ms'])} ms"
+    if facts["gain"] > 1:
+        kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
+        say(f"{facts['gain']:.2f} times as fast as the default: {kept}", "bold")
+        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned")
+    else:
+        say(f"Nothing helped: the default, {default}, is the fastest.", "bold")

@@ -1,4 +1,4 @@
-"""What is measured: a model, where it runs, and on what."""
+"""What is measured: a model, where it runs, and on which inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...session.options import LearningModelSessionOptions
 
 @dataclass(frozen=True)
 class Case:
-    """A model, where it runs, and on what.
+    """A model, where it runs, and on which inputs.
 
     Attributes:
         model: the path of an .onnx file.
@@ -19,7 +19,7 @@ class Case:
         device: "cpu", or a name that `LearningModelDevice.find` finds.
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.
-        settings: a file that `LearningModelSessionOptions.load` reads, or "".
+        settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
     """
 
     model: str
@@ -30,17 +30,18 @@ class Case:
     settings: str = ""
 
     def options(self) -> LearningModelSessionOptions:
-        """The session's options: a free batch stays free."""
-        options = LearningModelSessionOptions.load(self.settings) if self.settings else LearningModelSessionOptions()
-        if not self.settings:
-            options.batch_size_override = 0
-            options.engine, options.precision = self.engine, self.precision
+        """The session's options. A free batch stays free."""
+        if self.settings:
+            return LearningModelSessionOptions.load(self.settings)
+        options = LearningModelSessionOptions()
+        options.batch_size_override = 0
+        options.engine, options.precision = self.engine, self.precision
         return options
 
     def target(self) -> LearningModelDevice:
         """The device.
 
         Raises:
-            InvalidDeviceError: there is none of that name.
+            InvalidDeviceError: there is no device of that name.
         """
         return LearningModelDevice() if self.device == "cpu" else LearningModelDevice.find(self.device)

@@ -9,9 +9,12 @@ from ...errors import InvalidArgumentError
 
 SCHEMA = 1
 
+Medians = dict[tuple[str, ...], dict[str, float]]
+"""The median milliseconds of each phase, by what identifies a case: model, device, engine, precision and threads."""
 
-def load(path: str) -> dict[str, Any]:
-    """What `winml-py perf --json` printed.
+
+def load(path: str) -> Medians:
+    """Reads what `winml-py perf --json` printed.
 
     Raises:
         InvalidArgumentError: the file holds something else.
@@ -21,33 +24,33 @@ def load(path: str) -> dict[str, Any]:
             facts = json.load(file)
         if facts["schema_version"] != SCHEMA or facts["kind"] != "perf":
             raise ValueError(f"its schema is {facts.get('schema_version')}")
-        for case in facts["cases"]:
-            _key(case)
-            for figures in case["phases"].values():
-                float(figures["p50_ms"] + 0.0)
+        return {
+            _key(case): {phase: figures["p50_ms"] + 0.0 for phase, figures in case["phases"].items()}
+            for case in facts["cases"]
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{path} holds no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
         ) from error
-    return dict(facts)
 
 
-def compare(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """For every phase of the cases that are in both: old and new medians in milliseconds, and new over old."""
-    before = {_key(case): case for case in old["cases"]}
-    rows = []
-    for case in new["cases"]:
-        for phase, figures in case["phases"].items():
-            earlier = before.get(_key(case), {"phases": {}})["phases"].get(phase)
-            if earlier:
-                ratio = figures["p50_ms"] / earlier["p50_ms"] if earlier["p50_ms"] else None
-                rows.append(
-                    {"case": " ".join(_key(case)), "phase": phase, "old_ms": earlier["p50_ms"]}
-                    | {"new_ms": figures["p50_ms"], "ratio": ratio}
-                )
-    return rows
+def compare(old: Medians, new: Medians) -> list[dict[str, Any]]:
+    """Old and new milliseconds, and new over old, of every phase of the cases that are in both."""
+    return [
+        {
+            "case": " ".join(key),
+            "phase": phase,
+            "old_ms": old[key][phase],
+            "new_ms": after,
+            "ratio": after / old[key][phase] if old[key][phase] else None,
+        }
+        for key, phases in new.items()
+        for phase, after in phases.items()
+        if phase in old.get(key, {})
+    ]
 
 
 def _key(case: dict[str, Any]) -> tuple[str, ...]:
+    """Without the model's folder, which may be another on another day."""
     name = str(case["model"]).replace("\\", "/").rpartition("/")[2]
     return name, str(case["device"]), str(case["engine"]), str(case["precision"]), f"x{case['threads']}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from ...errors import InvalidArgumentError
 from ...session.binding import LearningModelBinding
@@ -24,13 +25,18 @@ GENERATED = "made-up values"
 
 Progress = Callable[[float], None]
 Receiver = Callable[[int, LearningModelEvaluationResult], None]
+Work = Callable[[int], dict[str, Sample]]
 
 
 class Prepared:
     """A case whose session is made."""
 
     def __init__(self, case: Case, profiling: bool = False) -> None:
-        """Loads and compiles, so that the runtime records what it does where that is asked for.
+        """Loads and compiles the model.
+
+        Args:
+            case: what is measured.
+            profiling: whether ONNX Runtime records what it does.
 
         Raises:
             WinMLError: the model or the device cannot be used.
@@ -46,7 +52,6 @@ class Prepared:
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
         self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
-        self.measured.samples = {phase: [sample] for phase, sample in self.measured.first.items()}
         self.items = list(jobs(model, case.inputs)) if case.inputs else [(GENERATED, None)]
         self.generated = {} if case.inputs else generated(model)
 
@@ -55,31 +60,47 @@ class Prepared:
         iterations: int | None,
         seconds: float | None,
         threads: int = 1,
-        progress: Progress | None = None,
-        receive: Receiver | None = None,
+        progress: Progress = lambda done: None,
+        receive: Receiver = lambda index, result: None,
     ) -> Measurement:
-        """Evaluates so often, or for so long; the first evaluation apart. Every thread has a binding of its own.
+        """Evaluates once, and then so often, or for so long. Every thread has a binding of its own.
+
+        Args:
+            iterations: how many evaluations, or None.
+            seconds: how long, where no iterations are given.
+            threads: how many evaluate at once.
+            progress: is told how much is done, from 0 to 1.
+            receive: gets the number of each evaluation, 0 for the first, and its result.
 
         Raises:
             WinMLError: an evaluation failed.
         """
         measured = self.measured
-        first = self._worker(receive)
-        measured.first |= first(0)
+        workers = [self._worker(receive) for _ in range(threads)]
+        measured.first |= workers[0](0)
         measured.memory["first evaluation"] = resident()
-        workers = [first, *(self._worker(receive) for _ in range(threads - 1))]
-        for other in workers[1:]:
-            other(0)  # their first evaluations are no more like the rest than the first of all
-        budget = _Budget(iterations, seconds, progress)
+        for worker in workers[1:]:
+            worker(0)  # a binding's first evaluation takes longer than the rest, also on the other threads
+        turns, lock = _turns(iterations, seconds, progress), threading.Lock()
+
+        def take() -> int:
+            with lock:
+                return next(turns, 0)
+
+        def spend(work: Work) -> list[tuple[int, dict[str, Sample]]]:
+            try:
+                return [(index, work(index)) for index in iter(take, 0)]
+            except BaseException:
+                with lock:
+                    turns.close()  # the other threads need not go on
+                raise
+
         started = time.perf_counter()
         with ThreadPoolExecutor(threads) as pool:
-            laps = [lap for part in pool.map(budget.spend, workers) for lap in part]
+            laps = sorted(lap for part in pool.map(spend, workers) for lap in part)
         measured.elapsed = time.perf_counter() - started
-        for index, phases in sorted(laps, key=lambda lap: lap[0]):
-            measured.items.append(self._item(index)[0])
-            measured.laps.append(phases)
-            for phase, sample in phases.items():
-                measured.samples.setdefault(phase, []).append(sample)
+        measured.items = [self._item(index)[0] for index, _ in laps]
+        measured.laps = [phases for _, phases in laps]
         measured.memory["end"] = resident()
         measured.device_memory = device_memory(self.session)
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
@@ -89,7 +110,7 @@ class Prepared:
     def _item(self, index: int) -> tuple[str, Mapping[str, str] | None]:
         return self.items[index % len(self.items)]
 
-    def _worker(self, receive: Receiver | None) -> Callable[[int], dict[str, Sample]]:
+    def _worker(self, receive: Receiver) -> Work:
         binding, watch = LearningModelBinding(self.session), Stopwatch()
         watch.watch(binding)
 
@@ -99,46 +120,26 @@ class Prepared:
             if files is not None:
                 with watch.phase("decode"):
                     values = read(self.session.model, files)
-            with watch.phase("bind", without="tensorize"):
+            with watch.phase("bind"):
                 for name, value in values.items():
                     binding.bind(name, value)
-            with watch.phase("detensorize", without="evaluate"):
+            with watch.phase("detensorize"):
                 result = self.session.evaluate(binding)
-            if receive is not None:
-                receive(index, result)
+            receive(index, result)
             return watch.lap()
 
         return work
 
 
-class _Budget:
-    """Iterations or seconds, shared by all threads."""
-
-    def __init__(self, iterations: int | None, seconds: float | None, progress: Progress | None) -> None:
-        self._iterations, self._seconds, self._progress = iterations, seconds, progress
-        self._taken, self._lock, self._started = 0, threading.Lock(), time.perf_counter()
-        self._is_over = False
-
-    def spend(self, work: Callable[[int], dict[str, Sample]]) -> list[tuple[int, dict[str, Sample]]]:
-        laps = []
-        try:
-            while (index := self._take()) is not None:
-                laps.append((index, work(index)))
-        except BaseException:
-            self._is_over = True  # the other threads need not go on
-            raise
-        return laps
-
-    def _take(self) -> int | None:
-        with self._lock:
-            spent = time.perf_counter() - self._started
-            done = self._taken / self._iterations if self._iterations else spent / (self._seconds or 1)
-            if self._is_over or (done >= 1 and self._taken):
-                return None
-            self._taken += 1
-            if self._progress is not None:
-                self._progress(min(done, 1.0))
-            return self._taken
+def _turns(iterations: int | None, seconds: float | None, progress: Progress) -> Generator[int]:
+    """The numbers of the evaluations, from 1, until the iterations or the seconds are spent."""
+    started = time.perf_counter()
+    for taken in itertools.count():
+        done = taken / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
+        if done >= 1 and taken:
+            return
+        progress(min(done, 1.0))
+        yield taken + 1
 
 
 def measure(
@@ -147,13 +148,13 @@ def measure(
     """Measures a case.
 
     Args:
-        case: what, where, and on what.
-        iterations: how many evaluations, the first apart; 100 where neither they nor seconds are given.
-        seconds: how long, instead.
+        case: the model, where it runs, and on which inputs.
+        iterations: how many evaluations follow the first; 100 where neither they nor seconds are given.
+        seconds: how long to evaluate, instead of iterations.
         threads: how many evaluate at once, each with a binding of its own.
 
     Raises:
-        InvalidArgumentError: both iterations and seconds, or one below 1.
+        InvalidArgumentError: both iterations and seconds are given, or one of the three is not positive.
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
     if iterations is not None and seconds is not None:
@@ -176,27 +177,20 @@ def prepare_together(cases: Sequence[Case], threads: int, interval: float) -> li
 
 
 def resident() -> int:
-    """Bytes of memory that are the process's now."""
+    """The bytes of memory that the process has now."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
 def device_memory(session: LearningModelSession) -> int | None:
-    """Bytes that the process has on its NVIDIA card; other drivers tell nobody."""
+    """The bytes that the process has on its NVIDIA GPU. None elsewhere: other drivers do not say."""
     if session.device.hardware != "gpu" or not any(name in session.engine for name in ("CUDA", "Tensorrt", "TensorRT")):
         return None
     query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
     try:
-        told = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    rows = [line.split(",") for line in told.splitlines() if line.count(",") == 1]
-    used = [int(memory) << 20 for pid, memory in rows if pid.strip() == str(os.getpid()) and memory.strip().isdigit()]
-    return sum(used) if used else None
-
-
-def plain(value: Any) -> Any:
-    """An output as an array, or None for what is none."""
-    to_numpy = getattr(value, "to_numpy", None)
-    return None if to_numpy is None else to_numpy()
+    megabytes = re.findall(rf"^\s*{os.getpid()}\s*,\s*(\d+)\s*$", answer, re.MULTILINE)
+    return sum(map(int, megabytes)) << 20 if megabytes else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import IllegalCallError
@@ -20,7 +20,7 @@ _KERNEL = "_kernel_time"
 
 
 class Node(NamedTuple):
-    """A node of the optimised graph. Its time is microseconds an evaluation, those of nodes inside it left out."""
+    """A node of the optimised graph. Its time is in microseconds an evaluation, without that of the nodes inside it."""
 
     name: str
     operator: str
@@ -30,16 +30,16 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class Profile:
-    """The mean evaluation, in microseconds. `total` is the sum of all nodes and of what is outside of them.
+    """The mean evaluation, in microseconds.
 
     Attributes:
         model: the model's path.
         device: the device's name.
-        engine: what ran it.
-        evaluations: of how many this is the mean; the first is not among them.
-        total: what the runtime says of a whole evaluation.
-        nodes: the slowest first.
-        trace: everything that was recorded, in Chrome's format.
+        engine: the engine that ran it.
+        evaluations: how many evaluations this is the mean of, without the first.
+        total: the time of a whole evaluation, as ONNX Runtime measured it.
+        nodes: the nodes, the slowest first.
+        trace: everything that was recorded, in Chrome's trace format.
     """
 
     model: str
@@ -52,25 +52,29 @@ class Profile:
 
     @property
     def outside(self) -> float:
-        """Time between the nodes. Below 0 where nodes ran at the same time."""
+        """The time between the nodes. It is below 0 where nodes ran at the same time."""
         return self.total - sum(node.time for node in self.nodes)
 
     def sums(self, of: Callable[[Node], str]) -> dict[str, float]:
-        """Times by operator, say, or by provider; the largest first."""
+        """The sum of the nodes' times for each operator or provider, or what else `of` gives; the largest first."""
         found: dict[str, float] = defaultdict(float)
         for node in self.nodes:
             found[of(node)] += node.time
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
+    def rows(self, count: int) -> list[tuple[tuple[str, str, str], float]]:
+        """Name, operator, provider and time: of the slowest nodes, of the others together, and outside of the nodes."""
+        rows = [
+            ((node.name, node.operator, node.provider.removesuffix("ExecutionProvider")), node.time)
+            for node in self.nodes
+        ]
+        others = [((f"{len(rows) - count} more nodes", "", ""), sum(time for _, time in rows[count:]))]
+        return rows[:count] + others * (len(rows) > count) + [((OUTSIDE, "", ""), self.outside)]
+
     def to_json(self) -> dict[str, Any]:
         """The figures, in microseconds."""
-        return {
-            "schema_version": 1,
-            "kind": "profile",
-            "model": self.model,
-            "device": self.device,
-            "engine": self.engine,
-            "evaluations": self.evaluations,
+        names = ("model", "device", "engine", "evaluations")
+        return {"schema_version": 1, "kind": "profile", **{name: getattr(self, name) for name in names}} | {
             "total_us": self.total,
             "outside_us": self.outside,
             "operators_us": self.sums(lambda node: node.operator),
@@ -80,7 +84,7 @@ class Profile:
 
 
 def profile(case: Case, evaluations: int = 20) -> Profile:
-    """Records so many evaluations, after a first one that is left out.
+    """Records so many evaluations, after a first one that does not count.
 
     Raises:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
@@ -94,14 +98,13 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
 
 def _recorded(session: LearningModelSession) -> bytes:
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        path = os.path.join(folder, "trace.json")
+        path = Path(folder, "trace.json")
         session.end_profiling(path)
-        with open(path, "rb") as file:
-            return file.read()
+        return path.read_bytes()
 
 
 def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
-    """The profile in a trace of ONNX Runtime's, whose first evaluation is left out.
+    """The profile in a trace that ONNX Runtime wrote. Its first evaluation does not count.
 
     Raises:
         IllegalCallError: fewer than two evaluations were recorded.
@@ -114,9 +117,8 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     kernels = [event for event in events if _is_kernel(event) and event["ts"] >= start]
     times: dict[tuple[str, str, str], float] = defaultdict(float)
     for event, own in _own_times(kernels):
-        arguments = event["args"]
-        name = event["name"].removesuffix(_KERNEL)
-        times[name, str(arguments.get("op_name", "")), str(arguments.get("provider", ""))] += own
+        operator, provider = (str(event["args"].get(key, "")) for key in ("op_name", "provider"))
+        times[event["name"].removesuffix(_KERNEL), operator, provider] += own
     count = len(runs)
     nodes = (Node(*key, time / count) for key, time in times.items())
     total = sum(run["dur"] for run in runs) / count
@@ -129,19 +131,17 @@ def _is_kernel(event: dict[str, Any]) -> bool:
 
 def _own_times(events: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], float]]:
     """Each event with its time, less that of the events inside it: the nodes of a loop's body are within the loop's."""
-    by_thread: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for event in events:
-        by_thread[event["tid"]].append(event)
-    for group in by_thread.values():
-        open_events: list[tuple[dict[str, Any], list[float]]] = []
-        for event in sorted(group, key=lambda event: (event["ts"], -event["dur"])):
-            while open_events and event["ts"] >= _end(open_events[-1][0]):
-                outer, inner = open_events.pop()
-                yield outer, outer["dur"] - sum(inner)
-            if open_events and _end(event) <= _end(open_events[-1][0]):
-                open_events[-1][1].append(event["dur"])
-            open_events.append((event, []))
-        yield from ((outer, outer["dur"] - sum(inner)) for outer, inner in reversed(open_events))
+    found: list[list[Any]] = []
+    running: dict[Any, list[list[Any]]] = defaultdict(list)  # by thread, the innermost last
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        outer = running[event["tid"]]
+        while outer and event["ts"] >= _end(outer[-1][0]):
+            outer.pop()
+        if outer and _end(event) <= _end(outer[-1][0]):
+            outer[-1][1] -= event["dur"]
+        found.append([event, event["dur"]])
+        outer.append(found[-1])
+    return ((event, own) for event, own in found)
 
 
 def _end(event: dict[str, Any]) -> float:

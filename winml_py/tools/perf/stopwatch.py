@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from ...session.binding import LearningModelBinding, evaluation_of
@@ -13,51 +12,54 @@ from .measurement import Sample
 _NOTHING = Sample(0, 0)
 
 
-class _Phase:
-    """A block that is timed. A class: a generator would cost microseconds more, inside what is timed around it."""
-
-    __slots__ = ("_cpu", "_inner", "_name", "_phases", "_wall", "_without")
-
-    def __init__(self, phases: dict[str, Sample], name: str, without: str) -> None:
-        self._phases, self._name, self._without = phases, name, without
-
-    def __enter__(self) -> None:
-        self._inner = self._phases.get(self._without, _NOTHING)
-        self._cpu = time.process_time()
-        self._wall = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        wall = time.perf_counter() - self._wall
-        cpu = time.process_time() - self._cpu
-        inner, now = self._inner, self._phases.get(self._without, _NOTHING)
-        before = self._phases.get(self._name, _NOTHING)
-        self._phases[self._name] = Sample(
-            before.wall + wall - (now.wall - inner.wall), before.cpu + cpu - (now.cpu - inner.cpu)
-        )
-
-
 class Stopwatch:
-    """The time that each phase took since `lap` was called last. For one thread."""
+    """The time that each phase took since `lap` was called last. For one thread.
+
+    A phase inside another is left out of the outer one's time. The stopwatch is its own context manager: a generator
+    would cost microseconds more, inside what is timed.
+    """
 
     def __init__(self) -> None:
         self._phases: dict[str, Sample] = {}
+        self._running: list[str] = []
+        self._since = _NOTHING
 
-    def phase(self, name: str, without: str = "") -> AbstractContextManager[None]:
-        """Times a block, less what the phase `without` takes in it."""
-        return _Phase(self._phases, name, without)
+    def phase(self, name: str) -> Stopwatch:
+        """Times a block: `with watch.phase("load"):`."""
+        self._switch()
+        self._running.append(name)
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self._switch()
+        self._running.pop()
+
+    def _switch(self) -> None:
+        """Adds the time since the last switch to the innermost phase."""
+        now = Sample(time.perf_counter(), time.process_time())
+        if self._running:
+            name, since = self._running[-1], self._since
+            before = self._phases.get(name, _NOTHING)
+            self._phases[name] = Sample(before.wall + now.wall - since.wall, before.cpu + now.cpu - since.cpu)
+        self._since = now
 
     def lap(self) -> dict[str, Sample]:
         """What the phases took, and starts anew."""
-        phases = dict(self._phases)
-        self._phases.clear()
+        phases, self._phases = self._phases, {}
         return phases
 
     def watch(self, binding: LearningModelBinding) -> None:
-        """Makes a binding tell when it tensorizes, and when its engine runs."""
+        """Times the phases inside a binding: "tensorize" where it writes pictures, "evaluate" where its engine runs.
+
+        The methods are replaced on the objects of this one binding, so that others pay nothing for being measured.
+        """
+        # A binding has no public hooks for its phases, which would cost time in every evaluation.
         evaluation = evaluation_of(binding)
-        for owner in (evaluation.pictures.tensorizer, evaluation.pictures.device_tensorizer):
-            if owner is not None:
-                self._wrap(owner, "write", "tensorize")
+        for tensorizer in filter(None, (evaluation.pictures.tensorizer, evaluation.pictures.device_tensorizer)):
+            self._wrap(tensorizer, "write", "tensorize")
         self._wrap(evaluation.native, "run", "evaluate")
 
     def _wrap(self, owner: Any, method: str, phase: str) -> None:

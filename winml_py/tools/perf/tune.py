@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 import copy
-import itertools
+import operator
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
 from ...base.cpu_cores import usable_cores
+from ...base.numpy_values import as_numpy
 from ...cache import answers
-from ...errors import CanceledError, EvaluationError, WinMLError
+from ...enums import Precision
+from ...errors import EvaluationError, WinMLError
 from ...features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from ...runtime.providers import plugins
 from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
+from ...session.result import LearningModelEvaluationResult
 from ...session.session import LearningModelSession
 from ..input_files import generated, jobs, read
-from .measure import plain
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
 GAIN = 1.03
-"""What is less than this much faster is not told from noise."""
+"""A smaller gain than this cannot be told from noise."""
 
 ROUNDS = 7
 BLOCK_SECONDS = 0.05
-REST_SECONDS = 0.02  # for the threads of one session to fall asleep before the other is timed
+REST_SECONDS = 0.02
+"""Before the other is timed: the threads of a session spin a while after their work."""
+
 BATCHES = (4, 16)
 
 Settings = dict[str, Any]
+Progress = Callable[[float, str], None]
 
 
 class Trial(NamedTuple):
-    """What was tried.
+    """One change that was tried.
 
     Attributes:
         change: what was changed, in words.
-        milliseconds: an evaluation (of one item) with it; None where it does not work.
-        gain: how many times as fast as what was best until then; None where it does not work.
-        kept: whether it was taken.
-        problem: why it was not.
+        milliseconds: the time of an evaluation (of one item) with it; None where it does not work.
+        gain: how many times as fast as the best until then; None where it does not work.
+        kept: whether it was kept.
+        problem: why it was not kept.
     """
 
     change: str
@@ -63,8 +68,8 @@ class Tuned:
         batch: how many items to give to one evaluation: `evaluate_many(batch=)`.
         gain: how many times as fast as the default, measured against it at the end.
         trials: what was tried, in order.
-        default_ms: an evaluation (of one item) by default.
-        tuned_ms: and with these options.
+        default_ms: the time of an evaluation (of one item) by default.
+        tuned_ms: the same with these options.
     """
 
     options: LearningModelSessionOptions
@@ -85,12 +90,12 @@ def tune(
     model: str,
     inputs: Sequence[str] = (),
     goal: str = LATENCY,
-    progress: Callable[[float, str], None] = lambda done, what: None,
+    progress: Progress = lambda done, what: None,
 ) -> Tuned:
     """Changes one setting after the other, and keeps what is faster and right.
 
-    Every candidate takes turns with the best so far on the same inputs; it has to win twice, and its outputs must agree
-    with the default's to 1e-3, or 2e-2 in half precision. At the end the best takes turns with the default; unless it
+    Every candidate takes turns with the best so far on the same inputs. It has to win twice, and its outputs must agree
+    with the default's to 1e-3, or 2e-2 in half precision. At the end the best takes turns with the default. Unless it
     still wins, the default is the result.
 
     Args:
@@ -103,7 +108,8 @@ def tune(
     Raises:
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
-    with answers.apart():  # or candidates that lose would fill the cache, and push out what is used
+    # Candidates that lose would fill the cache, and push out what is used.
+    with answers.apart():
         return _Search(model, inputs, goal, progress).run()
 
 
@@ -116,28 +122,28 @@ class _Contender:
         self._binding = LearningModelBinding(self.session)
         for name, value in search.features.items():
             self._binding.bind(name, value)
+        self._items = 1 if self._goal == LATENCY else self.batch * usable_cores()
         self.outputs = self._arrays()
         started = time.perf_counter()
         self.evaluate(1)
         self._count = max(1, int(BLOCK_SECONDS / max(time.perf_counter() - started, 1e-6)))
 
     def _arrays(self) -> dict[str, Any]:
-        if self._goal == THROUGHPUT:
-            stream = self.session.evaluate_many([self._features] * self.batch, batch=self.batch)
-            outputs = list(stream)[-1].outputs
-        else:
-            outputs = self.session.evaluate(self._binding).outputs
-        return {name: _plain(value) for name, value in outputs.items()}
+        """The outputs, in memory of their own."""
+        return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
 
-    def evaluate(self, count: int) -> None:
+    def evaluate(self, count: int) -> Mapping[str, Any]:
+        """Evaluates so often, or for throughput so many batches on every core; gives the last outputs."""
         if self._goal == LATENCY:
-            for _ in range(count):
-                self.session.evaluate(self._binding)
-            return
-        items = [self._features] * (count * self.batch * usable_cores())
-        for result in self.session.evaluate_many(items, batch=self.batch):
+            results: Iterable[LearningModelEvaluationResult] = (
+                self.session.evaluate(self._binding) for _ in range(count)
+            )
+        else:
+            results = self.session.evaluate_many([self._features] * (count * self._items), batch=self.batch)
+        for result in results:
             if result.error is not None:
                 raise result.error
+        return result.outputs
 
     def seconds(self) -> float:
         """An item's share of a block of evaluations."""
@@ -145,47 +151,29 @@ class _Contender:
         self.evaluate(1)
         started = time.perf_counter()
         self.evaluate(self._count)
-        items = self._count if self._goal == LATENCY else self._count * self.batch * usable_cores()
-        return (time.perf_counter() - started) / items
-
-    def close(self) -> None:
-        self.session.close()
+        return (time.perf_counter() - started) / (self._count * self._items)
 
 
 class _Search:
-    def __init__(self, model: str, inputs: Sequence[str], goal: str, progress: Callable[[float, str], None]) -> None:
+    def __init__(self, model: str, inputs: Sequence[str], goal: str, progress: Progress) -> None:
         self.model, self.goal, self._progress = LearningModel.load(model), goal, progress
-        self.features: Mapping[str, Any] = self._values(inputs)
+        files = next(jobs(self.model, inputs))[1] if inputs else None
+        self.features: Mapping[str, Any] = generated(self.model) if files is None else read(self.model, files)
         self.trials: list[Trial] = []
-
-    def _values(self, inputs: Sequence[str]) -> Mapping[str, Any]:
-        if not inputs:
-            return generated(self.model)
-        _, files = next(iter(jobs(self.model, inputs)))
-        return read(self.model, files)
 
     def run(self) -> Tuned:
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
-        default = _Contender(self, options.to_dict(), 1)
-        expected, best = default.outputs, default
+        default = best = _Contender(self, options.to_dict(), 1)
         changes = list(self._changes())
         for index, change in enumerate(changes):
             self._progress(index / (len(changes) + 1), change.words)
-            if self._is_set(best, change):
-                continue
-            best = self._tried(best, default, change, expected)
+            if change.batch != best.batch or _merged(best.values, change.values) != best.values:
+                best = self._tried(best, default, change)
         self._progress(len(changes) / (len(changes) + 1), "the best against the default")
-        gain, default_ms, tuned_ms = _compared(default, best, 2 * ROUNDS) if best is not default else (1.0, 0.0, 0.0)
-        if gain < GAIN:
-            if best is not default:
-                best.close()
-                self.trials.append(Trial("all of it against the default", tuned_ms, gain, problem="no gain is left"))
-            best, gain = default, 1.0
-        if best is default:
-            default_ms = tuned_ms = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
-        best.close()
-        default.close()
+        best, gain, default_ms, tuned_ms = self._confirmed(default, best)
+        best.session.close()
+        default.session.close()
         return Tuned(
             LearningModelSessionOptions.from_dict(best.values),
             best.batch,
@@ -195,35 +183,38 @@ class _Search:
             tuned_ms,
         )
 
-    def _is_set(self, best: _Contender, change: _Change) -> bool:
-        return change.batch == best.batch and _merged(best.values, change.values) == best.values
-
-    def _tried(self, best: _Contender, default: _Contender, change: _Change, expected: Mapping[str, Any]) -> _Contender:
-        """What is best now."""
+    def _tried(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
+        """What is best after one more trial."""
         contender = None
         try:
             contender = _Contender(self, _merged(best.values, change.values), max(change.batch, best.batch))
-            error = outputs_error(expected, contender.outputs)
-            half = contender.session.precision.name == "HALF"
-            if error > (HALF_TOLERANCE if half else FLOAT_TOLERANCE):
-                raise EvaluationError(f"its results differ by {error:.1e}")
+            _require_agreement(default, contender)
             gain, _, milliseconds = _compared(best, contender, ROUNDS)
             if gain >= GAIN:
                 again, _, milliseconds = _compared(best, contender, ROUNDS)
                 gain = min(gain, again)
-        except CanceledError:
-            raise
-        except WinMLError as error_:
-            self.trials.append(Trial(change.words, problem=str(error_)))
+        except WinMLError as error:
+            self.trials.append(Trial(change.words, problem=str(error)))
             if contender is not None:
-                contender.close()
+                contender.session.close()
             return best
         kept = gain >= GAIN
         self.trials.append(Trial(change.words, milliseconds, gain, kept, "" if kept else "no faster"))
         loser = best if kept else contender
         if loser is not default:
-            loser.close()
+            loser.session.close()
         return contender if kept else best
+
+    def _confirmed(self, default: _Contender, best: _Contender) -> tuple[_Contender, float, float, float]:
+        """The best, or the default where no gain is left; the gain, and the milliseconds of default and best."""
+        if best is not default:
+            gain, default_ms, tuned_ms = _compared(default, best, 2 * ROUNDS)
+            if gain >= GAIN:
+                return best, gain, default_ms, tuned_ms
+            best.session.close()
+            self.trials.append(Trial("all of it against the default", tuned_ms, gain, problem="no gain is left"))
+        milliseconds = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
+        return default, 1.0, milliseconds, milliseconds
 
     def _changes(self) -> Iterator[_Change]:
         devices = plugins.devices("cpu") if plugins.installed() else []
@@ -236,32 +227,30 @@ class _Search:
         for threads in sorted({1, max(1, cores // 2), cores}):
             yield _Change(f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads})
         yield _Change("no spinning", {"intra_op_thread_spinning": False})
-        parallel = {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)}
-        yield _Change("parallel execution", {"tuning": parallel})
-        for level in ("extended", "basic"):
-            yield _Change(f"graph optimisation {level}", {"tuning": {"graph_optimization": level}})
-        yield _Change("no memory arena", {"tuning": {"memory_arena": False}})
-        yield _Change("no memory pattern", {"tuning": {"memory_pattern": False}})
-        yield _Change("dynamic block base 4", {"tuning": {"dynamic_block_base": 4}})
-        yield _Change("denormals as zero", {"tuning": {"denormals_as_zero": True}})
+        tunings = {
+            "parallel execution": {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)},
+            "graph optimisation extended": {"graph_optimization": "extended"},
+            "graph optimisation basic": {"graph_optimization": "basic"},
+            "no memory arena": {"memory_arena": False},
+            "no memory pattern": {"memory_pattern": False},
+            "dynamic block base 4": {"dynamic_block_base": 4},
+            "denormals as zero": {"denormals_as_zero": True},
+        }
+        yield from (_Change(words, {"tuning": tuning}) for words, tuning in tunings.items())
         if self.goal == THROUGHPUT and self._has_free_batch():
             yield from (_Change(f"batches of {size}", {}, size) for size in BATCHES)
 
     def _has_free_batch(self) -> bool:
-        for feature in itertools.chain(self.model.input_features, self.model.output_features):
-            if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-                return False
-            if not feature.shape or feature.shape[0] != -1:
-                return False
-        return True
+        return all(
+            isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) and feature.shape[:1] == (-1,)
+            for feature in (*self.model.input_features, *self.model.output_features)
+        )
 
 
-def _plain(value: Any) -> Any:
-    """An output as an array of its own; a map or a sequence as it is, with arrays in it."""
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    array = plain(value)
-    return value if array is None else array.copy()
+def _require_agreement(default: _Contender, contender: _Contender) -> None:
+    error = outputs_error(default.outputs, contender.outputs)
+    if error > (HALF_TOLERANCE if contender.session.precision is Precision.HALF else FLOAT_TOLERANCE):
+        raise EvaluationError(f"its results differ by {error:.1e}")
 
 
 def _merged(values: Settings, change: Settings) -> Settings:
@@ -272,14 +261,13 @@ def _merged(values: Settings, change: Settings) -> Settings:
 
 
 def _compared(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:
-    """How many times as fast the other is: the median of ratios of turns; and what both took, in milliseconds."""
-    pairs = []
+    """How many times as fast the other is, as the median ratio of the rounds; and the milliseconds of both.
+
+    They take turns, and who is first changes, so that what disturbs the machine disturbs both alike.
+    """
+    seconds: dict[_Contender, list[float]] = {one: [], other: []}
     for index in range(rounds):
-        if index % 2:
-            second = other.seconds()
-            pairs.append((one.seconds(), second))
-        else:
-            pairs.append((one.seconds(), other.seconds()))
-    ratio = statistics.median(first / second for first, second in pairs)
-    firsts, seconds = zip(*pairs, strict=True)
-    return ratio, 1e3 * statistics.median(firsts), 1e3 * statistics.median(seconds)
+        for contender in (other, one) if index % 2 else (one, other):
+            seconds[contender].append(contender.seconds())
+    ratio = statistics.median(map(operator.truediv, seconds[one], seconds[other]))
+    return ratio, 1e3 * statistics.median(seconds[one]), 1e3 * statistics.median(seconds[other])
