@@ -53,9 +53,9 @@ def test_percentiles_are_numpys() -> None:
     milliseconds = list(np.random.default_rng(0).random(101))
     figures = measurement.spread(milliseconds)
     ordered = sorted(milliseconds)
-    assert (figures["p50_ms"], figures["p90_ms"], figures["p99_ms"]) == (ordered[50], ordered[90], ordered[99])
-    assert (figures["min_ms"], figures["max_ms"]) == (ordered[0], ordered[100])
-    assert figures["stdev_ms"] == pytest.approx(np.std(milliseconds))
+    assert (figures["p50"], figures["p90"], figures["p99"]) == (ordered[50], ordered[90], ordered[99])
+    assert (figures["min"], figures["max"]) == (ordered[0], ordered[100])
+    assert figures["stdev"] == pytest.approx(np.std(milliseconds))
 
 
 def test_a_phase_inside_another_is_left_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

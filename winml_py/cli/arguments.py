@@ -23,10 +23,6 @@ def _arrays(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> di
     return arrays
 
 
-def _precision(_: click.Context, __: click.Parameter, word: str) -> Precision:
-    return Precision[word.upper()]
-
-
 model_argument = click.argument("model", type=click.Path())
 out_argument = click.argument("out", type=click.Path())
 inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...")
@@ -38,7 +34,7 @@ precision_option = click.option(
     default="auto",
     metavar="KIND",
     help="auto (default), float32 or half.",
-    callback=_precision,
+    callback=lambda _, __, word: Precision[word.upper()],
 )
 settings_option = click.option(
     "--settings", type=click.Path(), default="", metavar="FILE", help="What `winml-py tune --output` wrote."

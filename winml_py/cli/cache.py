@@ -18,15 +18,15 @@ from .style import emit, say, show
 def cache(clear: bool, as_json: bool) -> None:
     """List or remove what is kept about models.
 
-    These are verdicts (which engine and precision suit a model best), and large models as ONNX Runtime optimises them.
+    These are verdicts (which engine and precision suit a model best), and large models that ONNX Runtime has optimised.
 
-    It lies in the user's cache folder, or in the folder that WINML_PY_CACHE names. Where WINML_PY_CACHE is empty,
+    They lie in the user's cache folder, or in the folder that WINML_PY_CACHE names. Where WINML_PY_CACHE is empty,
     nothing is kept.
     """
     if clear:
         optimized, count = folders.clear(), answers.clear()
-        text = f"{count} verdicts forgotten, {optimized} optimised models removed"
-        emit({"cleared": count, "optimized_cleared": optimized}, as_json, lambda _: say(text))
+        line = f"{count} verdicts forgotten, {optimized} optimised models removed"
+        emit({"cleared": count, "optimized_cleared": optimized}, as_json, lambda _: say(line))
         return
     facts = {
         "folder": str(answers.folder() or ""),

@@ -54,17 +54,14 @@ def _feature(feature: FeatureDescriptor) -> dict[str, Any]:
             facts["note"] = "denoted an image, with image metadata that Windows ML does not support"
         case ImageFeatureDescriptor():
             facts |= {"pixel_format": feature.bitmap_pixel_format.name, "pixel_range": feature.pixel_range.name}
-            facts |= {"width": _side(feature.width), "height": _side(feature.height)}
+            sides = {"width": feature.width, "height": feature.height}
+            facts |= {side: None if size == FREE else size for side, size in sides.items()}
             facts["contract"] = feature.contract.describe()
         case MapFeatureDescriptor():
             facts |= {"key": spell_kind(feature.key_kind), "value": _feature(feature.value_descriptor)}
         case SequenceFeatureDescriptor():
             facts["element"] = _feature(feature.element_descriptor)
     return facts
-
-
-def _side(size: int) -> int | None:
-    return None if size == FREE else size
 
 
 def _print(facts: dict[str, Any]) -> None:

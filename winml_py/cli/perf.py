@@ -74,7 +74,8 @@ def perf(
         require_folder(csv_file)
     cases = [
         Case(path, device=device, engine=engine, **case_options)
-        for path in _files(models)
+        for model in models
+        for path in _files(model)
         for device in devices or ("cpu",)
         for engine in engines or ("onnxruntime",)
     ]
@@ -110,17 +111,14 @@ def _saver(folder: str, which: str | None, hardware: str) -> Receiver:
     return receive
 
 
-def _files(models: tuple[str, ...]) -> list[str]:
-    found = []
-    for path in models:
-        if not os.path.isdir(path):
-            found.append(path)
-            continue
-        names = sorted(name for name in os.listdir(path) if name.lower().endswith(".onnx"))
-        if not names:
-            raise click.UsageError(f"There is no .onnx file in the folder {path}.")
-        found += [os.path.join(path, name) for name in names]
-    return found
+def _files(path: str) -> list[str]:
+    """The models in a folder, or the model that the path itself names."""
+    if not os.path.isdir(path):
+        return [path]
+    names = sorted(name for name in os.listdir(path) if name.lower().endswith(".onnx"))
+    if not names:
+        raise click.UsageError(f"There is no .onnx file in the folder {path}.")
+    return [os.path.join(path, name) for name in names]
 
 
 def _facts(measured: list[Measurement]) -> dict[str, Any]:
@@ -157,8 +155,6 @@ def _print_case(case: dict[str, Any], space: str) -> None:
 def _print_comparison(facts: dict[str, Any]) -> None:
     if not facts["rows"]:
         raise click.UsageError("The two runs have no case in common: model, device, engine, precision and threads.")
-    rows = [
-        [row["case"], row["phase"], number(row["old_ms"]), number(row["new_ms"]), number(row["ratio"], 2)]
-        for row in facts["rows"]
-    ]
+    cells = [tuple(row.values()) for row in facts["rows"]]
+    rows = [[case, phase, number(old), number(new), number(ratio, 2)] for case, phase, old, new, ratio in cells]
     show(rows, ["case", "phase", "old ms", "new ms", "new / old"], "llr")

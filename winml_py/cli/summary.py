@@ -25,12 +25,9 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if is_row(array):
-        return facts | {
-            "top": [
-                {"index": best.index, "value": best.score} | ({"label": best.label} if best.label else {})
-                for best in ranked(array, top_k, labels)
-            ]
-        }
+        best = ranked(array, top_k, labels)
+        top = [{"index": one.index, "value": one.score} | ({"label": one.label} if one.label else {}) for one in best]
+        return facts | {"top": top}
     if array.size <= 16:
         return facts | {"values": array.reshape(-1).tolist()}
     if array.dtype.kind in "fiu":

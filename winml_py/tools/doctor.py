@@ -15,6 +15,7 @@ from ..base.cpu_cores import affinity, cgroup_quota, usable_cores
 from ..cache import answers
 from ..runtime.providers import nvidia
 from ..runtime.providers.plugins import BUILT_IN, probe
+from ..session.device import LearningModelDevice
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "pillow", "opencv-python-headless", "simplejpeg")
 CLASHES = (
@@ -28,7 +29,7 @@ CLASHES = (
     ),
     ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
 )
-"""Packages that write to the same files: the one that was installed last wins, and removing one breaks the other."""
+"""Packages that write to the same files: the last one installed overwrites the others, and removing one breaks them."""
 
 EXTRAS = {
     "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
@@ -38,9 +39,13 @@ TRY_SECONDS = 30.0
 
 
 def diagnose() -> dict[str, Any]:
-    """The facts, ready for JSON. Every device runs a small model for a second, in a process of its own."""
+    """Collects the facts, ready for JSON.
+
+    Every device runs a small model for a second, in a process of its own: a driver that crashes takes only that process
+    down.
+    """
     plugins = probe(again=True)
-    problems = [_clash(found) for group in CLASHES if len(found := _installed(group)) > 1]
+    problems = [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1]
     return {
         "schema_version": 1,
         "winml_py": __version__,
@@ -72,18 +77,8 @@ def diagnose() -> dict[str, Any]:
             "vulkan_drivers": _vulkan_drivers(),
         },
         "cache": str(answers.folder() or ""),
-        "devices": [tried(number) for number in range(_count())],
+        "devices": [tried(number) for number in range(len(LearningModelDevice.find_all()))],
     }
-
-
-def _count() -> int:
-    from ..session.device import LearningModelDevice
-
-    return len(LearningModelDevice.find_all())
-
-
-def _installed(names: tuple[str, ...]) -> list[str]:
-    return list(_versions(names))
 
 
 def _versions(names: tuple[str, ...]) -> dict[str, str]:
@@ -112,6 +107,6 @@ def _vulkan_drivers() -> list[str]:
 
 
 def tried(number: int) -> dict[str, Any]:
-    """Runs a small model for a second on a device of `find_all`, and tells how often, or what went wrong."""
+    """Runs a small model for a second on the device with that number in `find_all`; gives times, or what went wrong."""
     facts = ChildProcess("winml_py.tools.doctor_child", str(number)).answer(TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts

@@ -1,4 +1,4 @@
-"""Run as a program in a process of its own: one second of a small model on one device, as a line of JSON."""
+"""A program in a process of its own: it runs a small model on one device for a second, and prints a line of JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 1.0
 
 
 def main() -> None:
-    """Prints what came of it on the device whose number in `find_all` is on the command line."""
+    """Tries the device whose number in `find_all` is on the command line."""
     device = LearningModelDevice.find_all()[int(sys.argv[1])]
     facts: dict[str, Any] = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:

@@ -1,4 +1,4 @@
-"""Inputs that are named by files: pictures, folders of them, arrays and tables of numbers; or made up."""
+"""Values for a model's inputs: read from files (pictures, folders of them, arrays, tables of numbers), or made up."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """What to evaluate: a name to show, and the file for each feature. A folder is every picture in it.
+    """For each evaluation, a name to show, and the file for each feature. A folder stands for every picture in it.
 
     Raises:
-        InvalidArgumentError: a model of several inputs whose inputs are not all named.
+        InvalidArgumentError: the model has several inputs, and not all files name one; or a folder has no picture.
     """
     features = {feature.name.casefold(): feature.name for feature in model.input_features}
     named = [text.partition("=") for text in inputs]
@@ -54,8 +54,8 @@ def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = Fal
     """The value of each feature: an array from .npy or .csv, else a picture, decoded.
 
     Raises:
-        PictureError: a file that is no picture.
-        InvalidArgumentError: a file that holds no array, or not as many numbers as the feature takes.
+        PictureError: a file is not a picture.
+        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
     return {name: _value(features[name], path, fast_decode) for name, path in files.items()}
@@ -73,10 +73,10 @@ def read_array(path: str) -> np.ndarray[Any, Any]:
     """The array in a .npy file.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: the file does not hold exactly one array.
     """
     try:
-        with open(path, "rb") as file:  # numpy leaves it open where it is an archive
+        with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
             array = np.load(file, allow_pickle=False)
             if isinstance(array, np.ndarray):
                 return array
@@ -108,10 +108,13 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
 
 
 def generated(model: LearningModel) -> dict[str, Any]:
-    """Values for all inputs, for measuring alone: pictures and numbers made up; zeros where those would mean something.
+    """Made-up values for all inputs, good enough for measuring.
+
+    Floats and pictures are random, always the same. Whole numbers, truths and words are zeros: they may be indices, and
+    random ones may be out of range.
 
     Raises:
-        InvalidArgumentError: an input that is a map or a sequence, or has no rank.
+        InvalidArgumentError: an input is a map or a sequence, or has no rank.
     """
     rng = np.random.default_rng(0)
     return {feature.name: _generated(feature, rng) for feature in model.input_features}

@@ -89,15 +89,16 @@ class Measurement:
     def _phase(self, samples: Sequence[Sample]) -> dict[str, float | None]:
         # The processors' time is that of the whole process: with several threads, it belongs to no single one.
         cpu = statistics.median(sample.cpu for sample in samples) * 1e3 if self.threads == 1 else None
-        return {**spread([sample.wall * 1e3 for sample in samples]), "cpu_p50_ms": cpu}
+        figures = spread([sample.wall * 1e3 for sample in samples])
+        return {**{f"{name}_ms": figure for name, figure in figures.items()}, "cpu_p50_ms": cpu}
 
 
-def spread(milliseconds: Sequence[float]) -> Mapping[str, float]:
+def spread(figures: Sequence[float]) -> Mapping[str, float]:
     """Percentiles, mean, extremes and standard deviation."""
     return {
-        **{f"p{percent}_ms": float(np.percentile(milliseconds, percent)) for percent in (50, 90, 99)},
-        "mean_ms": statistics.fmean(milliseconds),
-        "min_ms": min(milliseconds),
-        "max_ms": max(milliseconds),
-        "stdev_ms": statistics.pstdev(milliseconds),
+        **{f"p{percent}": float(np.percentile(figures, percent)) for percent in (50, 90, 99)},
+        "mean": statistics.fmean(figures),
+        "min": min(figures),
+        "max": max(figures),
+        "stdev": statistics.pstdev(figures),
     }

@@ -1,4 +1,4 @@
-"""Where the time of an evaluation goes: node by node, from ONNX Runtime's own recording."""
+"""Where the time of an evaluation goes, node by node, as ONNX Runtime records it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import IllegalCallError
-from ...session.session import LearningModelSession
 from .case import Case
 from .measure import Prepared
 
@@ -90,17 +89,11 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
     prepared = Prepared(case, profiling=True)
-    with prepared.session as session:
+    with prepared.session as session, tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
         prepared.run(evaluations, None)
-        trace = _recorded(session)
-        return read(trace, case.model, session.device.name, session.engine)
-
-
-def _recorded(session: LearningModelSession) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
         path = Path(folder, "trace.json")
         session.end_profiling(path)
-        return path.read_bytes()
+        return read(path.read_bytes(), case.model, session.device.name, session.engine)
 
 
 def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
@@ -114,7 +107,8 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     if not runs:
         raise IllegalCallError("Fewer than two evaluations were recorded.", hint="Evaluate more often.")
     start = runs[0]["ts"]
-    kernels = [event for event in events if _is_kernel(event) and event["ts"] >= start]
+    nodes_run = (event for event in events if event["cat"] == "Node" and event["ts"] >= start)
+    kernels = [event for event in nodes_run if str(event["name"]).endswith(_KERNEL)]
     times: dict[tuple[str, str, str], float] = defaultdict(float)
     for event, own in _own_times(kernels):
         operator, provider = (str(event["args"].get(key, "")) for key in ("op_name", "provider"))
@@ -125,23 +119,22 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     return Profile(model, device, engine, count, total, tuple(sorted(nodes, key=lambda node: -node.time)), trace)
 
 
-def _is_kernel(event: dict[str, Any]) -> bool:
-    return event["cat"] == "Node" and str(event["name"]).endswith(_KERNEL)
+def _own_times(events: Iterable[dict[str, Any]]) -> list[list[Any]]:
+    """Pairs of an event and its own time, without the events inside it: those of a loop's body lie inside the loop's.
 
-
-def _own_times(events: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], float]]:
-    """Each event with its time, less that of the events inside it: the nodes of a loop's body are within the loop's."""
+    On each thread, the events that have not ended yet form a stack: an event lies inside the one on top of it.
+    """
     found: list[list[Any]] = []
-    running: dict[Any, list[list[Any]]] = defaultdict(list)  # by thread, the innermost last
+    stacks: dict[Any, list[list[Any]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
-        outer = running[event["tid"]]
+        outer = stacks[event["tid"]]
         while outer and event["ts"] >= _end(outer[-1][0]):
             outer.pop()
         if outer and _end(event) <= _end(outer[-1][0]):
             outer[-1][1] -= event["dur"]
         found.append([event, event["dur"]])
         outer.append(found[-1])
-    return ((event, own) for event, own in found)
+    return found
 
 
 def _end(event: dict[str, Any]) -> float:

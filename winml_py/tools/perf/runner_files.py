@@ -6,22 +6,16 @@ import csv
 import io
 import itertools
 import os
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...base.atomic_files import written_to, written_whole
 from ...base.numpy_values import as_numpy
-from .measurement import Measurement
+from .measurement import Measurement, spread
 
-_STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
-    "Average": statistics.fmean,
-    "Standard Deviation": statistics.pstdev,
-    "Min": min,
-    "Max": max,
-}
+_STATISTICS = {"Average": "mean", "Standard Deviation": "stdev", "Min": "min", "Max": "max"}
 
 
 def performance(path: str, measured: Sequence[Measurement]) -> None:
@@ -67,9 +61,9 @@ def _row(case: Measurement) -> dict[str, Any]:
     }
     for unit, by_phase in units.items():
         for phase in milliseconds:
-            figures = by_phase.get(phase)
-            for name, function in _STATISTICS.items():
-                row[f"{name} {phase} {unit}"] = f"{function(figures):.6g}" if figures else ""
+            figures = spread(by_phase[phase]) if phase in by_phase else None
+            for name, statistic in _STATISTICS.items():
+                row[f"{name} {phase} {unit}"] = f"{figures[statistic]:.6g}" if figures else ""
     return row
 
 

@@ -6,7 +6,7 @@ import copy
 import operator
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from ...runtime.providers import plugins
 from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
-from ...session.result import LearningModelEvaluationResult
 from ...session.session import LearningModelSession
 from ..input_files import generated, jobs, read
 
@@ -135,12 +134,10 @@ class _Contender:
     def evaluate(self, count: int) -> Mapping[str, Any]:
         """Evaluates so often, or for throughput so many batches on every core; gives the last outputs."""
         if self._goal == LATENCY:
-            results: Iterable[LearningModelEvaluationResult] = (
-                self.session.evaluate(self._binding) for _ in range(count)
-            )
-        else:
-            results = self.session.evaluate_many([self._features] * (count * self._items), batch=self.batch)
-        for result in results:
+            for _ in range(count):
+                result = self.session.evaluate(self._binding)
+            return result.outputs
+        for result in self.session.evaluate_many([self._features] * (count * self._items), batch=self.batch):
             if result.error is not None:
                 raise result.error
         return result.outputs
