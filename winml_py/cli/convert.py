@@ -29,8 +29,8 @@ def convert(model: str, out: str, is_float16: bool, as_json: bool, **options: An
     much stay in float32, and are named.
     """
     try:
-        with progress("converting") as tell:
-            report = to_float16(model, out, progress=lambda what: tell(None, what), **options)
+        with progress("converting") as advance:
+            report = to_float16(model, out, progress=lambda what: advance(None, what), **options)
     except ConversionError as error:
         if isinstance(error.report, ConversionReport) and as_json:
             emit(error.report.to_json(), as_json, say)

@@ -89,11 +89,11 @@ def perf(
         name = os.path.basename(case.model)
         # Each of several cases has a folder for its outputs, or they would overwrite each other's.
         folder = os.path.join(per_iteration or "", f"{index}-{os.path.splitext(name)[0]}" if len(cases) > 1 else "")
-        with progress(f"{name} on {case.device}") as tell:
+        with progress(f"{name} on {case.device}") as advance:
             ready = next(prepared)
             with ready.session as session:
                 receive = _saver(folder, save_tensors, session.device.hardware)
-                measured.append(ready.run(iterations, seconds, threads, tell, receive))
+                measured.append(ready.run(iterations, seconds, threads, advance, receive))
     if csv_file:
         runner_files.performance(csv_file, measured)
     if per_iteration:
@@ -133,12 +133,15 @@ def _facts(measured: list[Measurement]) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    for index, case in enumerate(facts["cases"]):
-        _print_case(case, "\n" if index else "")
+    first, *others = facts["cases"]
+    _print_case(first)
+    for case in others:
+        say("")
+        _print_case(case)
 
 
-def _print_case(case: dict[str, Any], space: str) -> None:
-    say(f"{space}{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
+def _print_case(case: dict[str, Any]) -> None:
+    say(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
     rows = []
     for phase, figures in case["phases"].items():
         middle = [None] * 3 if phase in ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]

@@ -65,9 +65,9 @@ def run(
     targets = _targets(output, [label for label, _ in todo])
     results: list[dict[str, Any]] = []
     code = 0
-    with progress("evaluating") as tell:
+    with progress("evaluating") as advance:
         for (label, files), target in zip(todo, targets, strict=True):
-            tell(len(results) / len(todo), label)
+            advance(len(results) / len(todo), label)
             try:
                 outputs = session.evaluate_features(read(session.model, files, fast_decode)).outputs
             except WinMLError as error:

@@ -74,15 +74,15 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     show([(Text(name, "bold"), value) for name, value in rows if value])
 
 
-class Tell(Protocol):
-    """What a progress bar is told."""
+class Advance(Protocol):
+    """The function that moves a progress bar."""
 
     def __call__(self, done: float | None = None, what: str = "", /) -> None:
-        """So much is done, from 0 to 1, or None where nobody knows; and this is being done."""
+        """Takes the part that is done, from 0 to 1, or None where that is unknown; and what is being done."""
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Tell]:
+def progress(what: str) -> Iterator[Advance]:
     """A bar on the terminal while the block runs; nothing where there is no terminal."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -91,10 +91,10 @@ def progress(what: str) -> Iterator[Tell]:
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(what, total=None)
 
-        def tell(done: float | None = None, what: str = "", /) -> None:
+        def advance(done: float | None = None, what: str = "", /) -> None:
             bar.update(task, total=None if done is None else 1.0, completed=done, description=what or None)
 
-        yield tell
+        yield advance
 
 
 def _console(is_error: bool = False) -> Console:

@@ -33,8 +33,8 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
     """
     if output:
         require_folder(output)
-    with progress("tuning") as tell, usage():
-        tuned = search(model, inputs, goal, tell)
+    with progress("tuning") as advance, usage():
+        tuned = search(model, inputs, goal, advance)
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
         options_file.write(output, tuned.options.to_dict(), notes=notes)

@@ -69,7 +69,7 @@ class Prepared:
             iterations: how many evaluations, or None.
             seconds: how long, where no iterations are given.
             threads: how many evaluate at once.
-            progress: is told how much is done, from 0 to 1.
+            progress: is called with the part that is done, from 0 to 1.
             receive: gets the number of each evaluation, 0 for the first, and its result.
 
         Raises:

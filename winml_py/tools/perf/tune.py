@@ -1,4 +1,4 @@
-"""The search for session options that are faster on a model than the default, and give the same."""
+"""The search for session options that are faster on a model than the default, and give the same results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ..input_files import generated, jobs, read
 LATENCY, THROUGHPUT = "latency", "throughput"
 
 GAIN = 1.03
-"""A smaller gain than this cannot be told from noise."""
+"""A smaller gain than this may be noise."""
 
 ROUNDS = 7
 BLOCK_SECONDS = 0.05
 REST_SECONDS = 0.02
-"""Before the other is timed: the threads of a session spin a while after their work."""
+"""The pause before a session is timed: the threads of the other one spin a while after their work."""
 
 BATCHES = (4, 16)
 
@@ -102,7 +102,7 @@ def tune(
         inputs: files, as `winml-py run` takes them, of which the first is used; none for made-up values.
         goal: "latency", the time of one evaluation alone; or "throughput", evaluations in a stream
             (`evaluate_many`).
-        progress: is told how much is done, from 0 to 1, and what is being tried.
+        progress: is called with the part that is done, from 0 to 1, and what is being tried.
 
     Raises:
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
