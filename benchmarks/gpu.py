@@ -29,8 +29,8 @@ from winml_py import (
     LearningModelSession,
 )
 from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.ort.engine import compile_model
-from winml_py.runtime.providers.catalogue import Target
+from winml_py.runtime.ort.compile import compile_model
+from winml_py.runtime.providers.provider import Target
 from winml_py.session.compiled import compiled_of
 from winml_py.session.model import content_of
 

@@ -8,6 +8,7 @@ import pytest
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.runtime.providers import plugins
+from winml_py.runtime.providers.provider import ProviderDevice
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
@@ -60,7 +61,7 @@ def gpu() -> LearningModelDevice:
 
 
 @pytest.fixture
-def openvino() -> plugins.ProviderDevice:
+def openvino() -> ProviderDevice:
     """OpenVINO's CPU device."""
     found = [device for device in plugins.devices("cpu") if device.provider == "OpenVINOExecutionProvider"]
     if not found:

@@ -13,10 +13,12 @@ from winml_py import LearningModelDevice, Precision
 from winml_py.base.device_array import DeviceArray, MemoryLocation
 from winml_py.runtime.engine import EngineOptions, PlacedNode
 from winml_py.runtime.explanation import Explanation
-from winml_py.runtime.providers.catalogue import CUDA
-from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.runtime.providers import cuda
+from winml_py.runtime.providers.locks import UNLOCKED
+from winml_py.runtime.providers.provider import ProviderDevice
 from winml_py.runtime.request import CompileRequest
 
+CUDA = cuda.CUDA.name
 CARD = MemoryLocation("cuda")
 H200 = ProviderDevice(CUDA, "onnxruntime", "", 1, "gpu", "NVIDIA H200", "NVIDIA", float16=True, is_discrete=True)
 
@@ -43,13 +45,22 @@ class FakeCudaDevice(LearningModelDevice):
     def __init__(self) -> None:
         super().__init__()
         self._device = H200
+        self._compiler = _Compiler(self)
         self.inputs: list[DeviceArray] = []
 
-    def _compile(self, request: CompileRequest, halves: frozenset[str]) -> Any:
-        return _Engine(self, request)
 
-    def _key(self, graph_capture: bool | None) -> Hashable:
+class _Compiler:
+    def __init__(self, device: FakeCudaDevice) -> None:
+        self.device = device
+
+    def compile(self, request: CompileRequest) -> Any:
+        return _Engine(self.device, request)
+
+    def key(self, options: EngineOptions) -> Hashable:
         return id(self)
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        return UNLOCKED
 
 
 class _Engine:

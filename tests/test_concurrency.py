@@ -24,9 +24,11 @@ from winml_py import (
     LearningModelSessionOptions,
     ModelDisposedError,
 )
+from winml_py.runtime.engine import Engine
+from winml_py.runtime.request import CompileRequest
 from winml_py.session.binding import evaluation_of
 from winml_py.session.compiled import compiled_of
-from winml_py.testing import FakeDevice
+from winml_py.testing import FakeCompiler, FakeDevice
 
 THREADS, TIMES = 8, 1000
 
@@ -91,14 +93,15 @@ def test_threads_on_one_binding_take_turns() -> None:
 def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
     compiled = []
 
-    class Counting(FakeDevice):
-        def _compile(self, model: Any, options: Any) -> Any:
+    class Counting(FakeCompiler):
+        def compile(self, request: CompileRequest) -> Engine:
             compiled.append(1)
             time.sleep(0.05)
-            return super()._compile(model, options)
+            return super().compile(request)
 
     loaded = LearningModel.load(unary())
-    device = Counting(lambda inputs: {"y": inputs["x"]})
+    device = FakeDevice(lambda inputs: {"y": inputs["x"]})
+    device._compiler = Counting(lambda inputs: {"y": inputs["x"]})
     sessions = on_threads(lambda _: LearningModelSession(loaded, device))
     assert len(compiled) == 1
     assert len({id(compiled_of(session).engine) for session in sessions}) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from build import data, tensor, unary
-from helpers_cuda import H200, OnCard
+from helpers_cuda import CUDA, H200, OnCard
 from helpers_cuda import FakeCudaDevice as Card
 from onnx import helper
 
@@ -27,9 +27,11 @@ from winml_py import (
     TensorFloat,
 )
 from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.providers import nvidia, probe
-from winml_py.runtime.providers.catalogue import CUDA, TENSORRT, Target, native_options
-from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.runtime.providers import nvidia, probe, tensorrt
+from winml_py.runtime.providers.catalogue import native_options
+from winml_py.runtime.providers.provider import ProviderDevice, Target
+
+TENSORRT = tensorrt.TENSORRT.name
 
 
 def on(device: LearningModelDevice | None, model: bytes) -> LearningModelSession:
@@ -139,7 +141,7 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [TENSORRT, CUDA, "CPUExecutionProvider"])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
     monkeypatch.setattr(nvidia, "gpus", lambda: ())
-    assert "install the NVIDIA driver" in probe._built_in()["problem"]
+    assert "Install the NVIDIA driver" in probe._built_in()["problem"]
     card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "9.0")
     monkeypatch.setattr(nvidia, "gpus", lambda: (card,))
     monkeypatch.setattr(probe, "_problem_of", lambda *_: "")

@@ -18,9 +18,13 @@ from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDevic
 from winml_py.base import cpu_cores as cores
 from winml_py.cache import answers
 from winml_py.cli.main import main
-from winml_py.runtime.providers import catalogue as providers
 from winml_py.runtime.providers import nvidia, plugins
-from winml_py.runtime.providers.plugins import Plugin, ProviderDevice
+from winml_py.runtime.providers.cuda import CUDA
+from winml_py.runtime.providers.openvino import OPENVINO
+from winml_py.runtime.providers.plugins import Plugin
+from winml_py.runtime.providers.provider import BUILT_IN, ProviderDevice
+from winml_py.runtime.providers.tensorrt import TENSORRT
+from winml_py.runtime.providers.webgpu import WEBGPU
 from winml_py.tools import doctor as diagnosis
 from winml_py.tools import doctor_child
 
@@ -90,7 +94,7 @@ def test_one_broken_plugin_does_not_hide_the_others(
 def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package(site, "onnxruntime-ep-hangs", "import time; time.sleep(60)")
     monkeypatch.setattr(plugins, "PROBE_SECONDS", 1.0)
-    monkeypatch.setattr(plugins, "_probed", {plugins.BUILT_IN: Plugin(plugins.BUILT_IN, "")})
+    monkeypatch.setattr(plugins, "_probed", {BUILT_IN: Plugin(BUILT_IN, "")})
     (plugin,) = found(monkeypatch, "onnxruntime-ep-hangs")
     assert plugin.problem == "trying it failed: it did not answer within 1 s"
 
@@ -121,7 +125,7 @@ def test_packages_are_found_by_their_names(site: Path, real_plugins: None) -> No
     assert "onnxruntime-extra" not in names
 
 
-def device(name: str, provider: str = providers.WEBGPU, **facts: Any) -> ProviderDevice:
+def device(name: str, provider: str = WEBGPU.name, **facts: Any) -> ProviderDevice:
     return ProviderDevice(provider, "package", "library", 0, facts.pop("hardware", "gpu"), name, "", **facts)
 
 
@@ -129,22 +133,22 @@ GPUS = (
     device("played", is_software=True),
     device("shared", memory=1),
     device("card", is_discrete=True, memory=8 << 30),
-    device("card", providers.CUDA, is_discrete=True, memory=8 << 30),
-    device("card", providers.TENSORRT, is_discrete=True, memory=8 << 30),
-    device("neural", providers.OPENVINO, hardware="npu"),
+    device("card", CUDA.name, is_discrete=True, memory=8 << 30),
+    device("card", TENSORRT.name, is_discrete=True, memory=8 << 30),
+    device("neural", OPENVINO.name, hardware="npu"),
 )
 
 
 def test_devices_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "_probed", {plugins.BUILT_IN: Plugin(plugins.BUILT_IN, "", GPUS)})
+    monkeypatch.setattr(plugins, "_probed", {BUILT_IN: Plugin(BUILT_IN, "", GPUS)})
     listed = [(found.name, found.provider) for found in LearningModelDevice.find_all()[1:]]
     assert listed == [
-        ("card", providers.CUDA),
-        ("card", providers.WEBGPU),
-        ("card", providers.TENSORRT),
-        ("shared", providers.WEBGPU),
-        ("played", providers.WEBGPU),
-        ("neural", providers.OPENVINO),
+        ("card", CUDA.name),
+        ("card", WEBGPU.name),
+        ("card", TENSORRT.name),
+        ("shared", WEBGPU.name),
+        ("played", WEBGPU.name),
+        ("neural", OPENVINO.name),
     ]
     taken = {kind: LearningModelDevice(kind).name for kind in list(LearningModelDeviceKind)[2:]}
     assert taken == {
@@ -153,7 +157,7 @@ def test_devices_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
         LearningModelDeviceKind.DIRECTX_MIN_POWER: "shared",
     }
     assert LearningModelDevice.find("npu").name == "neural"
-    assert LearningModelDevice.find("tensorrt").provider == providers.TENSORRT
+    assert LearningModelDevice.find("tensorrt").provider == TENSORRT.name
     assert LearningModelDevice.find("card").memory == 8 << 30
 
 

@@ -44,9 +44,9 @@ from winml_py import (
 )
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
-from winml_py.runtime.gpu import recording as capture
-from winml_py.runtime.ort.device_binding import require_process
+from winml_py.runtime.gpu import recording
 from winml_py.runtime.ort.errors import translate
+from winml_py.runtime.ort.forks import require_process
 from winml_py.tools import float16
 from winml_py.tools.doctor import _clash
 
@@ -326,7 +326,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModelDevice.find("abacus"),
     lambda: session(engine="openvino"),
     lambda: session(graph_capture=True),
-    lambda: capture.unmet("fixed-shapes"),
+    lambda: recording.unmet("fixed-shapes"),
     lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
     lambda: session().upload(ZEROS),
     lambda: require_process(0),

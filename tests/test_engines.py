@@ -33,8 +33,8 @@ from winml_py.onnx_file.source import FileSource
 from winml_py.runtime.cpu import choice, measure
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.explanation import Candidate
-from winml_py.runtime.providers.catalogue import Target, native_options, require_known
-from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.runtime.providers.catalogue import native_options, require_known
+from winml_py.runtime.providers.provider import ProviderDevice, Target
 from winml_py.runtime.request import CompileRequest
 from winml_py.session.binding import evaluation_of
 from winml_py.session.model import content_of
@@ -81,11 +81,10 @@ def picture(dtype: Any = np.float32, batch: int = 1) -> np.ndarray:
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     """Makes the timing say that one of the contenders is ten times as fast as the others; everything else is real."""
 
-    def timed(rivals: Any, bindings: Any) -> None:
-        for place, rival in enumerate(rivals):
-            rival.milliseconds = 0.1 if place == index else 1.0
+    def timed(rivals: Any) -> dict[measure.Contender, float]:
+        return {rival: 0.1 if place == index else 1.0 for place, rival in enumerate(rivals)}
 
-    monkeypatch.setattr(measure, "_time", timed)
+    monkeypatch.setattr(measure, "_times", timed)
 
 
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +150,7 @@ def test_other_options_models_and_shapes_are_other_questions(
 
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    def timed(rivals: Any, bindings: Any) -> None:
-        rivals[0].milliseconds, rivals[1].milliseconds = 1.0, 0.985
-
-    monkeypatch.setattr(measure, "_time", timed)
+    monkeypatch.setattr(measure, "_times", lambda rivals: dict(zip(rivals, (1.0, 0.985), strict=True)))
     assert session(conv(), engine="auto").engine == "onnxruntime"
 
 

@@ -18,7 +18,7 @@ from test_cli import call, failure
 from winml_py import IllegalCallError
 from winml_py.cache import answers
 from winml_py.perf import Case
-from winml_py.runtime.providers.plugins import ProviderDevice
+from winml_py.runtime.providers.provider import ProviderDevice
 from winml_py.tools.perf import page as pages
 from winml_py.tools.perf.profile import Profile, profile, read
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any
-
-import numpy as np
+from contextlib import AbstractContextManager, nullcontext
 
 from .base.cancellation import Stop
-from .base.device_array import DeviceArray, MemoryLocation
 from .enums import Precision
-from .errors import ClosedError, InvalidDeviceError
-from .runtime.engine import EngineBinding, EngineOptions, PlacedNode, Value
+from .errors import ClosedError
+from .runtime.engine import Array, Engine, EngineBinding, EngineOptions, PlacedNode, Value
 from .runtime.explanation import Explanation
 from .runtime.request import CompileRequest
 from .session.device import LearningModelDevice
@@ -39,26 +35,38 @@ class FakeDevice(LearningModelDevice):
 
     def __init__(self, function: Function, /) -> None:
         super().__init__()
+        self._compiler = FakeCompiler(function)
+
+
+class FakeCompiler:
+    """Makes engines that call a function, whatever the model. Satisfies `winml_py.runtime.compiler.Compiler`."""
+
+    def __init__(self, function: Function) -> None:
         self._function = function
 
-    def _compile(self, request: CompileRequest, halves: frozenset[str]) -> FakeEngine:
+    def compile(self, request: CompileRequest) -> Engine:
+        """An engine that calls the function."""
         return FakeEngine(self._function, request.options)
 
-    def _key(self, graph_capture: bool | None) -> Hashable:
+    def key(self, options: EngineOptions) -> Hashable:
+        """Sessions on different fake devices share no engine."""
         return id(self)
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        """None."""
+        return nullcontext()
 
 
 class FakeEngine:
-    """An engine whose runs call a function."""
+    """An engine whose runs call a function; None once it is closed."""
 
     name = "fake"
     precision = Precision.FLOAT32
-    location: MemoryLocation | None = None
     explanation = Explanation(name, precision, "a function stands in for the model")
 
     def __init__(self, function: Function, options: EngineOptions) -> None:
         self.options = options
-        self._function: Function | None = function
+        self.function: Function | None = function
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""
@@ -69,44 +77,35 @@ class FakeEngine:
         return []
 
     def end_profiling(self) -> bytes:
-        """Nothing is recorded."""
+        """An empty profile."""
         return b"[]"
-
-    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
-        """There is no device."""
-        raise InvalidDeviceError("The fake engine has no memory of its own.")
 
     def close(self) -> None:
         """Lets go of the function."""
-        self._function = None
+        self.function = None
 
 
 class _FakeBinding:
     def __init__(self, engine: FakeEngine) -> None:
         self._engine = engine
         self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, np.ndarray[Any, Any]] = {}
+        self._outputs: dict[str, Array] = {}
 
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        assert not isinstance(value, DeviceArray)
+    def set_input(self, name: str, value: Value) -> None:
         self._inputs[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
-        assert not isinstance(array, DeviceArray)
+    def set_output(self, name: str, array: Array | None) -> None:
         self._outputs.pop(name, None)
         if array is not None:
             self._outputs[name] = array
 
-    def keep_output(self, name: str) -> None:
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if stop is not None:
             stop.require_not_requested()
-        function = self._engine._function
+        function = self._engine.function
         if function is None:
             raise ClosedError("The fake engine has been closed.")
-        fresh: dict[str, Value | DeviceArray] = dict(function(self._inputs))
+        fresh = dict(function(self._inputs))
         for name, array in self._outputs.items():
             array[...] = fresh.pop(name)
         return fresh

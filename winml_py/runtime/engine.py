@@ -1,12 +1,10 @@
-"""The engine protocol, and the pool that lets sessions share engines."""
+"""What a runtime, or a test's stand-in for one, has to offer: engines, and bindings that run them."""
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -20,7 +18,9 @@ from .tuning import Tuning
 ONNXRUNTIME = "onnxruntime"
 """The engine by default: the runtime's own CPU provider, or the provider of the device."""
 
-Value = np.ndarray[Any, Any] | list[Any] | dict[Any, Any]
+Array = np.ndarray[Any, Any]
+
+Value = Array | list[Any] | dict[Any, Any]
 """A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
 
 
@@ -36,10 +36,10 @@ class EngineOptions(NamedTuple):
         precision: the arithmetic that is asked for.
         provider_options: options of the provider: pairs of key and text.
         allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
-        graph_capture: whether a GPU records its work once and repeats it; None where it can.
+        graph_capture: whether a GPU records its work once and replays it; None where it can.
         tuning: the rest of what can be set.
-        weights: whether they are in files that are mapped, or in memory of the engine's own.
-        is_profiled: whether the time of each node is recorded.
+        weights: whether they are in files that are mapped, or in the engine's own memory.
+        is_profiled: whether the time of each node is measured.
     """
 
     intra_op_num_threads: int
@@ -67,30 +67,23 @@ class PlacedNode(NamedTuple):
 class EngineBinding(Protocol):
     """One set of bound inputs and outputs. Not safe to share between threads while it runs."""
 
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+    def set_input(self, name: str, value: Value) -> None:
         """Binds an input. Arrays are C-contiguous and bound by reference: the binding keeps them alive.
 
-        Arrays on a device are only given to engines whose `location` is theirs.
+        Strings, maps and sequences have no address to bind, so an engine copies them in each run.
         """
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
-        """Binds an output to memory, or with None to whatever the engine allocates anew in each run.
+    def set_output(self, name: str, array: Array | None) -> None:
+        """Binds an output to memory, or with None to memory that the engine allocates in each run."""
 
-        Memory on a device is only given to engines whose `location` is its own.
-        """
-
-    def keep_output(self, name: str) -> None:
-        """Leaves an output in the device's memory; only engines with a `location` are asked to."""
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model on what is bound.
 
         Args:
-            stop: lets another thread end the run; to be able to costs some microseconds.
+            stop: lets another thread end the run; this costs some microseconds.
 
         Returns:
-            The outputs that are not bound to memory, fresh in each run; the caller owns them. Those that are kept on
-            the device come as `DeviceArray`, and are written again by the next run where their shape is fixed.
+            The outputs that are not bound to memory, fresh in each run; the caller owns them.
 
         Raises:
             ClosedError: the engine has been closed.
@@ -100,19 +93,38 @@ class EngineBinding(Protocol):
         """
 
 
+class DeviceEngineBinding(EngineBinding, Protocol):
+    """A binding that also takes, and gives, memory at its engine's `location`."""
+
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        """Binds an input. Arrays of the host are bound by reference, and so copied to the device by each run."""
+
+    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
+        """Binds an output to memory of the host or of the device, or with None to none."""
+
+    def keep_output(self, name: str) -> None:
+        """Leaves an output in the device's memory: `run` then gives it as a `DeviceArray`.
+
+        The next run writes the same memory again, where the output's shape is fixed.
+        """
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
+        """As of every binding; outputs that are kept on the device come as `DeviceArray`."""
+
+
 class Engine(Protocol):
-    """A compiled model.
+    """A compiled model, with inputs and outputs in the host's memory.
 
     Attributes:
         options: what it was compiled with.
         name: "onnxruntime", or the provider that runs it.
         precision: the arithmetic it computes in; AUTO while the first evaluation has yet to decide.
-        location: where its device's memory is, or None for the host's.
         explanation: how it was chosen.
     """
 
-    options: EngineOptions
-    location: MemoryLocation | None
+    @property
+    def options(self) -> EngineOptions:
+        """See above."""
 
     @property
     def name(self) -> str:
@@ -127,7 +139,7 @@ class Engine(Protocol):
         """See above."""
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding; every output is bound to engine-allocated memory.
+        """A new, empty binding; every output is bound to memory that the engine allocates.
 
         Args:
             lock: the session's, which an engine on a GPU holds while it talks to the device.
@@ -137,80 +149,34 @@ class Engine(Protocol):
         """Which provider runs which node."""
 
     def end_profiling(self) -> bytes:
-        """What was recorded since the engine was made: a trace in Chrome's format. Recording ends."""
-
-    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
-        """A copy of a C-contiguous array in the device's memory; only engines with a `location` are asked to."""
+        """The trace since the engine was made, in Chrome's format. The profile ends here."""
 
     def close(self) -> None:
         """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
 
 
+class DeviceEngine(Engine, Protocol):
+    """An engine on a device whose memory can be bound.
+
+    Attributes:
+        location: where that memory is.
+    """
+
+    @property
+    def location(self) -> MemoryLocation:
+        """See above."""
+
+    def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
+        """A new, empty binding, which takes memory of the device too."""
+
+    def upload(self, array: Array) -> DeviceArray:
+        """A copy of a C-contiguous array in the device's memory."""
+
+
+def device_engine(engine: Engine) -> DeviceEngine | None:
+    """The engine itself where memory of its device can be bound, and None where it takes the host's alone."""
+    return cast(DeviceEngine, engine) if hasattr(engine, "location") else None
+
+
 EngineInput = str | bytes | Skeleton
 """What an engine is made of: a path, bytes, or a skeleton."""
-
-
-class _Shared:
-    def __init__(self) -> None:
-        self.engine: Engine | None = None
-        self.users = 0
-        self.compiling = threading.Lock()
-
-
-class Lease:
-    """One session's use of a shared engine; the last one to be released closes it."""
-
-    __slots__ = ("_key", "_pool", "engine")
-
-    def __init__(self, pool: EnginePool, key: Hashable, engine: Engine) -> None:
-        self._pool: EnginePool | None = pool
-        self._key = key
-        self.engine = engine
-
-    def release(self) -> None:
-        """Gives the engine back. Twice is harmless."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool._release(self._key)
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # At the interpreter's end everything goes anyway, and half of what release needs has gone before.
-        if not is_finalizing():
-            self.release()
-
-
-class EnginePool:
-    """The engines of one model: sessions with equal device and options share one."""
-
-    def __init__(self) -> None:
-        # Reentrant: a lease may be released by the garbage collector inside a locked region.
-        self._lock = threading.RLock()
-        self._shared: dict[Hashable, _Shared] = {}
-
-    def lease(self, key: Hashable, create: Callable[[], Engine]) -> Lease:
-        """Gives the engine under `key`, which `create` makes if nobody uses one.
-
-        Threads that ask for the same engine at once wait for one of them to compile it;
-        different engines are compiled at the same time.
-        """
-        with self._lock:
-            shared = self._shared.setdefault(key, _Shared())
-            shared.users += 1
-        try:
-            with shared.compiling:
-                if shared.engine is None:
-                    shared.engine = create()
-                return Lease(self, key, shared.engine)
-        except BaseException:
-            self._release(key)
-            raise
-
-    def _release(self, key: Hashable) -> None:
-        with self._lock:
-            shared = self._shared[key]
-            shared.users -= 1
-            if shared.users:
-                return
-            del self._shared[key]
-        if shared.engine is not None:
-            shared.engine.close()

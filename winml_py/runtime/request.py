@@ -23,6 +23,7 @@ class CompileRequest:
         model: what the engine takes.
         options: how.
         has_float16: whether weights, inputs or outputs are float16.
+        float16_features: the names of the inputs and outputs that are.
         has_fixed_shapes: whether the options leave no free size in any input.
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
         has_examples: whether any numbers will do for its inputs.
@@ -31,13 +32,14 @@ class CompileRequest:
         size: bytes of the model file.
         weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
         stamp: what tells the file from another of the same name; () for a model in memory.
+        data_stamps: gives the same of the files beside it that hold weights.
         stop: lets another thread end the compilation.
-        data_stamps: the same of the files beside it that hold weights.
     """
 
     model: EngineInput
     options: EngineOptions
     has_float16: bool = False
+    float16_features: frozenset[str] = frozenset()
     has_fixed_shapes: bool = False
     has_only_numbers: bool = False
     has_examples: bool = False
@@ -46,9 +48,8 @@ class CompileRequest:
     size: int = 0
     weights: int = 0
     stamp: Sequence[object] = field(default=())
-    stop: Stop | None = None
     data_stamps: Callable[[], object] = tuple
-    float16_features: frozenset[str] = frozenset()
+    stop: Stop | None = None
 
     def require_not_stopped(self) -> None:
         """Refuses to go on where another thread has ended the compilation.
@@ -60,15 +61,13 @@ class CompileRequest:
             self.stop.require_not_requested()
 
     def digest(self) -> str:
-        """A fingerprint of the model: of its bytes, or of its file's skeleton, size, place and time."""
+        """A fingerprint of the model: of its bytes, or of its file's skeleton, path, size and time."""
         import hashlib
 
         stamps = (tuple(self.stamp), self.data_stamps())
         digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
-        model = self.model.model if isinstance(self.model, Skeleton) else self.model
-        if isinstance(model, bytes):
-            digest.update(model)
-        if isinstance(self.model, Skeleton):
-            for data in self.model.files.values():
-                digest.update(data)
+        pieces = (self.model.model, *self.model.files.values()) if isinstance(self.model, Skeleton) else (self.model,)
+        for piece in pieces:
+            if not isinstance(piece, str):
+                digest.update(piece)
         return digest.hexdigest()

@@ -35,8 +35,8 @@ def compile_request(
     return CompileRequest(
         source.engine_input(header, is_private),
         options,
-        float16_features=float16_features(model),
         has_float16=model.precision in ("float16", "mixed"),
+        float16_features=frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
         has_examples=all(map(_is_numeric, features))
@@ -50,12 +50,6 @@ def compile_request(
         stamp=(file.path, *file.stamp) if file else (),
         data_stamps=file.data_stamps if file else tuple,
     )
-
-
-def float16_features(model: LearningModel) -> frozenset[str]:
-    """The names of the inputs and outputs that are float16."""
-    features = (*model.input_features, *model.output_features)
-    return frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16)
 
 
 def _is_numeric(feature: FeatureDescriptor) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..base.winrt_object import Object
 from ..errors import ClosedError, DeviceLostError
-from ..runtime.engine import Engine, Lease
+from ..runtime.engine import Engine, device_engine
+from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
 from .model import LearningModel
 
@@ -23,6 +24,7 @@ class Compiled:
         inputs: the model's, by name, in the graph's order.
         outputs: likewise.
         lock: the session's, which the engine's bindings hold while they talk to a GPU.
+        location: where the device's memory is, which can be bound; None for engines on the host.
         is_lost: whether the device has gone.
         pictures: the models that tensorize pictures on the device; None where the host does it.
     """
@@ -40,7 +42,9 @@ class Compiled:
         self.outputs = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
         self.is_lost = False
-        self.pictures = _device_pictures(compile_model, lock) if lease.engine.location else None
+        on_device = device_engine(lease.engine)
+        self.location = on_device.location if on_device else None
+        self.pictures = _device_pictures(compile_model, lock) if on_device else None
 
     @property
     def engine(self) -> Engine:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, NoReturn
 
 from ..base import processor
@@ -12,11 +10,11 @@ from ..base.arguments import member
 from ..base.winrt_object import Object
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError, InvalidDeviceError
-from ..runtime.engine import Engine
-from ..runtime.providers.catalogue import GRAPH_CAPTURE, rank
-from ..runtime.providers.locks import session_lock
-from ..runtime.providers.plugins import ProviderDevice, devices, probe
-from ..runtime.request import CompileRequest
+from ..runtime.compiler import Compiler
+from ..runtime.cpu.compiler import CpuCompiler
+from ..runtime.providers.catalogue import rank
+from ..runtime.providers.plugins import devices, probe
+from ..runtime.providers.provider import CPU_NAME, ProviderDevice
 
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
@@ -35,8 +33,8 @@ class LearningModelDevice(Object):
     """A device to compile sessions for.
 
     Args:
-        kind: `DEFAULT` and `CPU` are the CPU. `DIRECTX` is a GPU, on any system; the other two prefer a card of
-            its own, or one that shares the processor's memory.
+        kind: `DEFAULT` and `CPU` are the CPU. `DIRECTX` is a GPU, on any system; the other two prefer one with
+            memory of its own, or one that shares the processor's.
 
     Raises:
         InvalidDeviceError: no installed provider can use a GPU here; the message says what each lacks.
@@ -52,11 +50,13 @@ class LearningModelDevice(Object):
     def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
         self._kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = None if self._kind in _CPU_KINDS else _gpu(self._kind)
+        self._compiler = _compiler(self._device)
 
     @classmethod
     def _of(cls, device: ProviderDevice) -> LearningModelDevice:
         made = cls()
         made._kind, made._device = LearningModelDeviceKind.DIRECTX, device
+        made._compiler = _compiler(device)
         return made
 
     @classmethod
@@ -131,7 +131,7 @@ class LearningModelDevice(Object):
     @property
     def provider(self) -> str:
         """The execution provider of ONNX Runtime that runs models there, unless a session's options say otherwise."""
-        return "CPUExecutionProvider" if self._device is None else self._device.provider
+        return CPU_NAME if self._device is None else self._device.provider
 
     @property
     def memory(self) -> int | None:
@@ -154,31 +154,18 @@ class LearningModelDevice(Object):
         name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"
         return f"<LearningModelDevice {self._kind.name}{name}>"
 
-    def _compile(self, request: CompileRequest, halves: frozenset[str]) -> Engine:
-        if self._device is None:
-            from ..runtime.cpu.choice import compile_on_cpu
 
-            return compile_on_cpu(request)
-        from ..runtime.gpu.compile import compile_on_device, serves
+def compiler_of(device: LearningModelDevice) -> Compiler:
+    """What compiles models for a device: for sessions, and no part of the public class."""
+    return device._compiler
 
-        if not serves(self._device, request.options.engine):
-            raise InvalidDeviceError(
-                f"{self._device.name} is used by {self._device.provider}, and the options name the engine "
-                f"{request.options.engine}.",
-                hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
-            )
-        return compile_on_device(request, self._device, halves)
 
-    def _key(self, graph_capture: bool | None) -> Hashable:
-        """Equal for devices whose sessions may share an engine; never where work is recorded, for one thread alone."""
-        if self._device is None:
-            return "cpu"
-        is_shared = graph_capture is False or self._device.provider not in GRAPH_CAPTURE
-        return self._device if is_shared else (self._device, object())
+def _compiler(device: ProviderDevice | None) -> Compiler:
+    if device is None:
+        return CpuCompiler()
+    from ..runtime.gpu.compile import DeviceCompiler
 
-    def _session_lock(self) -> AbstractContextManager[object]:
-        """What a session holds while it talks to the device: nothing on the CPU."""
-        return session_lock(self._device)
+    return DeviceCompiler(device)
 
 
 def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
@@ -189,7 +176,7 @@ def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
 
 
 def _by_merit(kind: LearningModelDeviceKind) -> Any:
-    """Sorts GPUs: none that the processor plays before a real one; then by the kind's preference, then the provider."""
+    """Sorts GPUs: emulated ones come last; then by the kind's preference, then by the provider."""
     prefers_shared = kind is LearningModelDeviceKind.DIRECTX_MIN_POWER
 
     def merit(device: ProviderDevice) -> tuple[Any, ...]:
@@ -214,22 +201,3 @@ def _system_memory() -> int | None:
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-class _Compiler:  # SHIM until the runtime has one
-    def __init__(self, device: LearningModelDevice) -> None:
-        self._device = device
-
-    def compile(self, request: Any) -> Engine:
-        return self._device._compile(request, getattr(request, "float16_features", frozenset()))
-
-    def key(self, options: Any) -> Hashable:
-        return self._device._key(options.graph_capture), options
-
-    def session_lock(self) -> AbstractContextManager[object]:
-        return self._device._session_lock()
-
-
-def compiler_of(device: LearningModelDevice) -> _Compiler:
-    """Shim."""
-    return _Compiler(device)

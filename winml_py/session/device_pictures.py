@@ -16,7 +16,7 @@ from ..imaging.contract import ImageContract
 from ..imaging.formats import INTERLEAVED_FORMATS
 from ..imaging.geometry import Placement
 from ..imaging.graph import GraphKey, matrices, padding, tensorize_graph
-from ..runtime.engine import Engine, EngineBinding, EngineOptions
+from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest
 
 
@@ -30,16 +30,17 @@ class DevicePictures:
 
     def __init__(self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]) -> None:
         self._compile_model, self._lock = compile_model, lock
-        self._engines: dict[GraphKey, Engine] = {}
+        self._engines: dict[GraphKey, DeviceEngine] = {}
         self._compiling = threading.Lock()
 
-    def bind(self, key: GraphKey) -> EngineBinding:
+    def bind(self, key: GraphKey) -> DeviceEngineBinding:
         """A binding of the model for `key`, whose output stays on the device."""
         with self._compiling:
             if key not in self._engines:
                 options = EngineOptions(1, graph_capture=False)
                 request = CompileRequest(tensorize_graph(key), options, has_only_numbers=True)
-                self._engines[key] = self._compile_model(request)
+                # The session's own engine has memory there that can be bound: so has this one.
+                self._engines[key] = cast(DeviceEngine, self._compile_model(request))
             engine = self._engines[key]
         binding = engine.bind(self._lock)
         binding.keep_output("tensor")
@@ -62,7 +63,7 @@ class DeviceTensorizer:
 
     def __init__(self, pictures: DevicePictures) -> None:
         self._pictures = pictures
-        self._bindings: dict[GraphKey, EngineBinding] = {}
+        self._bindings: dict[GraphKey, DeviceEngineBinding] = {}
 
     def write(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, cast
 
 from ..base.cancellation import Stop
 from ..base.device_array import DeviceArray
@@ -16,6 +16,7 @@ from ..features.float16_cast import as_half
 from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, Pictures, resolve
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString
+from ..runtime.engine import DeviceEngineBinding
 from .compiled import Compiled
 from .outputs import CastOutput, ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
 from .picture_inputs import PictureInputs, PictureTensor
@@ -37,7 +38,8 @@ class Evaluation:
         self._reset()
 
     def _reset(self) -> None:
-        self.native = self.compiled.engine.bind(self.compiled.lock)
+        # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
+        self.native = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self.pictures = PictureInputs(self.compiled)
         self.bound: dict[str, Any] = {}
         self._missing = set(self.compiled.inputs)
@@ -96,7 +98,7 @@ class Evaluation:
             self.pictures.tensors[name] = tensor
 
     def _required_here(self, array: DeviceArray, name: str) -> DeviceArray:
-        location = self.compiled.engine.location
+        location = self.compiled.location
         if array.location != location:
             here = f"on {location}" if location else "on the CPU"
             raise InvalidBindingError(
@@ -142,7 +144,7 @@ class Evaluation:
         self, descriptor: FeatureDescriptor, value: HostTensor, bound: Any, properties: BindProperties
     ) -> OutputSlot:
         name, tensor = descriptor.name, value.tensor
-        if properties.stays_on_device and isinstance(bound, Tensor) and self.compiled.engine.location is not None:
+        if properties.stays_on_device and isinstance(bound, Tensor) and self.compiled.location is not None:
             check_tensor(tensor, descriptor)  # nothing is cast there
             self.native.keep_output(name)
             return TensorOutput(bound, tensor)

@@ -7,7 +7,7 @@ import threading
 from ..errors import ModelDisposedError
 from ..onnx_file.header import Header
 from ..onnx_file.source import ModelSource
-from ..runtime.engine import EnginePool
+from ..runtime.pool import EnginePool
 
 
 class ModelContent:

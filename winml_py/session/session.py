@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceErr
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
-from ..runtime.engine import EngineOptions, PlacedNode
+from ..runtime.engine import EngineOptions, PlacedNode, device_engine
 from ..runtime.explanation import Explanation
 from .binding import LearningModelBinding, evaluation_of
 from .compile_request import compile_request
@@ -190,8 +190,8 @@ class LearningModelSession(CompiledModel):
             InvalidDeviceError: the session's device has no memory of its own.
             InvalidBindingError: the value is no array of a type that tensors have.
         """
-        engine = self._compiled.engine
-        if engine.location is None:
+        engine = device_engine(self._compiled.engine)
+        if engine is None:
             raise InvalidDeviceError(
                 f"The session runs on {self._device.name}, which has no memory of its own.",
                 hint="Bind the array itself.",

@@ -14,7 +14,8 @@ from ..base.child_process import ChildProcess
 from ..base.cpu_cores import affinity, cgroup_quota, usable_cores
 from ..cache import answers
 from ..runtime.providers import nvidia
-from ..runtime.providers.plugins import BUILT_IN, probe
+from ..runtime.providers.plugins import probe
+from ..runtime.providers.provider import BUILT_IN
 from ..session.device import LearningModelDevice
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "pillow", "opencv-python-headless", "simplejpeg")

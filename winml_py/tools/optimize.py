@@ -14,7 +14,7 @@ from ..base.atomic_files import require_folder, written_to, written_whole
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
 from ..onnx_file.messages import messages
-from ..runtime.ort.engine import save_optimized
+from ..runtime.ort.compile import save_optimized
 from ..runtime.ort.transformers import fused
 from ..session.model import LearningModel
 from .evaluate import evaluated

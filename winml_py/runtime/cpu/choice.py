@@ -1,4 +1,8 @@
-"""Which engine a session on the CPU runs on: what was asked for, what was remembered, or what proves the fastest."""
+"""Which engine a session on the CPU runs on: what was asked for, what was remembered, or what proves the fastest.
+
+The options allow one target or several. With one, the model is compiled. With several, the cache is asked, or they are
+measured (`measure.py`); where shapes are free, that is put off until an evaluation brings some (`deferred.py`).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,12 @@ from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
 from ..engine import ONNXRUNTIME, Engine
 from ..explanation import Candidate, Explanation
-from ..ort.engine import OrtEngine, compile_model
+from ..ort.compile import compile_model
+from ..ort.engine import OrtEngine
 from ..ort.saved_graph import compile_shared
 from ..providers import plugins
-from ..providers.catalogue import CPU, Target, full_name, require_known
+from ..providers.catalogue import full_name, require_known
+from ..providers.provider import CPU_NAME, ProviderDevice, Target
 from ..request import CompileRequest, Inputs
 from .deferred import DeferredEngine
 
@@ -68,15 +74,15 @@ def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs)
 def _targets(request: CompileRequest) -> list[Target]:
     """What the options allow, the one that ties go to first."""
     wanted = request.options.engine
-    halves = _wants_half(request) and request.has_examples
-    if wanted in (ONNXRUNTIME, AUTO) or full_name(wanted) == CPU:
+    is_cpu = full_name(wanted) == CPU_NAME
+    if wanted in (ONNXRUNTIME, AUTO) or is_cpu:
         targets = [Target()]
         if wanted == AUTO and request.has_only_numbers:
             targets += [Target(device) for device in _plugin_devices()]
     else:
         targets = [Target(_named(full_name(wanted)))]
-    if halves and full_name(wanted) != CPU:
-        allowed = _plugin_devices() if targets[0].device is None else [targets[0].device]
+    if _wants_half(request) and request.has_examples and not is_cpu:
+        allowed = [targets[0].device] if targets[0].device else _plugin_devices()
         targets += [Target(device, half=True) for device in allowed if device.float16]
     return targets
 
@@ -92,15 +98,14 @@ def _why_not_half(request: CompileRequest) -> str:
     return "no installed engine computes in half precision on this processor"
 
 
-def _plugin_devices() -> list[plugins.ProviderDevice]:
+def _plugin_devices() -> list[ProviderDevice]:
     return plugins.devices("cpu") if plugins.installed() else []
 
 
-def _named(provider: str) -> plugins.ProviderDevice:
-    found = [device for device in _plugin_devices() if device.provider == provider]
-    if found:
-        return found[0]
-    known = [device.provider for device in _plugin_devices()]
+def _named(provider: str) -> ProviderDevice:
+    known = {device.provider: device for device in reversed(_plugin_devices())}
+    if provider in known:
+        return known[provider]
     problems = [f"{plugin.package}: {plugin.problem}" for plugin in plugins.probe() if plugin.problem]
     raise InvalidDeviceError(
         f"There is no engine {provider} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
@@ -151,11 +156,9 @@ def _find_out(
 ) -> Engine:
     from .measure import compare
 
-    quiet = replace(
-        request, options=request.options._replace(is_profiled=False)
-    )  # what is compared is not to be recorded
-    contenders = compare(quiet, targets, inputs)
-    looked_at = tuple(contender.candidate(_spelling(contender.target)[0]) for contender in contenders)
+    unprofiled = replace(request, options=request.options._replace(is_profiled=False))
+    contenders = compare(unprofiled, targets, inputs)
+    looked_at = tuple(contender.candidate(*_spelling(contender.target)) for contender in contenders)
     best = next((contender for contender in contenders if contender.engine is not None), None)
     if best is None or best.engine is None:
         # The error of the first says more than a list of all.
@@ -168,12 +171,10 @@ def _find_out(
     else:
         reason = "it agrees and is faster"
     engine = best.engine
-    assert engine is not None
-    if request.options.is_profiled:
+    if request.options.is_profiled:  # a profile of the evaluations alone, and not of the measurements
         engine.close()
         engine = _compiled(request, best.target)
-    name, precision = _spelling(best.target)
-    engine.explanation = Explanation(name, precision, reason, looked_at)
+    engine.explanation = Explanation(*_spelling(best.target), reason, looked_at)
     answers.write(key, _to_facts(engine.explanation, request, inputs))
     return engine
 

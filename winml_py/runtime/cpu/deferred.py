@@ -5,15 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 import numpy as np
 
 from ...base.cancellation import Stop
-from ...base.device_array import DeviceArray, MemoryLocation
 from ...enums import Precision
 from ...errors import IllegalCallError
-from ..engine import Engine, EngineBinding, EngineOptions, PlacedNode, Value
+from ..engine import Array, Engine, EngineBinding, EngineOptions, PlacedNode, Value
 from ..explanation import Explanation
 from ..ort.run import closed
 from ..request import Inputs
@@ -26,7 +24,6 @@ class DeferredEngine:
 
     def __init__(self, options: EngineOptions, decide: Callable[[Inputs], Engine]) -> None:
         self.options = options
-        self.location: MemoryLocation | None = None
         self._decide: Callable[[Inputs], Engine] | None = decide
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -35,12 +32,12 @@ class DeferredEngine:
     @property
     def name(self) -> str:
         """The engine's name, or "undecided"."""
-        return self._engine.name if self._engine else UNDECIDED
+        return self.explanation.engine
 
     @property
     def precision(self) -> Precision:
         """The engine's arithmetic, or AUTO while nothing is decided."""
-        return self._engine.precision if self._engine else Precision.AUTO
+        return self.explanation.precision
 
     @property
     def explanation(self) -> Explanation:
@@ -57,15 +54,16 @@ class DeferredEngine:
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
-        if self._engine is None:
-            raise IllegalCallError("Nothing is placed yet: the first evaluation decides.", hint="Evaluate once.")
-        return self._engine.placement()
+        return self._required("placed").placement()
 
     def end_profiling(self) -> bytes:
-        """The trace of what was recorded."""
+        """The profile."""
+        return self._required("recorded").end_profiling()
+
+    def _required(self, what: str) -> Engine:
         if self._engine is None:
-            raise IllegalCallError("Nothing is recorded yet: the first evaluation decides.", hint="Evaluate once.")
-        return self._engine.end_profiling()
+            raise IllegalCallError(f"Nothing is {what} yet: the first evaluation decides.", hint="Evaluate once.")
+        return self._engine
 
     def decided(self, inputs: Inputs) -> Engine:
         """The engine; found on these inputs if it has not been yet."""
@@ -76,10 +74,6 @@ class DeferredEngine:
                 self._engine = self._decide(inputs)
                 self._decide = None
             return self._engine
-
-    def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
-        """There is no device."""
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
 
     def close(self) -> None:
         """Frees the engine, if there is one."""
@@ -95,27 +89,22 @@ class _DeferredBinding:
     def __init__(self, engine: DeferredEngine, lock: AbstractContextManager[object]) -> None:
         self._engine, self._lock = engine, lock
         self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, np.ndarray[Any, Any] | None] = {}
+        self._outputs: dict[str, Array | None] = {}
         self._native: EngineBinding | None = None
 
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        assert not isinstance(value, DeviceArray)
+    def set_input(self, name: str, value: Value) -> None:
         if self._native is not None:
             self._native.set_input(name, value)
         else:
             self._inputs[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
-        assert not isinstance(array, DeviceArray)
+    def set_output(self, name: str, array: Array | None) -> None:
         if self._native is not None:
             self._native.set_output(name, array)
         else:
             self._outputs[name] = array
 
-    def keep_output(self, name: str) -> None:
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value | DeviceArray]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if self._native is None:
             arrays = {name: value for name, value in self._inputs.items() if isinstance(value, np.ndarray)}
             native = self._engine.decided(arrays).bind(self._lock)

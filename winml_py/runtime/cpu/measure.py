@@ -12,9 +12,9 @@ from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, WinMLError
 from ..engine import EngineBinding
 from ..explanation import Candidate
-from ..ort.engine import OrtEngine, compile_model
-from ..providers.catalogue import Target
-from ..providers.locks import UNLOCKED
+from ..ort.compile import compile_model
+from ..ort.engine import OrtEngine
+from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
 
 TIE = 0.03
@@ -41,10 +41,16 @@ class Contender:
         self.error: float | None = None
         self.problem = ""
 
-    def candidate(self, name: str) -> Candidate:
+    def candidate(self, name: str, precision: Precision) -> Candidate:
         """The facts, under the name that the engine has outside."""
-        precision = Precision.HALF if self.target.half else Precision.FLOAT32
         return Candidate(name, precision, self.milliseconds, self.error, self.problem)
+
+    def drop(self, problem: str) -> None:
+        """Says why it is not taken, and frees its engine."""
+        self.problem = problem
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.close()
 
 
 def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
@@ -54,41 +60,37 @@ def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) 
     have their `problem` said, and no engine; one is left with its engine, unless none can compile the model.
     """
     contenders = [Contender(target) for target in targets]
-    bindings: dict[int, EngineBinding] = {}
+    bindings: dict[Contender, EngineBinding] = {}
     expected: Outputs | None = None
     for contender in sorted(contenders, key=lambda contender: contender.target.half):
         try:
             contender.engine = compile_model(request.model, request.options, contender.target, stop=request.stop)
-            binding = contender.engine.bind(UNLOCKED)
+            binding = contender.engine.bind()
             for name, array in inputs.items():
                 binding.set_input(name, array)
             outputs = binding.run()
         except CanceledError:
             for other in contenders:
-                _drop(other, "cancelled")
+                other.drop("cancelled")
             raise
         except WinMLError as error:
-            _drop(contender, str(error))
+            contender.drop(str(error))
             if contender.target.device is None and isinstance(error, EvaluationError):
                 # OpenVINO's kernels do not check what ONNX Runtime's do, and write over memory that is not theirs.
                 for other in contenders:
-                    _drop(other, other.problem or "it is not tried on what ONNX Runtime's own kernels refuse")
+                    other.drop(other.problem or "it is not tried on what ONNX Runtime's own kernels refuse")
                 break
             continue
         if expected is None and not contender.target.half:
             expected = outputs
         elif expected is None:
-            _drop(contender, "there are no results in float32 to compare with")
+            contender.drop("there are no results in float32 to compare with")
         else:
             _judge(contender, expected, outputs)
         if contender.engine is not None:
-            bindings[id(contender)] = binding
-    rivals = [contender for contender in contenders if contender.engine is not None]
-    if len(rivals) > 1:
-        _time(rivals, bindings)
-    bindings.clear()
-    if rivals:
-        _settle(rivals)
+            bindings[contender] = binding
+    if len(bindings) > 1:
+        _settle(_times(bindings))
     return contenders
 
 
@@ -96,21 +98,21 @@ def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
     tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
     contender.error = outputs_error(expected, outputs)
     if not contender.error <= tolerance:
-        _drop(contender, f"its results differ by more than {tolerance:g}")
+        contender.drop(f"its results differ by more than {tolerance:g}")
 
 
-def _time(rivals: list[Contender], bindings: Mapping[int, EngineBinding]) -> None:
-    """In turns, so that what disturbs the machine disturbs them alike; medians."""
-    samples: dict[int, list[float]] = {id(rival): [] for rival in rivals}
+def _times(bindings: Mapping[Contender, EngineBinding]) -> dict[Contender, float]:
+    """Milliseconds: medians, taken in turns, so that what disturbs the machine disturbs all alike."""
+    samples: dict[Contender, list[float]] = {rival: [] for rival in bindings}
     started = time.perf_counter()
     for number in range(ROUNDS[1]):
         if number >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS:
             break
-        for rival in rivals if number % 2 else reversed(rivals):
+        turns = list(bindings.items())
+        for rival, binding in turns if number % 2 else reversed(turns):
             time.sleep(REST_SECONDS)
-            samples[id(rival)].append(_block(bindings[id(rival)]))
-    for rival in rivals:
-        rival.milliseconds = statistics.median(samples[id(rival)]) * 1e3
+            samples[rival].append(_block(binding))
+    return {rival: statistics.median(seconds) * 1e3 for rival, seconds in samples.items()}
 
 
 def _block(binding: EngineBinding) -> float:
@@ -123,21 +125,13 @@ def _block(binding: EngineBinding) -> float:
     return (time.perf_counter() - started) / count
 
 
-def _settle(rivals: list[Contender]) -> None:
-    """Keeps the fastest; what is first keeps its place unless another is clearly faster."""
-    best = rivals[0]
-    for rival in rivals[1:]:
-        assert rival.milliseconds is not None
-        assert best.milliseconds is not None
-        if rival.milliseconds < best.milliseconds * (1 - TIE):
+def _settle(milliseconds: Mapping[Contender, float]) -> None:
+    """Keeps the fastest; the first stays unless another is clearly faster."""
+    best = next(iter(milliseconds))
+    for rival, came in milliseconds.items():
+        rival.milliseconds = came
+        if came < milliseconds[best] * (1 - TIE):
             best = rival
-    for rival in rivals:
+    for rival in milliseconds:
         if rival is not best:
-            _drop(rival, "it is slower")
-
-
-def _drop(contender: Contender, problem: str) -> None:
-    contender.problem = problem
-    engine, contender.engine = contender.engine, None
-    if engine is not None:
-        engine.close()
+            rival.drop("it is slower")

@@ -2,96 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from ...enums import Precision
-from ...errors import WinMLError
-from ..engine import ONNXRUNTIME, Engine
+from ...errors import InvalidDeviceError, WinMLError
+from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..explanation import Explanation
-from ..ort.device_binding import Capture
-from ..ort.engine import OrtEngine, compile_model
-from ..providers.catalogue import WEBGPU, Target, full_name, require_known
-from ..providers.plugins import ProviderDevice
+from ..ort.compile import compile_model
+from ..ort.device_recording import Recording
+from ..ort.engine import OrtEngine
+from ..providers.catalogue import full_name, provider_of, require_known
+from ..providers.locks import session_lock
+from ..providers.provider import ProviderDevice, Target
 from ..request import CompileRequest
-from . import recording as capture
+from . import recording
 from .float32_engine import Float32Engine
 from .float32_graph import as_float32
 
 
-def compile_on_device(request: CompileRequest, device: ProviderDevice, halves: frozenset[str]) -> Engine:
-    """Compiles a model for a device.
+class DeviceCompiler:
+    """Compiles for one device of a provider."""
 
-    Args:
-        request: the model.
-        device: where to.
-        halves: the model's float16 inputs and outputs.
+    def __init__(self, device: ProviderDevice) -> None:
+        self._device, self._provider = device, provider_of(device.provider)
 
-    Raises:
-        NotSupportedError: a constraint of recording is not met, or a node would run on the CPU and may not.
-        WinMLError: the provider does not take the model.
-    """
-    target = Target(device, half=request.has_float16)
-    require_known(target.provider, dict(request.options.provider_options))
-    if not request.has_float16:
-        engine = _recorded(request, target)
-        return _explained(engine, Precision.FLOAT32, _float32_reason(request), engine.explanation.reason)
-    if device.float16 and request.options.precision is not Precision.FLOAT32:
-        engine = _recorded(request, target)
-        return _explained(engine, Precision.HALF, "the model is float16", engine.explanation.reason)
-    reason = "asked for in float32" if device.float16 else f"{device.name} has no half precision"
-    wide = replace(request, model=as_float32(request.model), has_float16=False)
-    engine = _recorded(wide, Target(device))
-    recorded = engine.explanation.reason
-    return _explained(Float32Engine(engine, halves), Precision.FLOAT32, reason, recorded)
+    def compile(self, request: CompileRequest) -> Engine:
+        """Compiles a model.
 
+        Raises:
+            InvalidDeviceError: the options name an engine that does not use the device.
+            NotSupportedError: a constraint of recording is not met, or a node would run on the CPU and may not.
+            WinMLError: the provider does not take the model.
+        """
+        device, options = self._device, request.options
+        if options.engine not in (ONNXRUNTIME, "auto") and device.provider != full_name(options.engine):
+            raise InvalidDeviceError(
+                f"{device.name} is used by {device.provider}, and the options name the engine {options.engine}.",
+                hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
+            )
+        require_known(device.provider, dict(options.provider_options))
+        reason, is_widened = self._precision(request)
+        if is_widened:
+            request = replace(request, model=as_float32(request.model), has_float16=False)
+        engine, recorded = self._compiled(request, Target(device, half=request.has_float16))
+        engine.explanation = Explanation(engine.name, engine.precision, "; ".join(filter(None, (reason, recorded))))
+        return Float32Engine(engine, request.float16_features) if is_widened else engine
 
-def _float32_reason(request: CompileRequest) -> str:
-    if request.options.precision is Precision.HALF:
-        return "the model is float32; `winml-py convert` makes a float16 one, which runs in half precision here"
-    return "the model is float32"
+    def _precision(self, request: CompileRequest) -> tuple[str, bool]:
+        """Why it computes in the precision it does, and whether that is float32 for a float16 model."""
+        asked_for = request.options.precision
+        if not request.has_float16:
+            more = "; `winml-py convert` makes a float16 one, which runs in half precision here"
+            return "the model is float32" + (more if asked_for is Precision.HALF else ""), False
+        if not self._device.float16:
+            return f"{self._device.name} has no half precision", True
+        is_float32 = asked_for is Precision.FLOAT32
+        return "asked for in float32" if is_float32 else "the model is float16", is_float32
 
+    def _compiled(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
+        """The engine, whose work is recorded where that is asked for or goes by itself; and what there is to say."""
+        is_demanded = recording.is_demanded(request, self._provider)
+        problem = ""
+        if is_demanded or (request.options.graph_capture is None and self._provider.records_unasked):
+            engine, problem = self._recording(request, target, is_demanded)
+            if engine is not None:
+                return engine, "its work is recorded once and repeated"
+            if is_demanded:
+                raise recording.unmet(problem)
+            problem = f"its work is not recorded ({problem})"
+        return compile_model(request.model, request.options, target, stop=request.stop), problem
 
-def _explained(engine: OrtEngine | Float32Engine, precision: Precision, *reasons: str) -> Engine:
-    engine.precision = precision
-    engine.explanation = Explanation(engine.name, precision, "; ".join(filter(None, reasons)))
-    return engine
-
-
-def _recorded(request: CompileRequest, target: Target) -> OrtEngine:
-    """Compiled so that its work is recorded, where that is asked for or goes by itself."""
-    is_asked_for = capture.is_asked_for(request, target)
-    tries = is_asked_for or (request.options.graph_capture is None and target.provider == WEBGPU)
-    if not tries:
-        return _unrecorded(request, target, "")
-    broken = capture.broken_constraint(request, target)
-    if broken and is_asked_for:
-        raise capture.unmet(broken)
-    if broken:
-        return _unrecorded(request, target, f"its work is not recorded ({broken})")
-    try:
-        engine = compile_model(
-            request.model, request.options, target, capture=Capture.DEMANDED if is_asked_for else Capture.POSSIBLE
-        )
-    except WinMLError as error:
-        named = capture.explained(error)
-        if is_asked_for or named is error:
-            raise named from None
-        return _unrecorded(request, target, "its work is not recorded (all-nodes-on-provider)")
-    if not engine.is_recordable:
+    def _recording(self, request: CompileRequest, target: Target, is_demanded: bool) -> tuple[OrtEngine | None, str]:
+        """An engine that records, or the name of the constraint that it does not meet."""
+        broken = recording.broken_constraint(request, self._provider)
+        if broken:
+            return None, broken
+        mode = Recording.DEMANDED if is_demanded else Recording.POSSIBLE
+        try:
+            engine = compile_model(request.model, request.options, target, mode, stop=request.stop)
+        except WinMLError as error:
+            if recording.is_refused(error):
+                return None, "all-nodes-on-provider"
+            raise
+        if engine.is_recordable:
+            return engine, ""
         engine.close()
-        if is_asked_for:
-            raise capture.unmet("fixed-shapes")
-        return _unrecorded(request, target, "its work is not recorded (fixed-shapes)")
-    engine.explanation = engine.explanation._replace(reason="its work is recorded once and repeated")
-    return engine
+        return None, "fixed-shapes"
 
+    def key(self, options: EngineOptions) -> Hashable:
+        """The device; but no two sessions share what is recorded, which one thread at a time may run."""
+        is_shared = options.graph_capture is False or not self._provider.recording_option
+        return self._device if is_shared else (self._device, object())
 
-def _unrecorded(request: CompileRequest, target: Target, reason: str) -> OrtEngine:
-    engine = compile_model(request.model, request.options, target, stop=request.stop)
-    engine.explanation = engine.explanation._replace(reason=reason)
-    return engine
-
-
-def serves(device: ProviderDevice, engine: str) -> bool:
-    """Whether a device is one of the engine that the options name."""
-    return engine in (ONNXRUNTIME, "auto") or device.provider == full_name(engine)
+    def session_lock(self) -> AbstractContextManager[object]:
+        """The session's own lock, or the device's."""
+        return session_lock(self._device)

@@ -1,19 +1,19 @@
-"""Recording a GPU's work once and repeating it: what a model and its options must be for that.
+"""Recording a GPU's work once and replaying it: what a model and its options must be for that.
 
 The constraints are those of the runtime's guide to CUDA graphs; WebGPU's recording has the same. Two of them hold by
 construction: inputs are copied to the address they had (`DeviceBinding`), and a session's lock keeps threads apart,
-for engines that record are not shared. The others are checked here, when work is recorded, or when something is bound.
+for engines that record are not shared. The others are checked here, when the model is compiled, or when a tensor of the
+device is bound (`RecordedGraph`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...errors import NotSupportedError, WinMLError
 from ...onnx_file.source import Skeleton
-from ..providers.catalogue import GRAPH_CAPTURE, Target
+from ..providers.provider import Provider
 from ..request import CompileRequest
 
 if TYPE_CHECKING:
@@ -33,26 +33,19 @@ CONSTRAINTS = {
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 
 
-def is_asked_for(request: CompileRequest, target: Target) -> bool:
-    """Whether the options demand it, by `graph_capture` or by the provider's own option."""
-    key = GRAPH_CAPTURE.get(target.provider)
-    return bool(request.options.graph_capture) or dict(request.options.provider_options).get(
-        key or "", "0"
-    ).lower() in (
-        "1",
-        "true",
-    )
+def is_demanded(request: CompileRequest, provider: Provider) -> bool:
+    """Whether the options ask for it, by `graph_capture` or by the provider's own option."""
+    own = dict(request.options.provider_options).get(provider.recording_option, "0")
+    return bool(request.options.graph_capture) or own.lower() in ("1", "true")
 
 
-def broken_constraint(request: CompileRequest, target: Target) -> str:
+def broken_constraint(request: CompileRequest, provider: Provider) -> str:
     """The name of a constraint that the model cannot meet, or ""."""
-    if target.provider not in GRAPH_CAPTURE or not request.has_only_numbers:
+    if not provider.recording_option or not request.has_only_numbers:
         return "tensors-only"
     if not request.has_fixed_shapes:
         return "fixed-shapes"
-    if next(_control_flow(_graph(request).node), None):
-        return "no-control-flow"
-    return ""
+    return "no-control-flow" if any(node.op_type in _CONTROL_FLOW for node in _graph(request).node) else ""
 
 
 def unmet(name: str) -> NotSupportedError:
@@ -63,13 +56,11 @@ def unmet(name: str) -> NotSupportedError:
     )
 
 
-def explained(error: WinMLError) -> WinMLError:
-    """What the runtime says against recording, under the constraint's name."""
-    if re.search(r"have not been partitioned|CPU is not allowed to help|graph capture|cuda.?graph", str(error), re.I):
-        named = unmet("all-nodes-on-provider")
-        named.__cause__ = error
-        return named
-    return error
+def is_refused(error: WinMLError) -> bool:
+    """Whether the runtime will not record because the CPU would run some of the nodes."""
+    return bool(
+        re.search(r"have not been partitioned|CPU is not allowed to help|graph capture|cuda.?graph", str(error), re.I)
+    )
 
 
 def _graph(request: CompileRequest) -> onnx.GraphProto:
@@ -79,7 +70,3 @@ def _graph(request: CompileRequest) -> onnx.GraphProto:
     if isinstance(model, bytes):
         return onnx.load_model_from_string(model).graph
     return onnx.load(model, load_external_data=False).graph
-
-
-def _control_flow(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    return (node.op_type for node in nodes if node.op_type in _CONTROL_FLOW)

@@ -1,4 +1,4 @@
-"""Bindings of an engine whose memory is the host's."""
+"""Bindings in the host's memory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...base.cancellation import Stop
-from ...base.device_array import DeviceArray
-from ..engine import Value
+from ..engine import Array, Value
 from ..providers.locks import UNLOCKED
 from . import heap
-from .device_binding import require_process
-from .errors import translate, wrong_output_shape
-from .run import closed, stoppable
+from .errors import translate
+from .forks import require_process
+from .run import closed, fill, stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -25,31 +22,27 @@ if TYPE_CHECKING:
 class IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(
-        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
-    ) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool) -> None:
         self._shrinks = shrinks
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._arrays: dict[str, Array] = {}
         self._allocated: dict[str, int] = {}
         for index, output in enumerate(session.get_outputs()):
             native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
             self._allocated[output.name] = index
         self._indices = dict(self._allocated)
-        # What goes in and comes out as it is comes out at the address where it went in, which is the caller's.
+        # An input that is an output as well comes out at the address where it went in, which is the caller's.
         self._passed = {given.name for given in session.get_inputs()} & set(self._indices)
 
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        """Binds an input; see `EngineBinding`."""
-        assert isinstance(value, np.ndarray)
+    def set_input(self, name: str, value: Any) -> None:
+        """Binds an input, an array; see `EngineBinding`."""
         self._open()[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
         self._arrays[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+    def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
-        assert not isinstance(array, DeviceArray)
         native = self._open()[1]
         if array is None:
             native.bind_output(name, "cpu")
@@ -59,10 +52,6 @@ class IoBinding:
             native.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
             self._arrays[name] = array
             self._allocated.pop(name, None)
-
-    def keep_output(self, name: str) -> None:
-        """There is no device."""
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
@@ -112,24 +101,18 @@ class FeedBinding:
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, np.ndarray[Any, Any]] = {}
+        self._outputs: dict[str, Array] = {}
 
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+    def set_input(self, name: str, value: Value) -> None:
         """Binds an input; see `EngineBinding`."""
-        assert not isinstance(value, DeviceArray)
         self._inputs[name] = value
 
-    def set_output(self, name: str, array: np.ndarray[Any, Any] | DeviceArray | None) -> None:
+    def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
-        assert not isinstance(array, DeviceArray)
         if array is None:
             self._outputs.pop(name, None)
         else:
             self._outputs[name] = array
-
-    def keep_output(self, name: str) -> None:
-        """There is no device."""
-        raise AssertionError("only engines with a place of their own are asked to")  # pragma: no cover
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
@@ -145,21 +128,12 @@ class FeedBinding:
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         else:
-            return self._fill_outputs(fresh)
+            return fill(self._outputs, fresh)
         finally:
             del session  # see IoBinding.run
             if self._session is None:
                 heap.trim()
         raise failure
-
-    def _fill_outputs(self, fresh: dict[str, Value]) -> Mapping[str, Value]:
-        for name, array in self._outputs.items():
-            value = fresh.pop(name)
-            assert isinstance(value, np.ndarray)
-            if value.shape != array.shape:
-                raise wrong_output_shape(name, array.shape, value.shape)
-            np.copyto(array, value)
-        return fresh
 
     def close(self) -> None:
         """Lets go of the native session and the bound memory."""

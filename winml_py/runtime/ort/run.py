@@ -1,22 +1,36 @@
-"""What every kind of run shares: being stopped, and being too late."""
+"""What every kind of run shares: being stopped, being too late, errors, and outputs that are copied out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...base.cancellation import Stop
 from ...errors import ClosedError
-from .errors import translate
+from ..engine import Array
+from .errors import translate, wrong_output_shape
 
 if TYPE_CHECKING:
     import onnxruntime
 
 
 @contextmanager
+def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
+    """Within the block, `stop` calls `terminate`; the error is ours, because each provider has another one for that."""
+    with stop.reaching(terminate):
+        try:
+            yield
+        except Exception:
+            stop.require_not_requested()
+            raise
+
+
+@contextmanager
 def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOptions]:
-    """Options for a run that `stop` can end; its error is ours, because each provider has another one for that."""
+    """Options for a run that `stop` can end."""
     import onnxruntime
 
     options = onnxruntime.RunOptions()
@@ -26,12 +40,8 @@ def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOpti
     def terminate() -> None:
         options.terminate = True
 
-    with stop.reaching(terminate):
-        try:
-            yield options
-        except Exception:
-            stop.require_not_requested()
-            raise
+    with ended_by(stop, terminate):
+        yield options
 
 
 @contextmanager
@@ -51,3 +61,24 @@ def closed() -> ClosedError:
     return ClosedError(
         "The session has been closed.", hint="Create another from the model; its properties can still be read."
     )
+
+
+def fill(outputs: Mapping[str, Array], fresh: dict[str, Any]) -> dict[str, Any]:
+    """Moves what a run gave into the memory that outputs are bound to.
+
+    Args:
+        outputs: the memory, by the outputs' names.
+        fresh: what the run gave; loses those outputs.
+
+    Returns:
+        The rest.
+
+    Raises:
+        SizeMismatchError: an output does not fit its memory.
+    """
+    for name, array in outputs.items():
+        value = fresh.pop(name)
+        if value.shape != array.shape:
+            raise wrong_output_shape(name, array.shape, value.shape)
+        np.copyto(array, value)
+    return fresh

@@ -14,8 +14,10 @@ from ...onnx_file.source import MAPPED_FROM
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
 from . import heap
-from .engine import GRAPH, OrtEngine, Saving, compile_model, flushes_denormals
+from .compile import compile_model
+from .engine import OrtEngine
 from .prepacked import readable
+from .session_options import GRAPH, Saving, flushes_denormals
 
 _log = logging.getLogger("winml_py")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager, nullcontext
 
-from .catalogue import WEBGPU
-from .plugins import ProviderDevice
+from .catalogue import provider_of
+from .provider import ProviderDevice
 
 UNLOCKED = nullcontext()
 
@@ -14,20 +14,15 @@ _shared: dict[ProviderDevice, threading.RLock] = {}
 _lock = threading.Lock()
 
 
-def session_lock(device: ProviderDevice | None) -> AbstractContextManager[object]:
-    """A session's lock: none on the CPU, one of its own on a GPU.
-
-    Sessions of WebGPU share one for each device: the plugin records the commands of all of them, their copies and their
-    allocations with one encoder, and two threads in it give wrong results.
-    """
-    if device is None:
-        return UNLOCKED
-    return threading.RLock() if device.provider != WEBGPU else device_lock(device)
+def session_lock(device: ProviderDevice) -> AbstractContextManager[object]:
+    """A session's lock: one of its own, or the device's where the provider needs that."""
+    lock = device_lock(device)
+    return threading.RLock() if lock is UNLOCKED else lock
 
 
 def device_lock(device: ProviderDevice | None) -> AbstractContextManager[object]:
-    """What must be held while memory or a session of a device comes and goes."""
-    if device is None or device.provider != WEBGPU:
+    """What must be held while memory or a session of a device comes and goes: nothing, unless its sessions share it."""
+    if device is None or not provider_of(device.provider).shares_lock:
         return UNLOCKED
     with _lock:
         return _shared.setdefault(device._replace(float16=True), threading.RLock())

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of its cards; its own program `nvidia-smi` tells without loading anything here."""
+"""What NVIDIA's driver says of its GPUs: its program `nvidia-smi` tells without loading anything into this process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import subprocess
 from functools import cache
 from typing import NamedTuple
 
+from ...errors import InvalidDeviceError
+from .provider import BUILT_IN, ProviderDevice, Target
+
 VENDOR = 0x10DE
 """NVIDIA's number on the PCI bus."""
 
@@ -15,7 +18,7 @@ _QUERY = "index,name,memory.total,pci.bus_id,driver_version,compute_cap"
 
 
 class NvidiaGpu(NamedTuple):
-    """An NVIDIA card: `memory` in bytes, `identity` from its place on the PCI bus, `capability` such as 9.0."""
+    """A GPU: `memory` in bytes, `identity` from its address on the PCI bus, `capability` such as 9.0."""
 
     number: int
     name: str
@@ -27,7 +30,7 @@ class NvidiaGpu(NamedTuple):
 
 @cache
 def gpus() -> tuple[NvidiaGpu, ...]:
-    """The cards that CUDA may use, by its numbers; none where there is no driver."""
+    """The GPUs that CUDA may use, by its numbers; none where there is no driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
@@ -39,12 +42,31 @@ def gpus() -> tuple[NvidiaGpu, ...]:
     return _visible([_gpu(line) for line in done.stdout.splitlines() if line.count(",") == 5])
 
 
+def devices(provider: str) -> list[ProviderDevice]:
+    """The GPUs as devices of a provider in the runtime's own package.
+
+    Raises:
+        InvalidDeviceError: there are none.
+    """
+    if not gpus():
+        raise InvalidDeviceError("nvidia-smi lists no GPU.", hint="Install the NVIDIA driver.")
+    device = ProviderDevice(provider, BUILT_IN, "", 0, "gpu", "", "NVIDIA", float16=True, is_discrete=True)
+    return [
+        device._replace(number=gpu.number, name=gpu.name, identity=gpu.identity, memory=gpu.memory) for gpu in gpus()
+    ]
+
+
+def device_option(target: Target) -> dict[str, str]:
+    """The option by which a provider in the runtime's own package is told which GPU to use."""
+    return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
+
+
 @cache
 def preload() -> None:
     """Loads CUDA's libraries from the packages that the runtime's extras install, before its provider asks for them."""
     import onnxruntime
 
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as nvidia-smi numbers the cards
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as nvidia-smi numbers the GPUs
     if hasattr(onnxruntime, "preload_dlls"):
         onnxruntime.preload_dlls()
 

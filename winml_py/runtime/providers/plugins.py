@@ -13,48 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.child_process import ChildProcess, is_available
 from ...errors import IllegalCallError, InvalidDeviceError
+from .catalogue import provider_of
+from .provider import BUILT_IN, ProviderDevice
 
 if TYPE_CHECKING:
     import onnxruntime
 
-BUILT_IN = "onnxruntime"
-"""Stands for the providers that are in the runtime's own package, such as onnxruntime-gpu's CUDA."""
-
 PREFIX = "onnxruntime-ep-"
 PROBE_SECONDS = 60.0
 _PROBE = "winml_py.runtime.providers.probe"
-
-
-class ProviderDevice(NamedTuple):
-    """A device that a provider can use: it ran a small model there.
-
-    Attributes:
-        provider: the provider's name in ONNX Runtime.
-        package: the package it comes from.
-        library: its shared library; "" for providers in the runtime's own package.
-        number: its place among the provider's devices.
-        hardware: "cpu", "gpu" or "npu".
-        name: the device's own, or a description.
-        vendor: who made the device.
-        identity: high and low part of a number that tells the device from others.
-        memory: its own, in bytes; None where nobody says.
-        float16: whether it computes in half precision.
-        is_software: whether a GPU is one that the processor plays.
-        is_discrete: whether it is a card of its own, as far as the system tells.
-    """
-
-    provider: str
-    package: str
-    library: str
-    number: int
-    hardware: str
-    name: str
-    vendor: str
-    identity: tuple[int, int] = (0, 0)
-    memory: int | None = None
-    float16: bool = False
-    is_software: bool = False
-    is_discrete: bool = False
 
 
 class Plugin(NamedTuple):
@@ -191,4 +158,5 @@ def plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
     import onnxruntime
 
     found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
-    return [device for device in found if "ov_meta_device" not in device.ep_metadata]
+    meta = provider_of(provider).meta_device_key
+    return [device for device in found if not meta or meta not in device.ep_metadata]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from importlib import import_module, metadata
 from typing import Any
 
 import numpy as np
 
+from ...errors import InvalidDeviceError
 from . import nvidia
-from .plugins import BUILT_IN, ProviderDevice, plugin_devices
-
-_BUILT_IN_DEVICES = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
-"""Providers of the runtime's own package that we know how to ask for their devices."""
+from .catalogue import provider_of
+from .plugins import plugin_devices
+from .provider import BUILT_IN, ProviderDevice
 
 
 def main() -> None:
@@ -54,47 +53,35 @@ def _plugin(package: str) -> dict[str, Any]:
                     break
             else:
                 refused.append(f"{device.name}: {problem}")
-    facts: dict[str, Any] = {"devices": [device._asdict() for device in devices], "refused": refused}
-    if not devices:
-        facts["problem"] = "; ".join(refused) or f"it found no hardware for {', '.join(names)}"
-    return facts
+    problem = "" if devices else "; ".join(refused) or f"it found no hardware for {', '.join(names)}"
+    return _facts(devices, refused, problem)
 
 
 def _built_in() -> dict[str, Any]:
     import onnxruntime
 
-    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-        nvidia.preload()
     devices, refused = [], []
-    for provider in onnxruntime.get_available_providers():
-        if provider not in _BUILT_IN_DEVICES:
+    for provider in map(provider_of, onnxruntime.get_available_providers()):
+        if provider.built_in_devices is None:
             continue
-        for gpu in nvidia.gpus():
-            problem = _problem_of(onnxruntime.SessionOptions(), [(provider, {"device_id": str(gpu.number)})], True)
+        provider.prepare()
+        try:
+            listed = provider.built_in_devices()
+        except InvalidDeviceError as error:
+            refused.append(str(error))
+            continue
+        for device in listed:
+            chosen = [(provider.name, {"device_id": str(device.number)})]
+            problem = _problem_of(onnxruntime.SessionOptions(), chosen, device.float16)
             if problem:
-                refused.append(f"{gpu.name}, {provider}: {problem}")
+                refused.append(f"{device.name}, {provider.name}: {problem}")
             else:
-                devices.append(_built_in_device(provider, gpu))
-        if not nvidia.gpus():
-            refused.append("nvidia-smi lists no GPU; install the NVIDIA driver")
-    problem = "" if devices else "; ".join(dict.fromkeys(refused))
+                devices.append(device)
+    return _facts(devices, refused, "" if devices else "; ".join(dict.fromkeys(refused)))
+
+
+def _facts(devices: list[ProviderDevice], refused: list[str], problem: str) -> dict[str, Any]:
     return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
-
-
-def _built_in_device(provider: str, gpu: nvidia.NvidiaGpu) -> ProviderDevice:
-    return ProviderDevice(
-        provider,
-        BUILT_IN,
-        "",
-        gpu.number,
-        "gpu",
-        gpu.name,
-        "NVIDIA",
-        gpu.identity,
-        gpu.memory,
-        float16=True,
-        is_discrete=True,
-    )
 
 
 def _module(package: str) -> Any:
@@ -109,36 +96,32 @@ def _module(package: str) -> Any:
 def _describe(package: str, library: str, provider: str, index: int, found: Any) -> ProviderDevice:
     hardware = found.device
     kind = str(hardware.type).rpartition(".")[2].lower()
-    # WebGPU's devices are GPUs; one that the system calls a processor is a software driver on it.
-    is_software = provider == "WebGpuExecutionProvider" and kind == "cpu"
+    is_software = provider_of(provider).is_software_on_cpu and kind == "cpu"
     known, more = dict(found.ep_metadata), dict(hardware.metadata)
     name = known.get("FULL_DEVICE_NAME") or more.get("Description") or ""
-    if not name:
-        name = f"{hardware.vendor or 'unknown'} {kind} {hardware.device_id:#06x}"
     if is_software:
-        name = f"software GPU on {hardware.vendor or 'the'} CPU"
-    identity = _identity(more) or (hardware.vendor_id, hardware.device_id)
-    gpu = next((gpu for gpu in nvidia.gpus() if hardware.vendor_id == nvidia.VENDOR), None) if kind == "gpu" else None
+        kind, name = "gpu", f"software GPU on {hardware.vendor or 'the'} CPU"
+    is_nvidias = hardware.vendor_id == nvidia.VENDOR
+    gpu = next(iter(nvidia.gpus()), None) if is_nvidias and kind == "gpu" else None
     return ProviderDevice(
         provider,
         package,
         library,
         index,
-        "gpu" if is_software else kind,
-        gpu.name if gpu else name,
+        kind,
+        gpu.name if gpu else name or f"{hardware.vendor or 'unknown'} {kind} {hardware.device_id:#06x}",
         hardware.vendor or "",
-        identity,
+        _identity(more) or (hardware.vendor_id, hardware.device_id),
         memory=gpu.memory if gpu else None,
         is_software=is_software,
-        is_discrete=more.get("Discrete") == "1" or hardware.vendor_id == nvidia.VENDOR,
+        is_discrete=more.get("Discrete") == "1" or is_nvidias,
     )
 
 
 def _identity(hardware: dict[str, str]) -> tuple[int, int] | None:
-    """The LUID on Windows, or the place on the PCI bus."""
+    """The LUID on Windows, or the address on the PCI bus."""
     if "LUID" in hardware:
-        number = int(hardware["LUID"])
-        return number >> 32, number & 0xFFFFFFFF
+        return divmod(int(hardware["LUID"]), 1 << 32)
     address = hardware.get("pci_bus_id", "")
     return nvidia.bus_identity(address) if address else None
 
@@ -168,15 +151,13 @@ def _small_model(half: bool) -> bytes:
     ends = [helper.make_tensor_value_info(name, kind, [4, 4]) for name in "xy"]
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
     graph = helper.make_graph(nodes, "trial", ends[:1], ends[1:], [weight])
-    model: bytes = helper.make_model(
-        graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]
-    ).SerializeToString()
-    return model
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    return bytes(model.SerializeToString())
 
 
 def _first_line(error: Exception) -> str:
-    lines: Iterator[str] = filter(None, map(str.strip, str(error).splitlines()))
-    return f"{type(error).__name__}: {next(lines, 'no message')[:300]}"
+    lines = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {lines[0].strip()[:300]}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+"""Compiling a model with one of ONNX Runtime's providers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from ...base.cancellation import Stop
+from ...errors import InvalidDeviceError
+from ...onnx_file.source import Skeleton
+from ..engine import EngineInput, EngineOptions
+from ..providers.catalogue import native_options, provider_of
+from ..providers.locks import device_lock
+from ..providers.plugins import runtime_device
+from ..providers.provider import CPU_NAME, Target
+from ..tuning import Tuning
+from .device_recording import Recording
+from .engine import OrtDeviceEngine, OrtEngine
+from .run import ended_by, translated
+from .session_options import Saving, place_weights, session_options
+from .tensor_types import are_numeric
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+CPU_TARGET = Target()
+
+
+def compile_model(
+    model: EngineInput,
+    options: EngineOptions,
+    target: Target = CPU_TARGET,
+    recording: Recording = Recording.NONE,
+    stop: Stop | None = None,
+    saving: Saving | None = None,
+    is_optimized: bool = False,
+) -> OrtEngine:
+    """Compiles a model.
+
+    Args:
+        model: what to compile.
+        options: how.
+        target: for which provider and device.
+        recording: whether the provider is to record its work and replay it.
+        stop: lets another thread end the compilation.
+        saving: whether the optimised graph is to be written, and where to.
+        is_optimized: whether the model is such a graph.
+
+    Returns:
+        An `OrtDeviceEngine` where the device's memory can be bound and inputs and outputs are tensors of numbers.
+
+    Raises:
+        WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+    """
+    import onnxruntime
+
+    native = session_options(options, saving, is_optimized)
+    skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
+    place_weights(native, skeleton)
+    providers = _providers(native, options, target, recording)
+    trace = tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) if options.is_profiled else None
+    try:
+        if trace is not None:
+            native.enable_profiling = True
+            native.profile_file_prefix = os.path.join(trace.name, "trace")
+        with (
+            translated(),
+            device_lock(target.device),
+            ended_by(stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
+        ):
+            session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
+    except BaseException:
+        if trace is not None:
+            trace.cleanup()
+        raise
+    if target.provider not in session.get_providers():
+        raise InvalidDeviceError(
+            f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
+        )
+    vars(session)["weights"] = skeleton.files  # the runtime reads them in place: they must live as long as it does
+    if target.device and provider_of(target.provider).memory and are_numeric(session):
+        return OrtDeviceEngine(session, options, target, target.device, recording, trace)
+    return OrtEngine(session, options, target, trace)
+
+
+def _providers(
+    native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, recording: Recording
+) -> list[Any] | None:
+    device, is_recorded = target.device, recording is not Recording.NONE
+    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if device is None:
+        return [CPU_NAME]
+    if not options.allow_cpu_fallback or is_recorded:
+        native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    own = native_options(target, options, is_recorded)
+    if device.library:
+        native.add_provider_for_devices([runtime_device(device)], own)
+        return None
+    provider_of(device.provider).prepare()
+    return [(device.provider, own), CPU_NAME]
+
+
+def save_optimized(model: bytes, path: str, level: str) -> None:
+    """Writes a model as the graph optimisations of a level leave it.
+
+    Raises:
+        WinMLError: the runtime refuses the model.
+    """
+    import onnxruntime
+
+    native = session_options(EngineOptions(0, tuning=Tuning(graph_optimization=level)))
+    native.optimized_model_filepath = path
+    with translated():
+        onnxruntime.InferenceSession(model, native, [CPU_NAME], enable_fallback=0)

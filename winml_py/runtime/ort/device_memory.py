@@ -1,0 +1,87 @@
+"""A device's memory: the one way from the host into it, and how it is shown and bound."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...base.device_array import DeviceArray, MemoryLocation
+from ...errors import SizeMismatchError
+from ..engine import Array
+from .tensor_types import DTYPES
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class DeviceMemory(NamedTuple):
+    """Where a session's memory is. Nothing is allocated there before a session lives, which would end the process.
+
+    Attributes:
+        location: the runtime's name of it, and its number.
+        has_addresses: whether it has addresses that other libraries can use.
+    """
+
+    location: MemoryLocation
+    has_addresses: bool
+
+    def upload(self, array: Array) -> onnxruntime.OrtValue:
+        """A copy of a C-contiguous array of the host.
+
+        Raises:
+            SizeMismatchError: it has no elements.
+        """
+        import onnxruntime
+
+        if 0 in array.shape:
+            raise SizeMismatchError(
+                f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
+            )
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array, *self.location)
+
+    def allocate(self, output: Any) -> onnxruntime.OrtValue:
+        """Memory for an output of fixed shape."""
+        import onnxruntime
+
+        dtype = DTYPES[output.type].type
+        return onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(output.shape), dtype, *self.location)
+
+    def array(
+        self,
+        value: onnxruntime.OrtValue,
+        session: onnxruntime.InferenceSession,
+        lock: AbstractContextManager[object],
+    ) -> DeviceArray:
+        """A value as it is shown outside, which keeps it, and the session it lives by, alive.
+
+        Args:
+            value: lies in this memory.
+            session: the session.
+            lock: held while the array is read or freed.
+        """
+        return DeviceArray(
+            self.location,
+            tuple(value.shape()),
+            DTYPES[value.data_type()],
+            value.numpy,
+            handle=value,
+            pointer=value.data_ptr() if self.has_addresses else None,
+            owner=session,
+            lock=lock,
+        )
+
+
+def bind_device_input(native: onnxruntime.IOBinding, name: str, array: DeviceArray) -> None:
+    """Binds an input to memory of the device, the runtime's own or another library's."""
+    if array.handle is not None:
+        native.bind_ortvalue_input(name, array.handle)
+    else:
+        native.bind_input(name, *array.location, array.dtype, array.shape, array.pointer)
+
+
+def bind_device_output(native: onnxruntime.IOBinding, name: str, array: DeviceArray) -> None:
+    """Binds an output to memory of the device; see `bind_device_input`."""
+    if array.handle is not None:
+        native.bind_ortvalue_output(name, array.handle)
+    else:
+        native.bind_output(name, *array.location, array.dtype, array.shape, array.pointer)

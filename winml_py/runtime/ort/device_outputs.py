@@ -1,0 +1,107 @@
+"""One output of a device binding: where the next run writes it, and what becomes of it then."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.device_array import DeviceArray
+from ..engine import Array
+from .device_memory import DeviceMemory, bind_device_output
+from .errors import wrong_output_shape
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class DeviceOutput:
+    """The state of one output.
+
+    An output whose shape nothing can change gets memory that every run writes again, so that its address holds, as a
+    recorded graph demands. For every other output the runtime allocates memory in each run.
+
+    Args:
+        end: the output, as the session describes it.
+        memory: the device's.
+        is_fixed: whether its shape is known, and that of all inputs.
+    """
+
+    def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
+        self._end, self._memory = end, memory
+        self._fixed = memory.allocate(end) if is_fixed else None
+        self._shown: DeviceArray | None = None  # the fixed memory, once it is the caller's as well
+        self._target: Array | DeviceArray | None = None
+        self._is_kept = False
+
+    def bind(self, native: onnxruntime.IOBinding) -> None:
+        """Tells the runtime where the next run writes."""
+        name = self._end.name
+        if isinstance(self._target, DeviceArray):
+            bind_device_output(native, name, self._target)
+        elif self._fixed is not None:
+            native.bind_ortvalue_output(name, self._fixed)
+        else:
+            native.bind_output(name, *self._memory.location)
+
+    def is_moved_by(self, array: Array | DeviceArray | None) -> bool:
+        """Whether to set this target makes the run write to another address of the device than it does now."""
+        return isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
+
+    def set_target(self, native: onnxruntime.IOBinding, array: Array | DeviceArray | None) -> None:
+        """Sets where the output goes: memory of the host or of the device, or with None a new array in each run.
+
+        Raises:
+            SizeMismatchError: the array has another shape than the output.
+        """
+        if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
+            raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
+        is_moved = self.is_moved_by(array)
+        self._target, self._is_kept = array, False
+        if is_moved:
+            self.bind(native)
+
+    @property
+    def is_given_away(self) -> bool:
+        """Whether the caller has what runs write to, so that to keep the output again takes new memory."""
+        return self._shown is not None
+
+    def keep(self, native: onnxruntime.IOBinding) -> None:
+        """Leaves the output in the device's memory."""
+        if self.is_given_away:
+            self._shown, self._fixed = None, self._memory.allocate(self._end)
+            self.bind(native)
+        self.set_target(native, None)
+        self._is_kept = True
+
+    def receive(
+        self,
+        value: onnxruntime.OrtValue,
+        session: onnxruntime.InferenceSession,
+        lock: AbstractContextManager[object],
+    ) -> Array | DeviceArray | None:
+        """What a run gives to its caller; None where it was written to the memory that is bound."""
+        target = self._target
+        if isinstance(target, DeviceArray):
+            return None
+        if self._is_kept:
+            shown = self._shown or self._memory.array(value, session, lock)
+            if self._fixed is not None:
+                self._shown = shown
+            return shown
+        if target is None:
+            return np.array(value.numpy())
+        if target.shape != tuple(value.shape()):
+            raise wrong_output_shape(self._end.name, target.shape, tuple(value.shape()))
+        np.copyto(target, value.numpy())
+        return None
+
+    def renew(self, native: onnxruntime.IOBinding) -> None:
+        """Asks for new memory where the runtime allocates it; else the next run would write to what the caller owns."""
+        if self._fixed is None and not isinstance(self._target, DeviceArray):
+            self.bind(native)
+
+    def close(self) -> None:
+        """Lets go of all memory."""
+        self._fixed = self._shown = self._target = None

@@ -1,0 +1,104 @@
+"""From our options to ONNX Runtime's session options."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...onnx_file.source import Skeleton
+from ..engine import EngineOptions
+from ..tuning import Tuning
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
+"""The files of a saved graph."""
+
+_FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
+
+_flushed: set[bool] = set()
+"""Whether a session has had denormals count as 0: the runtime's flag stays set in the thread that made it."""
+
+
+def flushes_denormals(options: EngineOptions) -> bool:
+    """Whether constants may be folded with denormals as 0 in this process."""
+    return options.tuning.denormals_as_zero or bool(_flushed)
+
+
+class Saving(NamedTuple):
+    """Where the optimised graph and its weights are written, and whether also the weights as kernels want them."""
+
+    folder: str
+    prepacked: bool = True
+
+
+def session_options(
+    options: EngineOptions, saving: Saving | None = None, is_optimized: bool = False
+) -> onnxruntime.SessionOptions:
+    """The runtime's options.
+
+    Args:
+        options: ours.
+        saving: whether the optimised graph is to be written, and where to.
+        is_optimized: whether the model is such a graph, which is not optimised again.
+    """
+    import onnxruntime
+
+    native = onnxruntime.SessionOptions()
+    native.log_severity_level = _FATAL
+    _tune(native, options.tuning, "none" if is_optimized else options.tuning.graph_optimization)
+    native.intra_op_num_threads = options.intra_op_num_threads
+    if not options.intra_op_thread_spinning:
+        native.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if options.batch_size is not None:
+        native.add_free_dimension_override_by_denotation("DATA_BATCH", options.batch_size)
+    for name, size in options.dimensions:
+        native.add_free_dimension_override_by_name(name, size)
+    if saving is not None:
+        _save(native, saving)
+    return native
+
+
+def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:
+    import onnxruntime
+
+    level = "ORT_DISABLE_ALL" if level == "none" else f"ORT_ENABLE_{level.upper()}"
+    native.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    native.execution_mode = getattr(onnxruntime.ExecutionMode, f"ORT_{tuning.execution_mode.upper()}")
+    native.inter_op_num_threads = tuning.inter_op_num_threads
+    native.enable_cpu_mem_arena = tuning.memory_arena
+    native.enable_mem_pattern = tuning.memory_pattern
+    if not tuning.prepacking:
+        native.add_session_config_entry("session.disable_prepacking", "1")
+    if tuning.dynamic_block_base:
+        native.add_session_config_entry("session.dynamic_block_base", str(tuning.dynamic_block_base))
+    if tuning.denormals_as_zero:
+        native.add_session_config_entry("session.set_denormal_as_zero", "1")
+        _flushed.add(True)
+
+
+def _save(native: onnxruntime.SessionOptions, saving: Saving) -> None:
+    native.optimized_model_filepath = os.path.join(saving.folder, GRAPH)
+    for key, value in (
+        ("session.optimized_model_external_initializers_file_name", WEIGHTS),
+        ("session.optimized_model_external_initializers_min_size_in_bytes", "1024"),
+        ("session.save_external_prepacked_constant_initializers", str(int(saving.prepacked))),
+    ):
+        native.add_session_config_entry(key, value)
+
+
+def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
+    """Says where the weights of a skeleton are.
+
+    The engine maps a file itself, one weight at a time while it rearranges them, and unmaps it when it goes. So the
+    peak is the file's weights once, and not the file and the rearranged copy; weights that are not rearranged stay in
+    the system's file cache; and nobody here can close a map that the engine still reads. Bytes in memory take the
+    file's place for models that were loaded from bytes.
+    """
+    if model.folder:
+        native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)
+    if model.files:
+        sizes = [len(data) for data in model.files.values()]
+        native.add_external_initializers_from_files_in_memory([*model.files], [*model.files.values()], sizes)
+        native.add_session_config_entry("session.use_external_initializer_file_buffers_directly", "1")

@@ -1,0 +1,112 @@
+"""What a provider is: everything special about one stands in the fields of its `Provider`, in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..engine import EngineOptions
+
+BUILT_IN = "onnxruntime"
+"""Stands for the providers that are in ONNX Runtime's own package, such as CUDA's in onnxruntime-gpu."""
+
+CPU_NAME = "CPUExecutionProvider"
+
+
+class ProviderDevice(NamedTuple):
+    """A device that a provider can use: it ran a small model there.
+
+    Attributes:
+        provider: the provider's name in ONNX Runtime.
+        package: the package it comes from.
+        library: its shared library; "" for providers in the runtime's own package.
+        number: its place among the provider's devices.
+        hardware: "cpu", "gpu" or "npu".
+        name: the device's own, or a description.
+        vendor: who made the device.
+        identity: high and low part of a number that tells the device from others.
+        memory: its own, in bytes; None where nobody says.
+        float16: whether it computes in half precision.
+        is_software: whether it is a GPU that a driver emulates on the processor.
+        is_discrete: whether it is a GPU with memory of its own, as far as the system tells.
+    """
+
+    provider: str
+    package: str
+    library: str
+    number: int
+    hardware: str
+    name: str
+    vendor: str
+    identity: tuple[int, int] = (0, 0)
+    memory: int | None = None
+    float16: bool = False
+    is_software: bool = False
+    is_discrete: bool = False
+
+
+class Target(NamedTuple):
+    """What an engine is compiled for: a provider's device, and an arithmetic.
+
+    Attributes:
+        device: where it runs; None is the runtime's own CPU provider.
+        half: whether it computes in half precision.
+    """
+
+    device: ProviderDevice | None = None
+    half: bool = False
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+        return self.device.provider if self.device else CPU_NAME
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An execution provider of ONNX Runtime. The defaults are for one that nobody here knows.
+
+    Attributes:
+        name: its name in ONNX Runtime.
+        rank: where two providers can use one GPU, the lower rank is the better one.
+        option_keys: the options that it documents, and its source where that has more, with spaces between them; None
+            lets every key through.
+        options: options for a target that are given to it unless the caller sets them.
+        memory: the runtime's name for its memory, where that can be bound; "" where it takes the host's alone.
+        has_addresses: whether its memory has addresses that other libraries can use.
+        waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
+        recording_option: the option that makes it record its work and replay it; "" where it cannot.
+        records_unasked: whether it records where that is possible, or only where the options demand it.
+        shares_lock: whether all sessions on a device share one lock, or each has its own.
+        built_in_devices: lists its devices, for a provider in the runtime's own package; None for plugins, which
+            list theirs themselves. Raises InvalidDeviceError where there are none.
+        prepare: called before a provider of the runtime's own package is used.
+        meta_device_key: a key in the metadata of devices that stand for others, which are left out.
+        is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
+    """
+
+    name: str
+    rank: int = 100
+    option_keys: str | None = None
+    options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
+    memory: str = ""
+    has_addresses: bool = False
+    waits_unlocked: bool = False
+    recording_option: str = ""
+    records_unasked: bool = False
+    shares_lock: bool = False
+    built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
+    prepare: Callable[[], None] = lambda: None
+    meta_device_key: str = ""
+    is_software_on_cpu: bool = False
+
+    @property
+    def short_name(self) -> str:
+        """Its name as options may spell it: `openvino` for OpenVINOExecutionProvider."""
+        return short(self.name)
+
+
+def short(name: str) -> str:
+    """A provider's name in small letters, without the ending that all of them have."""
+    return name.lower().removesuffix("executionprovider")

@@ -1,0 +1,30 @@
+"""TensorRT, in the package onnxruntime-gpu. It compiles for minutes: it is the last, so that only its name gets it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from . import nvidia
+from .provider import Provider
+
+_NAME = "TensorrtExecutionProvider"
+
+TENSORRT = Provider(
+    _NAME,
+    rank=4,
+    option_keys="""device_id trt_max_workspace_size trt_max_partition_iterations trt_min_subgraph_size trt_fp16_enable
+        trt_bf16_enable trt_int8_enable trt_dla_enable trt_dla_core trt_dump_subgraphs trt_engine_cache_enable
+        trt_engine_cache_path trt_engine_cache_prefix trt_timing_cache_enable trt_timing_cache_path
+        trt_force_timing_cache trt_layer_norm_fp32_fallback trt_detailed_build_log trt_build_heuristics_enable
+        trt_sparsity_enable trt_builder_optimization_level trt_auxiliary_streams trt_tactic_sources
+        trt_context_memory_sharing_enable trt_profile_min_shapes trt_profile_max_shapes trt_profile_opt_shapes
+        trt_cuda_graph_enable trt_dump_ep_context_model trt_ep_context_file_path trt_engine_hw_compatible
+        trt_op_types_to_exclude user_compute_stream""",
+    options=lambda target, options: nvidia.device_option(target),
+    memory="cuda",
+    has_addresses=True,
+    waits_unlocked=True,
+    recording_option="trt_cuda_graph_enable",
+    built_in_devices=partial(nvidia.devices, _NAME),
+    prepare=nvidia.preload,
+)

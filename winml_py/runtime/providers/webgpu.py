@@ -1,0 +1,18 @@
+"""WebGPU, a plugin: any GPU with a Vulkan, Metal or Direct3D 12 driver."""
+
+from .provider import Provider
+
+WEBGPU = Provider(
+    "WebGpuExecutionProvider",
+    rank=3,
+    option_keys="""preferredLayout enableGraphCapture dawnBackendType deviceId storageBufferCacheMode
+        uniformBufferCacheMode queryResolveBufferCacheMode defaultBufferCacheMode validationMode forceCpuNodeNames
+        preserveDevice powerPreference""",
+    memory="webgpu",
+    recording_option="enableGraphCapture",
+    records_unasked=True,
+    # The plugin records the commands of all its sessions, their copies and their allocations with one encoder; two
+    # threads in it give wrong results.
+    shares_lock=True,
+    is_software_on_cpu=True,
+)
