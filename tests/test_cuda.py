@@ -110,7 +110,7 @@ def test_a_picture_on_the_card_is_tensorized_there(gray: bool) -> None:
 
 def test_what_cannot_be_bound_from_a_card() -> None:
     binding = LearningModelBinding(on(Card(), unary("Neg", [3])))
-    with pytest.raises(InvalidBindingError, match=r"does not lie in a row.*ascontiguousarray"):
+    with pytest.raises(InvalidBindingError, match=r"not C-contiguous.*ascontiguousarray"):
         binding.bind("x", OnCard(np.zeros((3, 2), np.float32)[:, 0]))
     with pytest.raises(InvalidBindingError, match="There is no tensor of complex256"):
         binding.bind("x", OnCard(np.zeros(3, np.complex256)))

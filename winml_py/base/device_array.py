@@ -1,4 +1,4 @@
-"""Tensors in a device's own memory, as the rest of the package sees them."""
+"""Arrays in a device's own memory, as the rest of the package sees them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +20,10 @@ _DLPACK_CUDA = 2  # kDLCUDA
 
 
 class MemoryLocation(NamedTuple):
-    """Where memory is: "cuda" or "webgpu", and which of them. Arrays of one place can be bound without a copy."""
+    """Where memory is: its kind as ONNX Runtime names it ("cuda", "webgpu"), and the number of the device.
+
+    Arrays of equal locations can be bound without a copy.
+    """
 
     kind: str
     number: int = 0
@@ -26,70 +32,57 @@ class MemoryLocation(NamedTuple):
         return f"{self.kind}:{self.number}"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class DeviceArray:
     """An array in a device's memory.
 
-    Args:
+    Attributes:
         location: where it lies.
         shape: its sizes.
         dtype: of its elements.
         read: makes a copy in the host's memory.
-        handle: the engine's own object for the memory, which this array keeps alive; None for somebody else's memory.
+        handle: the engine's own object for the memory, which this array keeps alive; None for another library's memory.
         pointer: the address on the device, where there is such a thing.
         owner: whoever must live as long as the memory is used.
-        lock: held while it is read.
+        lock: held while it is read, or freed.
     """
 
-    __slots__ = ("_lock", "_process", "_read", "dtype", "handle", "location", "owner", "pointer", "shape")
-
-    def __init__(
-        self,
-        location: MemoryLocation,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        read: Callable[[], np.ndarray[Any, Any]],
-        *,
-        handle: Any = None,
-        pointer: int | None = None,
-        owner: Any = None,
-        lock: AbstractContextManager[object] | None = None,
-    ) -> None:
-        self.location, self.shape, self.dtype = location, shape, dtype
-        self.handle, self.pointer, self.owner = handle, pointer, owner
-        self._read: Callable[[], np.ndarray[Any, Any]] | None = read
-        self._lock = lock or nullcontext()
-        self._process = os.getpid()
+    location: MemoryLocation
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], np.ndarray[Any, Any]]
+    handle: Any = None
+    pointer: int | None = None
+    owner: Any = None
+    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    process: int = field(default_factory=os.getpid, init=False)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
-        if self.handle is not None and os.getpid() != self._process:
+        if self.handle is not None and os.getpid() != self.process:
             raise IllegalCallError(
                 "What is in a GPU's memory cannot be read in a forked process.",
                 hint='Start processes with multiprocessing.get_context("spawn"), and give them to_numpy().',
             )
-        with self._lock:
-            copy = np.array(self._bytes())
+        with self.lock:
+            copy = np.array(self.read())
         copy.flags.writeable = False
         return copy
-
-    def _bytes(self) -> np.ndarray[Any, Any]:
-        assert self._read is not None, "it is let go of only when nobody can ask any more"
-        return self._read()
 
     def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
         """The same memory with other sizes; only of memory that has an address."""
         return DeviceArray(
-            self.location, shape, self.dtype, lambda: self._bytes().reshape(shape), pointer=self.pointer, owner=self
+            self.location, shape, self.dtype, lambda: self.read().reshape(shape), pointer=self.pointer, owner=self
         )
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.handle is None or is_finalizing():
             return
-        if os.getpid() != self._process:
-            _leaked.append((self.handle, self._read, self.owner))  # to let go would wait for threads of the parent
+        if os.getpid() != self.process:
+            _leaked.append((self.handle, self.read, self.owner))  # to let go would wait for threads of the parent
         else:
-            with self._lock:  # memory comes and goes under it, on devices that ask for that
-                self.handle = self._read = self.owner = None
+            with self.lock:  # memory comes and goes under it, on devices that ask for that
+                del self.handle, self.read, self.owner
 
     @property
     def cuda_interface(self) -> dict[str, Any]:
@@ -110,7 +103,7 @@ class DeviceArray:
 
 
 def is_cuda_array(value: Any) -> bool:
-    """Whether a value is an array that another library has on a CUDA card."""
+    """Whether a value is an array that another library has in CUDA memory."""
     if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
         return False
     if hasattr(type(value), "__cuda_array_interface__"):
@@ -123,7 +116,7 @@ def as_device_array(value: Any) -> DeviceArray:
     """The memory of such an array, shared and kept alive.
 
     Raises:
-        InvalidBindingError: its elements do not lie in a row; or it speaks DLPack alone, and CuPy is not installed.
+        InvalidBindingError: it is not C-contiguous; or it offers DLPack alone, and CuPy is not installed.
     """
     return _from_interface(value) if hasattr(value, "__cuda_array_interface__") else _from_dlpack(value)
 
@@ -131,13 +124,10 @@ def as_device_array(value: Any) -> DeviceArray:
 def _from_interface(value: Any) -> DeviceArray:
     facts = value.__cuda_array_interface__
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
-    expected, stride = [], dtype.itemsize
-    for size in reversed(shape):
-        expected.append(stride)
-        stride *= size
-    if facts.get("strides") not in (None, tuple(reversed(expected))):
+    contiguous = [*accumulate(reversed(shape[1:]), mul, initial=dtype.itemsize)][: len(shape)]
+    if facts.get("strides") not in (None, tuple(reversed(contiguous))):
         raise InvalidBindingError(
-            f"The array on the card, of shape {shape}, does not lie in a row.", hint="Bind cupy.ascontiguousarray(it)."
+            f"The array in CUDA memory, of shape {shape}, is not C-contiguous.", hint="Bind cupy.ascontiguousarray(it)."
         )
 
     def read() -> np.ndarray[Any, Any]:
@@ -160,7 +150,7 @@ def _from_dlpack(value: Any) -> DeviceArray:
         import cupy
     except ImportError as error:
         raise InvalidBindingError(
-            f"{type(value).__name__} is on a CUDA card, and CuPy, which reads such arrays, is not installed.",
+            f"{type(value).__name__} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
     return _from_interface(cupy.from_dlpack(value))

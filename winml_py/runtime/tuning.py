@@ -59,8 +59,8 @@ class Tuning:
         for name, known in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(known)}.")
-        whole_number(self.inter_op_num_threads, "inter_op_num_threads", 0, MAX_THREADS)
-        whole_number(self.dynamic_block_base, "dynamic_block_base", 0, MAX_BLOCK_BASE)
+        whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
+        whole_number(self.dynamic_block_base, "dynamic_block_base", most=MAX_BLOCK_BASE)
         for field in fields(self):
             if field.type == "bool":
                 truth(getattr(self, field.name), field.name)

@@ -190,7 +190,7 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
         "precision": explanation.precision.name,
         "reason": explanation.reason,
         "candidates": [
-            candidate._asdict() | {"precision": candidate.precision.name, "error": _finite(candidate.error)}
+            candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
             for candidate in explanation.candidates
         ],
         "model": str(request.stamp[0]) if request.stamp else f"{request.size} bytes in memory",
@@ -198,14 +198,7 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
     }
 
 
-def _finite(number: float | None) -> float | None:
-    return number if number is None or np.isfinite(number) else None
-
-
 def _from_facts(facts: dict[str, Any]) -> Explanation:
-    candidates = tuple(
-        Candidate(**candidate | {"precision": Precision[candidate["precision"]]}) for candidate in facts["candidates"]
-    )
-    return Explanation(
-        str(facts["engine"]), Precision[facts["precision"]], str(facts["reason"]), candidates, is_remembered=True
-    )
+    candidates = (Candidate(**facts | {"precision": Precision(facts["precision"])}) for facts in facts["candidates"])
+    precision = Precision[facts["precision"]]
+    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), tuple(candidates), is_remembered=True)

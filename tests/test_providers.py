@@ -1,0 +1,168 @@
+"""What is special about a provider stands in one object: a made-up one in the catalogue is treated as it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build import unary
+
+import winml_py.runtime
+from winml_py import InvalidArgumentError, Precision
+from winml_py.runtime.engine import EngineOptions, device_engine
+from winml_py.runtime.gpu.compile import DeviceCompiler
+from winml_py.runtime.ort.device_recording import Recording
+from winml_py.runtime.ort.engine import OrtDeviceEngine, OrtEngine
+from winml_py.runtime.providers import catalogue, locks, plugins
+from winml_py.runtime.providers.provider import Provider, ProviderDevice, Target
+
+NAME = "AbacusExecutionProvider"
+DEVICE = ProviderDevice(NAME, "onnxruntime-ep-abacus", "lib.so", 3, "gpu", "Abacus 9000", "ACME", float16=True)
+
+
+def options(target: Target, given: EngineOptions) -> dict[str, str]:
+    return {"beads": str(given.intra_op_num_threads), "half": str(target.half)}
+
+
+def register(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
+    monkeypatch.setitem(catalogue.PROVIDERS, NAME, Provider(NAME, **facts))
+
+
+def test_names_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert catalogue.full_name("abacus") == "abacus"
+    register(monkeypatch, rank=-1)
+    for name in ("abacus", "Abacus", NAME, NAME.lower()):
+        assert catalogue.full_name(name) == NAME
+    others = [DEVICE._replace(provider=name) for name in catalogue.PROVIDERS if name != NAME]
+    assert min([*others, DEVICE], key=catalogue.rank) is DEVICE
+
+
+def test_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = EngineOptions(4, provider_options=(("beads", "7"), ("wires", "2")))
+    assert catalogue.native_options(Target(DEVICE), given, True) == dict(given.provider_options)  # nobody knows it
+    register(monkeypatch, option_keys="beads wires half record", options=options, recording_option="record")
+    native = catalogue.native_options(Target(DEVICE, half=True), EngineOptions(4), False)
+    assert native == {"beads": "4", "half": "True"}
+    asked = catalogue.native_options(Target(DEVICE), given, True)
+    assert asked == {"beads": "7", "wires": "2", "half": "False", "record": "1"}  # the caller's come first
+    with pytest.raises(InvalidArgumentError, match=r"no option 'bead'.*Did you mean beads"):
+        catalogue.native_options(Target(DEVICE), EngineOptions(1, provider_options=(("bead", "1"),)), False)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_its_lock(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
+    register(monkeypatch, shares_lock=is_shared)
+    compiler = DeviceCompiler(DEVICE)
+    assert (compiler.session_lock() is compiler.session_lock()) is is_shared
+    assert (locks.device_lock(DEVICE) is compiler.session_lock()) is is_shared
+    assert (locks.device_lock(DEVICE) is locks.UNLOCKED) is not is_shared
+    assert locks.device_lock(None) is locks.UNLOCKED
+
+
+def test_sessions_share_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch)
+    compiler = DeviceCompiler(DEVICE)
+    assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
+    register(monkeypatch, recording_option="record")
+    compiler = DeviceCompiler(DEVICE)
+    assert compiler.key(EngineOptions(1)) != compiler.key(EngineOptions(1))
+    never = EngineOptions(1, graph_capture=False)
+    assert compiler.key(never) == compiler.key(never)
+
+
+class Session:
+    """As much of ONNX Runtime's session as an engine asks for when it is made."""
+
+    def get_inputs(self) -> list[Any]:
+        return []
+
+    get_outputs = get_inputs
+
+
+def test_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, memory="beads")
+    session: Any = Session()
+    target = Target(DEVICE, half=True)
+    engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, Recording.NONE)
+    assert device_engine(engine) is engine
+    assert str(engine.location) == "beads:3"
+    assert (engine.name, engine.precision) == (NAME, Precision.HALF)
+    assert device_engine(OrtEngine(session, EngineOptions(1), target)) is None
+    engine.close()
+
+
+def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled by the CPU, which takes the place of a plugin that is not there."""
+    import onnxruntime
+
+    from winml_py.runtime.ort import compile as compiling
+
+    given: list[dict[str, str]] = []
+    real = onnxruntime.InferenceSession
+
+    def session(model: Any, native: Any, providers: Any, **rest: Any) -> Any:
+        made = real(model, native, ["CPUExecutionProvider"], **rest)
+        made.get_providers = lambda: [NAME]
+        return made
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(
+        compiling,
+        "_providers",
+        lambda native, options, target, recording: given.append(catalogue.native_options(target, options, False)),
+    )
+    for memory in ("", "beads"):
+        register(monkeypatch, memory=memory, options=options)
+        engine = compiling.compile_model(unary("Neg", [2]), EngineOptions(1), Target(DEVICE))
+        assert (device_engine(engine) is engine) is bool(memory)
+        engine.close()
+    assert given == [{"beads": "1", "half": "False"}] * 2
+    register(monkeypatch, memory="beads")
+    words = compiling.compile_model(unary("Identity", [2], 8), EngineOptions(1), Target(DEVICE))
+    assert device_engine(words) is None  # strings have no address there
+    words.close()
+
+
+def test_devices_that_stand_for_others_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    class Found:
+        ep_name = NAME
+
+        def __init__(self, **metadata: str) -> None:
+            self.ep_metadata = metadata
+
+    listed = [Found(), Found(all_of_them="1")]
+    monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: listed)
+    assert plugins.plugin_devices(NAME) == listed
+    register(monkeypatch, meta_device_key="all_of_them")
+    assert plugins.plugin_devices(NAME) == listed[:1]
+
+
+def test_nothing_else_compares_a_providers_name() -> None:
+    """The names stand in the providers' own files; the rest of the runtime asks the provider's object."""
+    folder = Path(winml_py.runtime.__file__).parent
+    names = [name for name in catalogue.PROVIDERS if name != catalogue.CPU.name]
+    own = {"cuda.py", "tensorrt.py", "tensorrt_rtx.py", "openvino.py", "webgpu.py"}
+    for path in folder.rglob("*.py"):
+        if path.name in own:
+            continue
+        text = path.read_text()
+        assert not [name for name in names if f'"{name}"' in text], path
+        if path.name != "catalogue.py":
+            assert not any(f"import {constant}" in text for constant in ("CUDA", "WEBGPU", "OPENVINO")), path
+
+
+def test_openvino_is_told_the_precision() -> None:
+    """Left alone it takes bfloat16 on processors that have it."""
+    for hardware, key in (("cpu", "CPU"), ("gpu", "GPU")):
+        device = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware=hardware)
+        for is_half, hint in ((False, "f32"), (True, "f16")):
+            native = catalogue.native_options(Target(device, half=is_half), EngineOptions(3), False)
+            config = json.loads(native["load_config"])[key]
+            assert config["INFERENCE_PRECISION_HINT"] == hint
+            assert config.get("INFERENCE_NUM_THREADS") == (3 if hardware == "cpu" else None)
+    npu = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="npu")
+    assert catalogue.native_options(Target(npu), EngineOptions(3), False) == {}
