@@ -13,7 +13,7 @@ from ...enums import Precision
 from ...errors import IllegalCallError
 from ..engine import Array, Engine, EngineBinding, EngineOptions, PlacedNode, Value
 from ..explanation import Explanation
-from ..ort.run import closed
+from ..ort.run import opened
 from ..request import Inputs
 
 UNDECIDED = "undecided"
@@ -24,10 +24,9 @@ class DeferredEngine:
 
     def __init__(self, options: EngineOptions, decide: Callable[[Inputs], Engine]) -> None:
         self.options = options
-        self._decide: Callable[[Inputs], Engine] | None = decide
+        self._decide: Callable[[Inputs], Engine] | None = decide  # None once it has decided, or is closed
         self._engine: Engine | None = None
         self._lock = threading.Lock()
-        self._is_closed = False
 
     @property
     def name(self) -> str:
@@ -48,9 +47,10 @@ class DeferredEngine:
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""
-        if self._is_closed:
-            raise closed()
-        return self._engine.bind(lock) if self._engine else _DeferredBinding(self, lock)
+        if self._engine is not None:
+            return self._engine.bind(lock)
+        opened(self._decide)
+        return _DeferredBinding(self, lock)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
@@ -69,18 +69,15 @@ class DeferredEngine:
         """The engine; found on these inputs if it has not been yet."""
         with self._lock:
             if self._engine is None:
-                if self._is_closed or self._decide is None:
-                    raise closed()
-                self._engine = self._decide(inputs)
+                self._engine = opened(self._decide)(inputs)
                 self._decide = None
             return self._engine
 
     def close(self) -> None:
         """Frees the engine, if there is one."""
-        self._is_closed = True
-        engine = self._engine
-        if engine is not None:
-            engine.close()
+        self._decide = None
+        if self._engine is not None:
+            self._engine.close()
 
 
 class _DeferredBinding:

@@ -17,7 +17,7 @@ from .device_outputs import DeviceOutput
 from .device_recording import RecordedGraph, Recording
 from .errors import translate
 from .forks import is_forked, leaked, require_process
-from .run import closed, stoppable, translated
+from .run import opened, stoppable, translated
 from .tensor_types import host_inputs, is_fixed
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ class DeviceBinding:
         memory: its device's.
         lock: the session's, held while the device is talked to.
         recording: whether work is recorded.
-        waits_unlocked: whether a run is waited for without the lock, so that other threads may submit theirs.
     """
 
     def __init__(
@@ -56,9 +55,10 @@ class DeviceBinding:
         memory: DeviceMemory,
         lock: AbstractContextManager[object],
         recording: Recording,
-        waits_unlocked: bool,
     ) -> None:
-        self._memory, self._lock, self._waits_unlocked = memory, lock, waits_unlocked
+        self._memory, self._lock = memory, lock
+        # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
+        self._waits_unlocked = memory.provider.waits_unlocked
         self._process = os.getpid()
         self._graph = RecordedGraph(recording)
         self._inputs: dict[str, _Input] = {}
@@ -79,7 +79,7 @@ class DeviceBinding:
         What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
         """
         require_process(self._process)
-        session, native = self._open()
+        session, native = opened(self._native)
         with self._lock, translated():
             before = self._inputs.get(name)
             if name in self._on_host:
@@ -105,7 +105,7 @@ class DeviceBinding:
         """Binds an output to the host's memory, to the device's, or to none."""
         require_process(self._process)
         with self._lock, translated():
-            session, native = self._open()
+            session, native = opened(self._native)
             output = self._outputs[name]
             if output.is_moved_by(array):  # the runtime refuses to bind anew what a graph still writes to
                 self._graph.forget(session)
@@ -115,7 +115,7 @@ class DeviceBinding:
         """Leaves an output in the device's memory."""
         require_process(self._process)
         with self._lock, translated():
-            session, native = self._open()
+            session, native = opened(self._native)
             output = self._outputs[name]
             if output.is_given_away or output.is_moved_by(None):
                 self._graph.forget(session)
@@ -124,7 +124,7 @@ class DeviceBinding:
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `DeviceEngineBinding`."""
         require_process(self._process)
-        session, native = self._open()
+        session, native = opened(self._native)
         try:
             with stoppable(stop or Stop()) as run_options:
                 self._graph.prepare(run_options)
@@ -180,9 +180,3 @@ class DeviceBinding:
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():
             self.close()
-
-    def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
-        native = self._native
-        if native is None:
-            raise closed()
-        return native

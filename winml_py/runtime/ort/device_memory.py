@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...base.device_array import DeviceArray, MemoryLocation
 from ...errors import SizeMismatchError
 from ..engine import Array
+from ..providers.provider import Provider
 from .tensor_types import DTYPES
 
 if TYPE_CHECKING:
@@ -18,12 +19,17 @@ class DeviceMemory(NamedTuple):
     """Where a session's memory is. Nothing is allocated there before a session lives, which would end the process.
 
     Attributes:
-        location: the runtime's name of it, and its number.
-        has_addresses: whether it has addresses that other libraries can use.
+        provider: whose memory it is.
+        number: of the device.
     """
 
-    location: MemoryLocation
-    has_addresses: bool
+    provider: Provider
+    number: int
+
+    @property
+    def location(self) -> MemoryLocation:
+        """The runtime's name of it, and the device's number."""
+        return MemoryLocation(self.provider.memory, self.number)
 
     def upload(self, array: Array) -> onnxruntime.OrtValue:
         """A copy of a C-contiguous array of the host.
@@ -65,7 +71,7 @@ class DeviceMemory(NamedTuple):
             DTYPES[value.data_type()],
             value.numpy,
             handle=value,
-            pointer=value.data_ptr() if self.has_addresses else None,
+            pointer=value.data_ptr() if self.provider.has_addresses else None,
             owner=session,
             lock=lock,
         )

@@ -9,7 +9,7 @@ import weakref
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from ...base.device_array import DeviceArray, MemoryLocation
+from ...base.device_array import DeviceArray
 from ...enums import Precision
 from ...errors import IllegalCallError
 from ..engine import ONNXRUNTIME, Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode
@@ -23,7 +23,7 @@ from .device_memory import DeviceMemory
 from .device_recording import Recording, is_recordable
 from .forks import is_forked, leaked, require_process
 from .host_binding import FeedBinding, IoBinding
-from .run import closed, translated
+from .run import opened, translated
 from .tensor_types import are_numeric
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class OrtEngine:
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
-        session = self._open()
+        session = opened(self._session)
         shrinks = self.options.tuning.arena_shrinkage
         if self._are_numeric:
             return self._closed_with_this(IoBinding(session, shrinks))
@@ -82,13 +82,13 @@ class OrtEngine:
         """Which provider runs which node of the optimised graph."""
         return [
             PlacedNode(node.name, node.op_type, part.ep_name)
-            for part in self._open().get_provider_graph_assignment_info()
+            for part in opened(self._session).get_provider_graph_assignment_info()
             for node in part.get_nodes()
         ]
 
     def end_profiling(self) -> bytes:
         """The profile until this was called first; nothing is added to it from then on."""
-        session = self._open()
+        session = opened(self._session)
         with self._device_lock, self._lock:
             if self._profile is None:
                 trace, self._trace = self._trace, None
@@ -113,12 +113,6 @@ class OrtEngine:
             trace.cleanup()  # the runtime has its file open, and writes it to nowhere when the session goes
         heap.trim()
 
-    def _open(self) -> onnxruntime.InferenceSession:
-        session = self._session
-        if session is None:
-            raise closed()
-        return session
-
 
 class OrtDeviceEngine(OrtEngine):
     """A compiled model whose inputs and outputs are tensors of numbers in the memory of a device."""
@@ -133,27 +127,25 @@ class OrtDeviceEngine(OrtEngine):
         trace: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         super().__init__(session, options, target, trace)
-        self._provider = provider_of(device.provider)
-        self.location = MemoryLocation(self._provider.memory, device.number)
-        self._memory = DeviceMemory(self.location, self._provider.has_addresses)
+        self._memory = DeviceMemory(provider_of(device.provider), device.number)
+        self.location = self._memory.location
         self._recording = recording
         self._process = os.getpid()
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""
-        session = self._open()
+        session = opened(self._session)
         require_process(self._process)
-        waits_unlocked = self._provider.waits_unlocked
-        return self._closed_with_this(DeviceBinding(session, self._memory, lock, self._recording, waits_unlocked))
+        return self._closed_with_this(DeviceBinding(session, self._memory, lock, self._recording))
 
     @property
     def is_recordable(self) -> bool:
         """Whether every input and output can keep an address on the device."""
-        return is_recordable(self._open())
+        return is_recordable(opened(self._session))
 
     def upload(self, array: Array) -> DeviceArray:
         """A copy of an array in the device's memory; the caller holds the session's lock."""
-        session = self._open()
+        session = opened(self._session)
         require_process(self._process)
         with translated():
             memory = self._memory.upload(array)

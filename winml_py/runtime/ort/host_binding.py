@@ -13,7 +13,7 @@ from ..providers.locks import UNLOCKED
 from . import heap
 from .errors import translate
 from .forks import require_process
-from .run import closed, fill, stoppable
+from .run import fill, opened, stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -38,12 +38,12 @@ class IoBinding:
 
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
-        self._open()[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
+        opened(self._native)[1].bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
         self._arrays[name] = value
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
-        native = self._open()[1]
+        native = opened(self._native)[1]
         if array is None:
             native.bind_output(name, "cpu")
             self._arrays.pop(name, None)
@@ -55,7 +55,7 @@ class IoBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
-        session, native = self._open()
+        session, native = opened(self._native)
         arrays = self._arrays  # close() lets go of them, and the run still writes to their addresses
         try:
             if stop is None and not self._shrinks:
@@ -84,12 +84,6 @@ class IoBinding:
         self._native = None
         self._arrays = {}
 
-    def _open(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
-        native = self._native
-        if native is None:
-            raise closed()
-        return native
-
 
 class FeedBinding:
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
@@ -116,9 +110,7 @@ class FeedBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
-        session = self._session
-        if session is None:
-            raise closed()
+        session = opened(self._session)
         if self._lock is not UNLOCKED:
             require_process(self._process)
         try:

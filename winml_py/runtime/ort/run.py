@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from .errors import translate, wrong_output_shape
 
 if TYPE_CHECKING:
     import onnxruntime
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -56,11 +58,17 @@ def translated() -> Iterator[None]:
     raise failure
 
 
-def closed() -> ClosedError:
-    """The error for a session that was closed before the call, or during it."""
-    return ClosedError(
-        "The session has been closed.", hint="Create another from the model; its properties can still be read."
-    )
+def opened(native: T | None) -> T:
+    """What an engine or a binding has of the runtime until it is closed.
+
+    Raises:
+        ClosedError: it was closed before the call, or during it.
+    """
+    if native is None:
+        raise ClosedError(
+            "The session has been closed.", hint="Create another from the model; its properties can still be read."
+        )
+    return native
 
 
 def fill(outputs: Mapping[str, Array], fresh: dict[str, Any]) -> dict[str, Any]:
