@@ -12,7 +12,7 @@ from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..explanation import Explanation
 from ..ort.compile import compile_model
 from ..ort.device_recording import Recording
-from ..ort.engine import OrtEngine
+from ..ort.engine import OrtDeviceEngine, OrtEngine
 from ..providers.catalogue import full_name, provider_of, require_known
 from ..providers.locks import session_lock
 from ..providers.provider import ProviderDevice, Target
@@ -86,7 +86,7 @@ class DeviceCompiler:
             if recording.is_refused(error):
                 return None, "all-nodes-on-provider"
             raise
-        if engine.is_recordable:
+        if isinstance(engine, OrtDeviceEngine) and engine.is_recordable:
             return engine, ""
         engine.close()
         return None, "fixed-shapes"

@@ -117,7 +117,7 @@ class DeviceBinding:
         with self._lock, translated():
             session, native = opened(self._native)
             output = self._outputs[name]
-            if output.is_given_away or output.is_moved_by(None):
+            if output.is_moved_by_keeping():
                 self._graph.forget(session)
             output.keep(native)
 

@@ -62,14 +62,13 @@ class DeviceOutput:
         if is_moved:
             self.bind(native)
 
-    @property
-    def is_given_away(self) -> bool:
-        """Whether the caller has what runs write to, so that to keep the output again takes new memory."""
-        return self._shown is not None
+    def is_moved_by_keeping(self) -> bool:
+        """Whether `keep` does: it takes new memory where the caller has what runs write to."""
+        return self._shown is not None or self.is_moved_by(None)
 
     def keep(self, native: onnxruntime.IOBinding) -> None:
         """Leaves the output in the device's memory."""
-        if self.is_given_away:
+        if self._shown is not None:
             self._shown, self._fixed = None, self._memory.allocate(self._end)
             self.bind(native)
         self.set_target(native, None)

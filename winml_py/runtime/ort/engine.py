@@ -73,11 +73,6 @@ class OrtEngine:
             binding.close()
         return binding
 
-    @property
-    def is_recordable(self) -> bool:
-        """Whether every input and output can keep an address on the device."""
-        return False
-
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph."""
         return [

@@ -68,7 +68,7 @@ class IoBinding:
             values = native.get_outputs()
             fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
             fresh |= {name: fresh[name].copy() for name in self._passed}
-            for name in fresh:  # or the next run would write over what the caller now owns
+            for name in fresh:  # the runtime reuses what it allocated: the next run would write over the caller's
                 native.bind_output(name, "cpu")
             return fresh
         except Exception as error:  # the runtime raises classes that have no common base

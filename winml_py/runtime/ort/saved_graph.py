@@ -1,4 +1,9 @@
-"""A large model as ONNX Runtime wants it, on disk: optimised once, then mapped by every session of every process."""
+"""A large model as ONNX Runtime wants it, on disk: optimised once, then mapped by every session of every process.
+
+Weights that the optimiser changed are no longer the file's, so sessions could not share them; and to change them takes
+the time and the peak memory of every start. So the runtime saves its optimised graph, its weights, and those of matrix
+products as the kernels want them; each session opens that with optimisation off, and maps it.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +49,10 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
 
 
 def _is_wanted(request: CompileRequest) -> bool:
-    """Whether the weights are worth it. Where denormals count as 0 they do so while constants are folded, too, in the
-    whole process and for good: what comes of it is nobody else's.
+    """Whether the weights are large enough.
+
+    Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
+    other processes must not get such constants.
     """
     return request.weights >= MAPPED_FROM and not flushes_denormals(request.options)
 
@@ -55,7 +62,7 @@ def _unsaved(request: CompileRequest) -> OrtEngine:
 
 
 def _key(request: CompileRequest) -> str:
-    """All that the optimised graph depends on; how many threads there are, say, is not among it."""
+    """All that the optimised graph depends on; threads and arenas are not among it."""
     options = request.options
     graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
     return answers.key_of("saved graph", request.digest(), graph, runtime_version(), processor.fingerprint())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
 """The files of a saved graph."""
 
-_FATAL = 4  # below it the runtime writes to stderr what its exceptions say as well
+_FATAL = 4  # on lower levels the runtime writes to stderr what its exceptions say as well
 
 _flushed: set[bool] = set()
 """Whether a session has had denormals count as 0: the runtime's flag stays set in the thread that made it."""

@@ -1,7 +1,8 @@
 """Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
 
 A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Nothing of it is loaded here
-before a child process has tried it: a driver that crashes takes that process down, and not ours.
+before a child process has tried it: a driver that crashes takes that process down, and not ours. One that worked is
+registered here when a session needs it first.
 """
 
 from __future__ import annotations

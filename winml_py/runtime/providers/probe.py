@@ -53,8 +53,7 @@ def _plugin(package: str) -> dict[str, Any]:
                     break
             else:
                 refused.append(f"{device.name}: {problem}")
-    problem = "" if devices else "; ".join(refused) or f"it found no hardware for {', '.join(names)}"
-    return _facts(devices, refused, problem)
+    return _facts(devices, refused, f"it found no hardware for {', '.join(names)}")
 
 
 def _built_in() -> dict[str, Any]:
@@ -62,8 +61,6 @@ def _built_in() -> dict[str, Any]:
 
     devices, refused = [], []
     for provider in map(provider_of, onnxruntime.get_available_providers()):
-        if provider.built_in_devices is None:
-            continue
         provider.prepare()
         try:
             listed = provider.built_in_devices()
@@ -77,10 +74,11 @@ def _built_in() -> dict[str, Any]:
                 refused.append(f"{device.name}, {provider.name}: {problem}")
             else:
                 devices.append(device)
-    return _facts(devices, refused, "" if devices else "; ".join(dict.fromkeys(refused)))
+    return _facts(devices, refused)
 
 
-def _facts(devices: list[ProviderDevice], refused: list[str], problem: str) -> dict[str, Any]:
+def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> dict[str, Any]:
+    problem = "" if devices else "; ".join(dict.fromkeys(refused)) or nothing
     return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
 
 

@@ -21,7 +21,7 @@ class ProviderDevice(NamedTuple):
         provider: the provider's name in ONNX Runtime.
         package: the package it comes from.
         library: its shared library; "" for providers in the runtime's own package.
-        number: its place among the provider's devices.
+        number: its index among the provider's devices.
         hardware: "cpu", "gpu" or "npu".
         name: the device's own, or a description.
         vendor: who made the device.
@@ -79,8 +79,8 @@ class Provider:
         recording_option: the option that makes it record its work and replay it; "" where it cannot.
         records_unasked: whether it records where that is possible, or only where the options demand it.
         shares_lock: whether all sessions on a device share one lock, or each has its own.
-        built_in_devices: lists its devices, for a provider in the runtime's own package; None for plugins, which
-            list theirs themselves. Raises InvalidDeviceError where there are none.
+        built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
+            InvalidDeviceError where there are none; plugins list theirs themselves.
         prepare: called before a provider of the runtime's own package is used.
         meta_device_key: a key in the metadata of devices that stand for others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
@@ -96,7 +96,7 @@ class Provider:
     recording_option: str = ""
     records_unasked: bool = False
     shares_lock: bool = False
-    built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
+    built_in_devices: Callable[[], Sequence[ProviderDevice]] = tuple
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
