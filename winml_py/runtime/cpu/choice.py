@@ -55,11 +55,9 @@ def compile_on_cpu(request: CompileRequest) -> Engine:
 
 
 def _compiled(request: CompileRequest, target: Target) -> OrtEngine:
-    return (
-        compile_shared(request)
-        if target.device is None
-        else compile_model(request.model, request.options, target, stop=request.stop)
-    )
+    if target.device is None:
+        return compile_shared(request)
+    return compile_model(request.model, request.options, target, stop=request.stop)
 
 
 def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:

@@ -95,7 +95,7 @@ class FeedBinding:
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Array] = {}
+        self._outputs: dict[str, Array | None] = {}
 
     def set_input(self, name: str, value: Value) -> None:
         """Binds an input; see `EngineBinding`."""
@@ -103,10 +103,7 @@ class FeedBinding:
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
-        if array is None:
-            self._outputs.pop(name, None)
-        else:
-            self._outputs[name] = array
+        self._outputs[name] = array
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""

@@ -71,11 +71,11 @@ def opened(native: T | None) -> T:
     return native
 
 
-def fill(outputs: Mapping[str, Array], fresh: dict[str, Any]) -> dict[str, Any]:
+def fill(outputs: Mapping[str, Array | None], fresh: dict[str, Any]) -> dict[str, Any]:
     """Moves what a run gave into the memory that outputs are bound to.
 
     Args:
-        outputs: the memory, by the outputs' names.
+        outputs: the memory, by the outputs' names; None is bound to no memory.
         fresh: what the run gave; loses those outputs.
 
     Returns:
@@ -85,6 +85,8 @@ def fill(outputs: Mapping[str, Array], fresh: dict[str, Any]) -> dict[str, Any]:
         SizeMismatchError: an output does not fit its memory.
     """
     for name, array in outputs.items():
+        if array is None:
+            continue
         value = fresh.pop(name)
         if value.shape != array.shape:
             raise wrong_output_shape(name, array.shape, value.shape)
