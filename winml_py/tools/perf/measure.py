@@ -161,8 +161,7 @@ def measure(
         raise InvalidArgumentError("Both iterations and seconds are given.", hint="Give one of them.")
     if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
         raise InvalidArgumentError("Nothing is to be measured.", hint="Iterations, seconds and threads are positive.")
-    count = 100 if iterations is None and seconds is None else iterations
-    return Prepared(case).run(count, seconds, threads)
+    return Prepared(case).run(iterations or (100 if seconds is None else None), seconds, threads)
 
 
 def prepare_together(cases: Sequence[Case], threads: int, interval: float) -> list[Prepared]:
