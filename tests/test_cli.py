@@ -189,7 +189,7 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
         (3, ["nope.onnx", "--mean", "1"], "Model file not found"),
         (4, [EDGES, "--std", "0"], "std of 0"),
         (4, [EDGES, "--mean", "1,2"], "one finite number, or 3"),
-        (4, [DIGITS, "--preset", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is float 1x1x28x28"),
+        (4, [DIGITS, "--preset", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is Float[1,1,28,28,]"),
         (4, [DIGITS, "--pixel-format", "gray", "--input", "picture"], "no input picture"),
     ):
         assert words in failure(code, "contract", *arguments, "--output", tmp_path / "new.onnx")

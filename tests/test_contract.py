@@ -353,7 +353,7 @@ def test_a_new_crop_mode_touches_three_files() -> None:
         "enums.py",
         "imaging/geometry.py",
         "imaging/contract.py",
-        "session/binding.py",
+        "features/resolve.py",
     }
     binding = (package / "session" / "binding.py").read_text()
     assert words.findall(binding) == ["crop_mode"]

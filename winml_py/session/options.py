@@ -128,7 +128,7 @@ class LearningModelSessionOptions:
     leaves sizes free, the first evaluation decides, on its inputs.
     """
 
-    precision = Setting(lambda: Precision.AUTO, partial(member, Precision, what="The precision"), "precision")
+    precision = Setting(lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision")
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
     On a CPU, `AUTO` tries float16 models in half precision where an installed plugin (`winml-py[intel]`) offers
@@ -157,7 +157,7 @@ class LearningModelSessionOptions:
     tuning = Setting(Tuning, _tuning, "tuning")
     """Settings that seldom need changing: see `Tuning`."""
 
-    weights = Setting(lambda: Weights.SHARED, partial(member, Weights, what="The place of the weights"), "weights")
+    weights = Setting(lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights")
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
 
     `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..base.atomic_files import require_folder, written_to, written_whole
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, spell_tensor
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from ..session.model import LearningModel
 
@@ -83,7 +83,7 @@ def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, name
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
-            + "; ".join(f"{feature.name} is {feature.expects()}" for feature in features)
+            + "; ".join(f"{feature.name} is {_spell(feature)}" for feature in features)
             + ".",
             hint="It has four dimensions, of which one is the channels; say --layout or --pixel-format.",
         )
@@ -94,3 +94,8 @@ def _fits(tensor: _Tensor, contract: ImageContract) -> bool:
     kinds = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8} & {contract.tensor_kind or tensor.tensor_kind}
     channels = tensor.shape[contract.axes()[0]] if len(tensor.shape) == 4 else 0
     return tensor.tensor_kind in kinds and channels == contract.channels
+
+
+def _spell(feature: FeatureDescriptor) -> str:
+    """The type with all sizes, of an image too."""
+    return spell_tensor(feature.tensor_kind, feature.shape) if isinstance(feature, _Tensor) else feature.expects()

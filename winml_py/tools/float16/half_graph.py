@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
-from onnxruntime.transformers.float16 import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
 
 from ...imaging.contract import OUR_KEYS
 from ...runtime.gpu.float32_graph import TYPE_ATTRIBUTES
+from ...runtime.ort.float16_rules import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
 
 FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
 

@@ -77,9 +77,8 @@ class ConversionReport:
         return {"schema_version": 1, "is_good": self.is_good, **asdict(self)}
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.size_before:,} bytes -> {self.size_after:,} ({self.size_after / max(1, self.size_before):.2f})"
-        ]
+        ratio = self.size_after / max(1, self.size_before)
+        lines = [f"{self.size_before:,} bytes -> {self.size_after:,} ({ratio:.2f})"]
         for output in self.outputs:
             words = [f"relative error {output.error:.2g}"]
             if output.not_finite:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST
 
 from ...base.agreement import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
+from ...runtime.ort.float16_rules import DEFAULT_OP_BLOCK_LIST
 from .half_graph import Choice, half_graph, owners, rounded_graph
 from .model_file import evaluate, size
 from .report import REASONS, ConversionReport, Progress
