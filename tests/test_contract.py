@@ -355,8 +355,8 @@ def test_a_new_crop_mode_touches_three_files() -> None:
         "imaging/contract.py",
         "features/resolve.py",
     }
-    binding = (package / "session" / "binding.py").read_text()
-    assert words.findall(binding) == ["crop_mode"]
+    resolve = (package / "features" / "resolve.py").read_text()
+    assert words.findall(resolve.replace("what the crop mode", "")) == ["crop_mode"]
     geometry = (package / "imaging" / "geometry.py").read_text()
     assert len(words.findall(geometry.split("_CROP_RULES: ")[0])) == 0
 
