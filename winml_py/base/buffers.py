@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import ClosedError, InvalidArgumentError
+from .closeable import Closeable
 
 
 def byte_view(buffer: Any) -> memoryview:
@@ -86,7 +87,7 @@ class Buffer(ByteArray):
         return self[: self._length].tobytes()
 
 
-class MemoryBufferReference(ByteArray):
+class MemoryBufferReference(ByteArray, Closeable):
     """An open door to memory, until it is closed.
 
     It is an array of the bytes, so `memoryview(reference)` and `np.frombuffer(reference, dtype)` work on every
@@ -124,12 +125,6 @@ class MemoryBufferReference(ByteArray):
     def close(self) -> None:
         """Closes the door; views that were taken live on. Twice is harmless."""
         self.is_closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __eq__(self, other: object) -> bool:
         return self is other

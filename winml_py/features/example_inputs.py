@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, An
     return values, seeded
 
 
-def has_example(feature: FeatureDescriptor) -> bool:
+def has_example(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor | ImageFeatureDescriptor]:
     """Whether any number will do: floats, but not ids, words, truths, maps or sequences."""
     floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
     if isinstance(feature, TensorFeatureDescriptor):
@@ -66,7 +66,6 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
             hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, or --input {feature.name}=FILE.npy.",
         )
-    assert isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     wanted = feature.shape if sizes is None else sizes
     shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(wanted)]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from ..base.buffers import MemoryBufferReference, byte_view
+from ..base.closeable import Closeable
 from ..base.collections import VectorView
 from ..base.device_array import DeviceArray
 from ..base.winrt_object import Object
@@ -21,7 +22,7 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T", bound="Tensor")
 
 
-class Tensor(Object):
+class Tensor(Closeable, Object):
     """A tensor of one element type.
 
     A tensor owns an array or shares the caller's (`from_numpy`, `create_from_buffer`). One made by
@@ -296,12 +297,6 @@ class Tensor(Object):
 
     dispose = close
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         storage = self._storage
         state = "closed" if storage.is_closed else "placeholder" if storage.is_placeholder else ""
@@ -312,7 +307,7 @@ class Tensor(Object):
 
 def storage_of(tensor: Tensor) -> TensorStorage:
     """A tensor's storage, for the evaluation that reads or writes it."""
-    return tensor._storage
+    return tensor._storage  # noqa: SLF001 - the one way in: users see no storage
 
 
 def on_device(cls: type[T], array: DeviceArray) -> T:

@@ -113,4 +113,4 @@ class LearningModelBinding(Object, MapView[Any]):
 
 def evaluation_of(binding: LearningModelBinding) -> Evaluation:
     """The inside of a binding, for the session that runs it."""
-    return binding._evaluation
+    return binding._evaluation  # noqa: SLF001 - the one way in: users bind, and sessions evaluate

@@ -157,7 +157,7 @@ class LearningModelDevice(Object):
 
 def compiler_of(device: LearningModelDevice) -> Compiler:
     """What compiles models for a device: for sessions, and no part of the public class."""
-    return device._compiler
+    return device._compiler  # noqa: SLF001 - the one way in: users see devices, and no compilers
 
 
 def _compiler(device: ProviderDevice | None) -> Compiler:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from ..base.async_operation import AsyncOperation
+from ..base.closeable import Closeable
 from ..base.collections import NameMap, Vector
 from ..base.winrt_object import Object
 from ..enums import TensorKind
@@ -18,7 +19,7 @@ from ..onnx_file.source import BytesSource, FileSource, ModelSource
 from .model_content import ModelContent
 
 
-class LearningModel(Object):
+class LearningModel(Closeable, Object):
     """A parsed ONNX model: what it is called, what it takes, what it gives.
 
     Loading reads the header alone: the weights are neither read nor copied, and the graph is not
@@ -199,12 +200,6 @@ class LearningModel(Object):
 
     close = dispose
 
-    def __enter__(self) -> LearningModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.dispose()
-
     def _repr_html_(self) -> str:
         from .html import model_html
 
@@ -218,7 +213,7 @@ class LearningModel(Object):
 
 def content_of(model: LearningModel) -> ModelContent:
     """What sessions need of a model."""
-    return model._content
+    return model._content  # noqa: SLF001 - the one way in: users see the header, and no bytes
 
 
 def _require_no_operators(provider: object) -> None:

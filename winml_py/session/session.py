@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, written_to, written_whole
 from ..base.cancellation import Stop
+from ..base.closeable import Closeable
 from ..base.collections import PropertySet
 from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .stream import EvaluationStream
 
 
-class LearningModelSession(CompiledModel):
+class LearningModelSession(Closeable, CompiledModel):
     """A model compiled for a device.
 
     Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
@@ -316,12 +317,6 @@ class LearningModelSession(CompiledModel):
         self._compiled.close()
 
     dispose = close
-
-    def __enter__(self) -> LearningModelSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _repr_html_(self) -> str:
         from .html import session_html

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.arguments import whole_number
+from ..base.closeable import Closeable
 from ..base.cpu_cores import usable_cores
 from ..errors import E_FAIL, ClosedError, EvaluationError, InvalidArgumentError, InvalidBindingError, WinMLError
 from ..features.containers import as_tensor
@@ -31,7 +32,7 @@ AHEAD = 2
 """How many jobs wait for each thread: enough that none runs dry, few enough that memory stays bounded."""
 
 
-class EvaluationStream:
+class EvaluationStream(Closeable):
     """Results in the order of the inputs: iterate over it, or `async for`. Closing it stops what has not begun.
 
     Made by `LearningModelSession.evaluate_many`.
@@ -88,12 +89,6 @@ class EvaluationStream:
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._jobs.clear()
-
-    def __enter__(self) -> EvaluationStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _fill(self) -> None:
         """Keeps the threads in work, and no more: inputs are taken as late as can be."""
