@@ -8,11 +8,14 @@ from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..imaging.contract import ImageContract
 from .bind_properties import BindProperties
-from .containers import MapValue, SequenceValue
+from .containers import Container, for_engine, spell_container
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, spell_kind, spell_tensor
 from .pictures import ImageFeatureValue
 from .tensor import Tensor
 from .tensor_classes import TENSOR_CLASSES
+
+FeatureValue = Tensor | ImageFeatureValue | Container
+"""What can be bound to a feature."""
 
 PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
 """The features that can take pictures."""
@@ -57,13 +60,13 @@ def _check_shape(value: Tensor, descriptor: PictureDescriptor) -> None:
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
 
 
-def container_for_engine(value: MapValue | SequenceValue, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any]:
+def container_for_engine(value: Container, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any]:
     """The map or sequence as the engine takes it.
 
     Raises:
         InvalidBindingError: it does not fit: another kind of feature, or keys, values or elements of another type.
     """
-    converted = value.for_engine(descriptor)
+    converted = for_engine(value, descriptor)
     if converted is None:
         raise _incompatible(InvalidBindingError, value, descriptor, "Keys, values and elements must be of these types.")
     return converted
@@ -134,19 +137,19 @@ def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, prop
         raise _incompatible(SizeMismatchError, value, descriptor, hint)
 
 
-def spell_value(value: Tensor | ImageFeatureValue | MapValue | SequenceValue) -> str:
+def spell_value(value: FeatureValue) -> str:
     """A value's type in the words of Windows ML's messages."""
-    if isinstance(value, (MapValue, SequenceValue)):
-        return value.spell()
     if isinstance(value, Tensor):
         return spell_tensor(value.tensor_kind, tuple(value.shape))
-    width, height = value.sizes[0]
-    return f"Image[{width}x{height}]"
+    if isinstance(value, ImageFeatureValue):
+        width, height = value.sizes[0]
+        return f"Image[{width}x{height}]"
+    return spell_container(value)
 
 
 def _incompatible(
     kind: type[WinMLError],
-    value: Tensor | ImageFeatureValue | MapValue | SequenceValue,
+    value: FeatureValue,
     descriptor: FeatureDescriptor,
     hint: str,
 ) -> WinMLError:

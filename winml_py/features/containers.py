@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..enums import LearningModelFeatureKind, TensorKind
+from ..enums import TensorKind
 from .descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
@@ -28,54 +28,40 @@ _PYTHON_TYPES: dict[TensorKind, tuple[type, ...]] = {
     TensorKind.DOUBLE: (float, int, np.floating, np.integer),
 }
 _INTEGERS = (int, np.integer)
+_KINDS = {bool: TensorKind.BOOLEAN, int: TensorKind.INT64, float: TensorKind.FLOAT, str: TensorKind.STRING}
 
 
-class MapValue:
-    """A mapping that a caller bound; it is read when it is bound, and an output is refilled in place."""
-
-    kind = LearningModelFeatureKind.MAP
-
-    def __init__(self, items: Mapping[Any, Any]) -> None:
-        self.items = items
-
-    def for_engine(self, descriptor: FeatureDescriptor) -> dict[Any, Any] | None:
-        """The map as the engine takes it, or None where it does not fit the descriptor."""
-        if not isinstance(descriptor, MapFeatureDescriptor):
-            return None
-        value = descriptor.value_descriptor
-        if not isinstance(value, TensorFeatureDescriptor):
-            return None
-        if not all(is_element(key, descriptor.key_kind) for key in self.items):
-            return None
-        if not all(is_element(item, value.tensor_kind) for item in self.items.values()):
-            return None
-        convert = float if value.tensor_kind in (TensorKind.FLOAT, TensorKind.DOUBLE) else _as_is
-        return {_as_is(key): convert(item) for key, item in self.items.items()}
-
-    def spell(self) -> str:
-        """The type in the words of Windows ML's messages, told by the first entry."""
-        key, value = next(iter(self.items.items()), (None, None))
-        return f"Map<{_spell_element(key)},{_spell_element(value)}[]>"
+Container = Mapping[Any, Any] | Sequence[Any]
+"""A map or a sequence that a caller bound: it is read at bind; an output is refilled in place."""
 
 
-class SequenceValue:
-    """A list that a caller bound; it is read when it is bound, and an output is refilled in place."""
+def for_engine(value: Container, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
+    """A map or a sequence as the engine takes it, or None where it does not fit the descriptor."""
+    if isinstance(value, Mapping):
+        return _map_for_engine(value, descriptor) if isinstance(descriptor, MapFeatureDescriptor) else None
+    if not isinstance(descriptor, SequenceFeatureDescriptor):
+        return None
+    elements = [_element_for_engine(element, descriptor.element_descriptor) for element in value]
+    return None if any(element is None for element in elements) else elements
 
-    kind = LearningModelFeatureKind.SEQUENCE
 
-    def __init__(self, elements: Iterable[Any]) -> None:
-        self.elements = list(elements)
+def _map_for_engine(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) -> dict[Any, Any] | None:
+    value = descriptor.value_descriptor
+    kind = value.tensor_kind if isinstance(value, TensorFeatureDescriptor) else TensorKind.UNDEFINED
+    if kind is TensorKind.UNDEFINED or not all(is_element(key, descriptor.key_kind) for key in items):
+        return None
+    if not all(is_element(item, kind) for item in items.values()):
+        return None
+    convert = float if kind in (TensorKind.FLOAT, TensorKind.DOUBLE) else _as_is
+    return {_as_is(key): convert(item) for key, item in items.items()}
 
-    def for_engine(self, descriptor: FeatureDescriptor) -> list[Any] | None:
-        """The sequence as the engine takes it, or None where it does not fit the descriptor."""
-        if not isinstance(descriptor, SequenceFeatureDescriptor):
-            return None
-        elements = [_element_for_engine(element, descriptor.element_descriptor) for element in self.elements]
-        return None if any(element is None for element in elements) else elements
 
-    def spell(self) -> str:
-        """The type in the words of Windows ML's messages, told by the first element."""
-        return f"Sequence<{_spell_value(self.elements[0]) if self.elements else ''}>"
+def spell_container(value: Container) -> str:
+    """The type in the words of Windows ML's messages, told by the first entry or element."""
+    if isinstance(value, Mapping):
+        key, item = next(iter(value.items()), (None, None))
+        return f"Map<{_spell_element(key)},{_spell_element(item)}[]>"
+    return f"Sequence<{_spell_value(value[0]) if value else ''}>"
 
 
 def is_element(value: Any, kind: TensorKind) -> bool:
@@ -92,7 +78,7 @@ def is_element(value: Any, kind: TensorKind) -> bool:
 
 def _element_for_engine(element: Any, descriptor: FeatureDescriptor) -> Any:
     if isinstance(element, Mapping):
-        return MapValue(element).for_engine(descriptor)
+        return for_engine(element, descriptor)
     tensor = as_tensor(element)
     if isinstance(tensor, Tensor) and isinstance(descriptor, TensorFeatureDescriptor):
         return tensor.to_numpy() if tensor.tensor_kind == descriptor.tensor_kind else None
@@ -116,18 +102,10 @@ def _as_is(value: Any) -> Any:
 
 def _spell_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return MapValue(value).spell()
+        return spell_container(value)
     tensor = as_tensor(value)
     return spell_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type(value).__name__
 
 
 def _spell_element(value: Any) -> str:
-    for python_type, kind in (
-        (bool, TensorKind.BOOLEAN),
-        (int, TensorKind.INT64),
-        (float, TensorKind.FLOAT),
-        (str, TensorKind.STRING),
-    ):
-        if isinstance(value, python_type):
-            return spell_kind(kind)
-    return type(value).__name__
+    return spell_kind(_KINDS[type(value)]) if type(value) in _KINDS else type(value).__name__

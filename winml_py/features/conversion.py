@@ -13,13 +13,12 @@ from ..errors import InvalidBindingError
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.frame import VideoFrame
 from .bind_properties import BindProperties
-from .containers import MapValue, SequenceValue, as_tensor
+from .compatibility import FeatureValue
+from .containers import Container, as_tensor
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
 from .pictures import ImageFeatureValue
 from .plain_lists import from_buffers, from_typed_buffer, from_vector, is_buffer
 from .tensor import Tensor
-
-FeatureValue = Tensor | ImageFeatureValue | MapValue | SequenceValue
 
 
 def feature_value(
@@ -37,7 +36,9 @@ def feature_value(
     if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
         pixel_format = pixel_format_of(value.shape, descriptor, properties)
         return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
-    found = as_picture(value) or as_tensor(value) or _container(value, descriptor)
+    found: FeatureValue | None = as_picture(value) or as_tensor(value)
+    if found is None:
+        found = _container(value, descriptor)
     if found is None and isinstance(descriptor, TensorFeatureDescriptor):
         found = _vector(value, descriptor)
     if found is None:
@@ -79,12 +80,9 @@ def _frame(value: Any) -> VideoFrame | None:
     return None
 
 
-def _container(value: Any, descriptor: FeatureDescriptor) -> MapValue | SequenceValue | None:
-    if isinstance(value, Mapping):
-        return MapValue(value)
-    if isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple)):
-        return SequenceValue(value)
-    return None
+def _container(value: Any, descriptor: FeatureDescriptor) -> Container | None:
+    is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
+    return value if is_list or isinstance(value, Mapping) else None
 
 
 def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:

@@ -26,7 +26,6 @@ from .compatibility import (
     fitting_picture,
     takes_picture,
 )
-from .containers import MapValue, SequenceValue
 from .conversion import feature_value, pixel_format_of
 from .descriptors import FeatureDescriptor
 from .float16_cast import is_cast
@@ -115,10 +114,10 @@ def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindPropertie
     if is_cuda_array(value):
         return _resolve_cuda(as_device_array(value), descriptor, properties)
     feature, properties = feature_value(value, descriptor, properties)
-    if isinstance(feature, (MapValue, SequenceValue)):
-        return Container(container_for_engine(feature, descriptor))
     if isinstance(feature, ImageFeatureValue):
         return Pictures(feature, *fitting_picture(feature, descriptor, properties), properties.bounds)
+    if not isinstance(feature, Tensor):
+        return Container(container_for_engine(feature, descriptor))
     if is_cast(feature, descriptor):
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
         return HostTensor(feature, is_cast=True)

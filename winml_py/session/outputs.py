@@ -11,7 +11,7 @@ from ..base.buffers import Buffer
 from ..base.device_array import DeviceArray
 from ..enums import TensorKind
 from ..errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, SizeMismatchError
-from ..features.containers import SequenceValue, is_element
+from ..features.containers import for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -232,7 +232,7 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
 def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
     """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
     if isinstance(descriptor, SequenceFeatureDescriptor):
-        return SequenceValue(elements).for_engine(descriptor) is not None
+        return for_engine(elements, descriptor) is not None
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
