@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,3 +62,12 @@ def test_an_import_that_breaks_a_contract_is_found(package: Path, module: str, l
     done = lint(package)
     assert done.returncode == 1, done.stdout
     assert f"{contract}" in done.stdout.split("Broken contracts")[1]
+
+
+def test_the_map_names_what_is_there() -> None:
+    """docs/architecture.md: every file and folder that it names in backquotes."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.(?:pyi?|md)|[\w/]+/)`", text))
+    assert len(named) > 30
+    missing = [path for path in named if not ((ROOT / path).exists() or (ROOT / "winml_py" / path).exists())]
+    assert missing == []
