@@ -1,4 +1,4 @@
-"""Do two results agree? How far arrays, and the outputs of two evaluations, are apart."""
+"""Do two results agree? The difference of two arrays, and of the outputs of two evaluations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .numpy_values import as_numpy
 Array = np.ndarray[Any, Any]
 
 FLOAT_TOLERANCE = 1e-3
-"""How far apart, relative to the largest magnitude, two ways to compute in float32 may be."""
+"""The largest relative error between two ways to compute in float32."""
 
 HALF_TOLERANCE = 2e-2
-"""The same of half precision against float32: ten bits of mantissa, after many layers."""
+"""The largest relative error of half precision against float32: it has ten bits of mantissa, and errors add up."""
 
 
 def relative_error(expected: Array, came: Array) -> float:
@@ -36,7 +36,7 @@ def relative_error(expected: Array, came: Array) -> float:
 
 
 def value_error(expected: Any, came: Any) -> float:
-    """How far one output is from another: the relative error of floats; all else must be equal, or is infinitely far.
+    """The error of one output: the relative error of floats; 0 or infinity for other types, which must be equal.
 
     Args:
         expected: an array, a tensor with `to_numpy`, a list or a mapping of such.

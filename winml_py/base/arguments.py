@@ -1,4 +1,4 @@
-"""Checking what a caller passes: whole numbers, truths, and members of enumerations."""
+"""Checks of arguments: whole numbers, booleans, text, and members of enumerations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
-    """The value itself, where it is a whole number between two bounds; a bool is none.
+    """Returns the value if it is a whole number between two bounds. A bool is not a number here.
 
     Args:
         value: what came.
@@ -29,7 +29,7 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
 
 
 def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:
-    """The value itself, where it is True or False.
+    """Returns the value if it is True or False.
 
     Raises:
         InvalidArgumentError: it is something else; or the error that is passed.
@@ -53,7 +53,7 @@ def member(enum: type[E], value: object, what: str, error: type[WinMLError] = In
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is text that can be written in UTF-8; not all names on a disk can."""
+    """Whether a value is text that UTF-8 can encode. Some file names are not."""
     try:
         return isinstance(value, str) and bool(value.encode() or True)
     except UnicodeEncodeError:

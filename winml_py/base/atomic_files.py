@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Writing files: a reader sees the old file or the new one, and never a part of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import StorageAccessError, StorageNotFoundError, WinMLError
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
-    """Refuses a file whose folder is not there, before work is spent on what it would hold.
+    """Refuses a path whose folder does not exist. Call it before the work that makes the contents.
 
     Raises:
         StorageNotFoundError: there is no such folder.
@@ -26,7 +26,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Tells what the system says against writing a file.
+    """Within the block, an error of the system while writing a file becomes one of ours.
 
     Raises:
         StorageAccessError: it cannot be written.

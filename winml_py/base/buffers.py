@@ -26,7 +26,7 @@ def byte_view(buffer: Any) -> memoryview:
 
 
 class ByteArray(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes that are memory, and not numbers: bound, they are a buffer, and not a tensor of uint8."""
+    """An array of bytes that binds as a buffer, and not as a tensor of uint8."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class Buffer(ByteArray):
 
 
 class MemoryBufferReference(ByteArray, Closeable):
-    """An open door to memory, until it is closed.
+    """Access to memory until it is closed.
 
     It is an array of the bytes, so `memoryview(reference)` and `np.frombuffer(reference, dtype)` work on every
     Python: classes written in Python offer buffers of their own from 3.12 on only.
@@ -123,7 +123,7 @@ class MemoryBufferReference(ByteArray, Closeable):
         return self.data
 
     def close(self) -> None:
-        """Closes the door; views that were taken live on. Twice is harmless."""
+        """Ends the access. Views that were taken before stay valid. Twice is harmless."""
         self.is_closed = True
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Stop: how one thread ends what another one does."""
+"""Stop: one thread cancels the work of another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..errors import CanceledError, EvaluationTimeoutError
 
 
 class Stop:
-    """One run's way to be stopped from another thread, at the next node boundary: a running kernel goes on."""
+    """A request to stop one run, from another thread. The run stops at the next node: a running kernel ends first."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        """With a number of seconds, the run is stopped by itself when they are over: see `limited`."""
+        """With a number of seconds, the run is stopped when they are over: see `limited`."""
         self.seconds = seconds
         self._is_late = False
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class Stop:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """Within the block, time runs: when it is up, the stop is requested."""
+        """Within the block the time limit counts: when it is over, the stop is requested."""
         if self.seconds is None:
             yield
             return

@@ -1,6 +1,6 @@
-"""A module of ours, run in a Python of its own, that answers with one line of JSON.
+"""Runs one of our modules in a Python process of its own, which answers with one line of JSON.
 
-What may crash, such as a driver, is tried there: it takes that process down, and not the caller's.
+Code that may crash, such as a driver, runs there: a crash ends that process, and not the caller's.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class KeyValuePair(NamedTuple):
-    """What WinRT's way of going through a map gives."""
+    """A pair that iterating over a WinRT map gives."""
 
     key: str
     value: Any
@@ -43,7 +43,7 @@ class MapView(Mapping[str, V], Generic[V]):
         return iter([KeyValuePair(*item) for item in self.items()])
 
     def split(self) -> tuple[None, None]:
-        """WinRT's invitation to divide the map, which it declines, as Windows ML's maps do."""
+        """WinRT's way to divide a map in two. Like Windows ML's maps, this one does not."""
         return None, None
 
 
@@ -105,7 +105,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
     """
 
     def insert(self, key: str, value: Any, /) -> bool:
-        """Sets a value, and says whether it took the place of another."""
+        """Sets a value, and says whether it replaced another."""
         replaced = key in self
         self[key] = value
         return replaced

@@ -18,7 +18,7 @@ def usable_cores() -> int:
 
 
 def is_confined() -> bool:
-    """Whether this process may not use the whole machine: threads that spin then take time from what else it does."""
+    """Whether this process may use only a part of the machine: spinning threads then take time from its other work."""
     return cgroup_quota() is not None or affinity() < (os.cpu_count() or 1)
 
 
@@ -30,7 +30,7 @@ def affinity() -> int:
 
 
 def cgroup_quota(root: str | Path = "/sys/fs/cgroup", own: str | Path = "/proc/self/cgroup") -> float | None:
-    """The cores' worth of time that a container's limit leaves this process; None where there is none.
+    """How many cores the limit of a container allows this process; None where there is no limit.
 
     Args:
         root: where control groups are mounted, version 2 or 1.

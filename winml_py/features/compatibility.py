@@ -75,7 +75,7 @@ def container_for_engine(value: Container, descriptor: FeatureDescriptor) -> dic
 def fitting_picture(
     value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[PictureDescriptor, ImageContract]:
-    """The feature, which takes these pictures, and how they become its tensor.
+    """Checks that a feature takes these pictures, and says how they become its tensor.
 
     Raises:
         InvalidBindingError: the feature takes no pictures: its image metadata are unsupported, its elements are

@@ -19,7 +19,7 @@ from .descriptors import (
 from .tensor import Tensor
 from .tensor_classes import CLASSES_BY_DTYPE
 
-# What a Python value may stand for; a bool is no number here, and a whole number is a float where one is wanted.
+# The Python types that fit each kind. A bool is not a number here; a whole number fits where a float is expected.
 _PYTHON_TYPES: dict[TensorKind, tuple[type, ...]] = {
     TensorKind.STRING: (str,),
     TensorKind.BOOLEAN: (bool, np.bool_),

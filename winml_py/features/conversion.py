@@ -1,4 +1,4 @@
-"""From what the caller binds to a feature value: Windows ML's kinds (`FeatureValues.h`) and Python's."""
+"""Converts what a caller binds into a feature value: Windows ML's kinds (`FeatureValues.h`), and Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that nobody gave: seeded, where numbers can be made up sensibly."""
+"""Example inputs: random numbers with a fixed seed, for features where any numbers will do."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .tensor_classes import TENSOR_CLASSES
 Array = np.ndarray[Any, Any]
 
 MAX_NUMBERS = 1 << 27
-"""A model may say that it takes any size; half a gigabyte of made-up numbers is enough."""
+"""The most numbers that an example has: half a gigabyte. A damaged model may ask for any size."""
 
 FREE = 64
-"""What a free side becomes, but for the first, which is taken for the batch and becomes 1."""
+"""The size of a free dimension in examples. The first dimension counts as the batch, and becomes 1."""
 
 
 def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Values for all inputs: what was given, and made-up floats for the others, whose names come second.
+    """Values for all inputs: those that are given, and examples for the others. The names of the others come second.
 
     Raises:
         InvalidArgumentError: an input whose values cannot be made up: ids, words, truths, maps, sequences.
@@ -43,7 +43,7 @@ def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, An
 
 
 def has_example(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor | ImageFeatureDescriptor]:
-    """Whether any number will do: floats, but not ids, words, truths, maps or sequences."""
+    """Whether any numbers will do: for floats; not for ids, words, booleans, maps or sequences."""
     floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
     if isinstance(feature, TensorFeatureDescriptor):
         return feature.has_rank and feature.tensor_kind in floats
@@ -76,7 +76,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
 
 
 def require_size(feature: FeatureDescriptor, shape: Sequence[int]) -> None:
-    """Refuses to make up more numbers than memory may hold.
+    """Refuses an example that would be too large.
 
     Raises:
         InvalidArgumentError: there would be too many.

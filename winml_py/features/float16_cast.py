@@ -1,4 +1,4 @@
-"""float32 values where a model wants float16: by Windows ML's habit, pictures are cast, and nothing else is."""
+"""Casting float32 values for float16 features. Like Windows ML, we cast picture tensors, and nothing else."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .descriptors import (
 )
 
 TENSOR_KINDS = {kind.value: kind for kind in TensorKind if kind is not TensorKind.UNDEFINED}
-"""From onnx.TensorProto.DataType, by whose numbers WinRT numbers its kinds; bfloat16, float8 and others have none."""
+"""From the numbers of onnx.TensorProto.DataType, which WinRT shares. bfloat16, float8 and others have no kind."""
 
 _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 

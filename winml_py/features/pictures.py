@@ -136,7 +136,7 @@ class ImageFeatureValue(Object):
 
 
 def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
-    """The pictures of a value for one who will shrink them that much: a JPEG that is not decoded yet comes smaller."""
+    """The pictures of a value. A JPEG that is not decoded yet is decoded smaller if the caller will shrink it a lot."""
     encoded = value._encoded  # noqa: SLF001 - users ask for `fast_decode`, and only bind knows the size
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]

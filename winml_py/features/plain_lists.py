@@ -1,4 +1,4 @@
-"""Plain lists, and lists of buffers, as tensors: a list says its elements, and the descriptor their shape."""
+"""Python lists, and lists of buffers, as tensors: the list has the elements, the descriptor the shape."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""resolve: the one look at a value that a caller binds.
+"""resolve: finds out what a caller binds. This is the only place that looks at the value.
 
-Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of the few things that can be bound. Whoever
-comes after dispatches on its class, and does not look at the value again.
+Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of five classes. The code after this point
+dispatches on the class alone.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
 
 
 def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
-    """What a caller's value is, checked against the feature that it is bound to.
+    """Finds out what a caller's value is, and checks it against the feature that it is bound to.
 
     Raises:
         InvalidBindingError: nothing that can be bound, a value that does not fit, or pixels whose order nobody said.

@@ -176,7 +176,7 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def _require_numbers(cls, natural: Array) -> None:
-        """Refuses what numpy would turn into numbers by guessing or cutting: None, words, fractions."""
+        """Refuses values that numpy would convert by guessing or truncating: None, words, fractions."""
         wanted, came = cls.view_dtype.kind, natural.dtype.kind
         fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[wanted]
         if natural.size and came not in fits:
@@ -267,7 +267,7 @@ class Tensor(Closeable, Object):
         return self._storage.device_array.cuda_interface
 
     def to_cupy(self) -> Any:
-        """The tensor as a CuPy array: a view of its memory on the card; of a tensor in the host's memory, a copy.
+        """The tensor as a CuPy array: a view of its memory on the GPU; of a tensor in the host's memory, a copy.
 
         Raises:
             IllegalCallError: CuPy is not installed; or as `to_numpy`.

@@ -1,4 +1,4 @@
-"""TensorStorage: the memory of a tensor, and what may be done with it at the moment."""
+"""TensorStorage: the memory of a tensor, and its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a model and options to what an engine is asked to compile."""
+"""Makes a compile request from a model and options."""
 
 from __future__ import annotations
 

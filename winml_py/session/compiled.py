@@ -93,7 +93,7 @@ def _device_pictures(
 
 
 class CompiledModel(Object):
-    """What a binding can be made for: a session, of which a binding needs to know no more."""
+    """The base of sessions: all that a binding needs to know of one."""
 
     _compiled: Compiled
 

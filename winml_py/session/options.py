@@ -123,7 +123,7 @@ class LearningModelSessionOptions:
     """What runs the model: "onnxruntime" (default), the name of an installed provider, or "auto".
 
     "auto" measures the installed engines on the model once for each machine, model, options and shapes, and takes
-    the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The verdict is kept on disk
+    the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The choice is kept on disk
     (`winml-py cache`). It takes some seconds the first time: use it for models that run often. Where the model
     leaves sizes free, the first evaluation decides, on its inputs.
     """

@@ -1,4 +1,4 @@
-"""What becomes of each output after a run: written into what was bound, or made into a new value."""
+"""What happens to each output after a run: it is written into the bound object, or becomes a new value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OutputSlot(Protocol):
         """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
 
     def invalidate(self) -> None:
-        """Marks what a stopped run may have half written."""
+        """Marks memory that a stopped run may have written in part."""
 
 
 class _Whole:

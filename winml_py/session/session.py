@@ -244,7 +244,7 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> AsyncOperation[LearningModelEvaluationResult]:
         """Starts `evaluate` in a thread: await the result, or call `get()` on it.
 
-        cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
+        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
         to its end. Evaluations of different bindings run at the same time, those of one binding take turns.
 
         Raises:

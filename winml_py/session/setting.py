@@ -1,4 +1,4 @@
-"""Setting: one option of a session, with all that follows from its being one."""
+"""Setting: one option of a session: its default, check, name in files, and the engine option it becomes."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Features = Mapping[str, Any]
 AHEAD = 2
-"""How many jobs wait for each thread: enough that none runs dry, few enough that memory stays bounded."""
+"""Jobs that wait for each thread. No thread runs out of work, and memory stays bounded."""
 
 
 class EvaluationStream(Closeable):
@@ -83,7 +83,7 @@ class EvaluationStream(Closeable):
         return result
 
     def close(self) -> None:
-        """Stops: what has not begun never will, what runs is waited for. Twice is harmless."""
+        """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
         self._is_exhausted = True
         self._ready.clear()
         self._pending.clear()
@@ -91,7 +91,7 @@ class EvaluationStream(Closeable):
         self._jobs.clear()
 
     def _fill(self) -> None:
-        """Keeps the threads in work, and no more: inputs are taken as late as can be."""
+        """Hands jobs to the threads. Inputs are taken as late as possible, so that memory stays bounded."""
         while len(self._pending) < self._limit and not self._is_exhausted:
             items = self._take()
             if items:
