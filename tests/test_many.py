@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import tensor, unary
+from build import data, tensor, unary
 from conftest import MODELS, PICTURES
+from onnx import helper
 
 from winml_py import (
     ClosedError,
     ImageFeatureValue,
     InvalidArgumentError,
+    InvalidBindingError,
     LearningModel,
     LearningModelSession,
+    MissingInputError,
     PictureNotFoundError,
     SizeMismatchError,
 )
@@ -206,3 +209,45 @@ def test_several_inputs_need_names() -> None:
     results = list(session(model).evaluate_many([{"a": one, "b": two}, one], batch=2))
     assert results[0].outputs["y"].to_numpy().tolist() == [3]
     assert "2 inputs" in str(results[1].error)
+
+
+# What one item binds is no other item's
+
+
+def two_inputs() -> bytes:
+    inputs = [tensor("a", ["n"]), tensor("b", ["n"])]
+    return data([helper.make_node("Sub", ["a", "b"], ["y"])], inputs, [tensor("y", ["n"])])
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_an_item_without_an_input_does_not_take_an_earlier_ones(batch: int | None) -> None:
+    opened = session(two_inputs())
+    whole = {"a": np.float32([5]), "b": np.float32([2])}
+    items = [whole, {"a": np.float32([7])}, whole]
+    first, second, third = opened.evaluate_many(items, concurrency=1, batch=batch)
+    assert isinstance(second.error, MissingInputError)
+    assert [r.outputs["y"].to_numpy().tolist() for r in (first, third)] == [[3], [3]]
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_an_array_that_one_item_binds_to_an_output_is_not_the_next_ones(batch: int | None) -> None:
+    opened = session(two_inputs())
+    mine = np.zeros(1, np.float32)
+    items = [
+        {"a": np.float32([5]), "b": np.float32([2]), "y": mine},
+        {"a": np.float32([9]), "b": np.float32([1])},
+        {"a": np.float32([8]), "b": np.float32([1])},
+    ]
+    results = list(opened.evaluate_many(items, concurrency=1, batch=batch))
+    assert results[0].outputs["y"] is mine
+    assert mine.tolist() == [3]
+    assert [r.outputs["y"].to_numpy().tolist() for r in results[1:]] == [[8], [7]]
+
+
+def test_an_unknown_name_of_a_later_item_in_a_batch_is_an_error() -> None:
+    opened = session(two_inputs())
+    good = {"a": np.float32([5]), "b": np.float32([2])}
+    results = list(opened.evaluate_many([good, good | {"c": np.float32([1])}, good], batch=3))
+    assert [result.succeeded for result in results] == [True, False, True]
+    assert isinstance(results[1].error, InvalidBindingError)
+    assert "c" in str(results[1].error)

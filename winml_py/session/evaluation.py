@@ -52,6 +52,18 @@ class Evaluation:
         with self._lock:
             self._reset()
 
+    def forget(self) -> None:
+        """Unbinds everything, for other values to come: what is not bound again is missing, or a new object.
+
+        The engine's binding and the memory of pictures are kept, because making them anew costs more than most runs.
+        """
+        with self._lock:
+            for name in self.bound.keys() & self._slots.keys() - self.compiled.inputs.keys():
+                self.native.set_output(name, None)
+                self._slots[name] = UnboundOutput(self.compiled.outputs[name])
+            self._missing = set(self.compiled.inputs)
+            self.bound = {}
+
     def bind_input(self, descriptor: FeatureDescriptor, value: Any, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `resolve` does, and where the session is closed."""
         with self._lock:

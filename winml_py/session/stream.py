@@ -21,7 +21,7 @@ from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, Te
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor, over
 from ..imaging.frame import VideoFrame
-from .binding import LearningModelBinding
+from .binding import LearningModelBinding, evaluation_of
 from .result import LearningModelEvaluationResult
 
 if TYPE_CHECKING:
@@ -172,6 +172,8 @@ class Jobs:
 
     def _together(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
         """One evaluation for all; if that fails, one for each, so that an error stays with its item."""
+        if any(features.keys() != items[0].keys() or not features.keys() <= self._inputs.keys() for features in items):
+            return [self._alone(features) for features in items]  # values of outputs, or names that the model lacks
         try:
             joined = {name: _joined([features[name] for features in items]) for name in items[0]}
             counts = [_count(next(iter(features.values()))) for features in items]
@@ -189,6 +191,7 @@ class Jobs:
             binding = self._bindings.get_nowait()
         except Empty:
             binding = self._new_binding()
+        evaluation_of(binding).forget()  # or an item would be given what an earlier one bound
         for name, value in features.items():
             binding.bind(name, value)
         result = self._run(binding)
