@@ -275,6 +275,31 @@ def deep(layers: int) -> bytes:
     return data(nodes, [tensor("x", [1, 700])], [tensor("y", [1, 700])], {"w": weight, "h0": weight})
 
 
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_a_cancelled_operation_raises_the_same_error_queued_or_running(is_queued: bool) -> None:
+    """Awaited and waited for; the task that awaits is not cancelled, and must not look so."""
+    session = LearningModelSession(LearningModel.load(counting_loop()))
+    bindings = [LearningModelBinding(session) for _ in range(2)]
+    for binding in bindings:
+        binding.bind("x", np.float32(1))
+        binding.bind("count", np.int64(1 << 60))
+
+    async def cancelled(operation: AsyncOperation[Any]) -> None:
+        asyncio.get_running_loop().call_later(0.1, operation.cancel)
+        with pytest.raises(CanceledError):
+            await operation
+        assert operation.status is AsyncStatus.CANCELED
+        with pytest.raises(CanceledError):
+            operation.get()
+
+    busy = [session.evaluate_async(bindings[0]) for _ in range(16 if is_queued else 0)]  # all threads of the pool
+    try:
+        asyncio.run(cancelled(session.evaluate_async(bindings[1])))
+    finally:
+        for operation in busy:
+            operation.cancel()
+
+
 def test_making_a_session_can_be_cancelled() -> None:
     model = LearningModel.load(deep(200))
     operation = LearningModelSession.create_async(model)

@@ -251,3 +251,49 @@ def test_an_unknown_name_of_a_later_item_in_a_batch_is_an_error() -> None:
     assert [result.succeeded for result in results] == [True, False, True]
     assert isinstance(results[1].error, InvalidBindingError)
     assert "c" in str(results[1].error)
+
+
+# Reading with asyncio
+
+
+def test_a_wait_that_is_cancelled_loses_no_result() -> None:
+    """Each wait is given up at first; the source is a generator, which two threads must not enter at once."""
+    opened = session(unary("Neg", ["n", 2]))
+    go = threading.Semaphore(0)
+
+    def source() -> Iterator[Any]:
+        for number in range(5):
+            go.acquire()
+            yield np.full((1, 2), number, np.float32)
+
+    async def read() -> list[float]:
+        found, cancelled = [], 0
+        stream = opened.evaluate_many(source(), concurrency=1)
+        while True:
+            try:
+                result = await asyncio.wait_for(anext(stream), 0.05)
+            except TimeoutError:
+                cancelled += 1
+                go.release(5)
+            except StopAsyncIteration:
+                assert cancelled >= 1
+                return found
+            else:
+                found.append(float(result.outputs["y"].to_numpy()[0, 0]))
+
+    assert asyncio.run(read()) == [0, -1, -2, -3, -4]
+
+
+def test_tasks_that_read_one_stream_share_its_results() -> None:
+    opened = session(unary("Neg", ["n", 2]))
+
+    async def read() -> list[float]:
+        stream = opened.evaluate_many([np.full((1, 2), n, np.float32) for n in range(20)], concurrency=2)
+
+        async def part() -> list[float]:
+            return [float(result.outputs["y"].to_numpy()[0, 0]) async for result in stream]
+
+        parts = await asyncio.gather(part(), part(), part())
+        return sorted(number for numbers in parts for number in numbers)
+
+    assert asyncio.run(read()) == sorted(-float(n) for n in range(20))

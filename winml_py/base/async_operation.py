@@ -45,6 +45,9 @@ class AsyncOperation(Generic[T]):
         try:
             return (yield from asyncio.wrap_future(self._future).__await__())
         except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._stop.requested and not (task and task.cancelling()):
+                raise CanceledError("The operation was cancelled.") from None  # as where the work had begun
             self.cancel()
             raise
 

@@ -25,7 +25,7 @@ from .binding import LearningModelBinding, evaluation_of
 from .result import LearningModelEvaluationResult
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Features = Mapping[str, Any]
 AHEAD = 2
@@ -44,12 +44,14 @@ class EvaluationStream(Closeable):
         self._jobs = jobs
         self._source = iter(inputs)
         self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
-        self._is_exhausted = False
+        self._is_exhausted = self._is_closed = False
         workers = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
         self._limit = workers * AHEAD
         self._pool = ThreadPoolExecutor(workers, "winml-py many")
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
         self._ready: deque[LearningModelEvaluationResult] = deque()
+        self._reading: ThreadPoolExecutor | None = None
+        self._awaited: Future[LearningModelEvaluationResult | None] | None = None
 
     def __iter__(self) -> Iterator[LearningModelEvaluationResult]:
         return self
@@ -74,20 +76,37 @@ class EvaluationStream(Closeable):
     async def __anext__(self) -> LearningModelEvaluationResult:
         import asyncio
 
-        def following() -> LearningModelEvaluationResult | None:
-            return next(self, None)
-
-        result = await asyncio.to_thread(following)
+        while True:
+            if self._awaited is None and self._is_closed:
+                raise StopAsyncIteration
+            if self._awaited is None:
+                self._awaited = self._reader().submit(next, self, None)
+            awaited = self._awaited
+            await asyncio.wait([asyncio.wrap_future(awaited)])  # if this is cancelled, the next call waits for the same
+            if self._awaited is awaited:  # or another task has taken it
+                self._awaited = None
+                break
+        result = awaited.result()
         if result is None:
             raise StopAsyncIteration
         return result
 
+    def _reader(self) -> ThreadPoolExecutor:
+        """The thread that reads the stream for `async for`: one, because the inputs may come from a generator."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        if self._reading is None:
+            self._reading = ThreadPoolExecutor(1, "winml-py stream")
+        return self._reading
+
     def close(self) -> None:
         """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
-        self._is_exhausted = True
+        self._is_exhausted = self._is_closed = True
         self._ready.clear()
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._reading is not None:
+            self._reading.shutdown(wait=False)  # it may be the thread that closes the stream
         self._jobs.clear()
 
     def _fill(self) -> None:
