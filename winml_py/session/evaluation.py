@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, cast
 
+import numpy as np
+
 from ..base.cancellation import Stop
 from ..base.device_array import DeviceArray
 from ..errors import CanceledError, DeviceLostError, InvalidBindingError, MissingInputError
@@ -18,7 +20,16 @@ from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString
 from ..runtime.engine import DeviceEngineBinding
 from .compiled import Compiled
-from .outputs import CastOutput, ImageOutput, OutputSlot, TensorOutput, UnboundOutput, refilled, writable_array
+from .outputs import (
+    CastOutput,
+    ImageOutput,
+    OutputSlot,
+    TensorOutput,
+    UnboundOutput,
+    refilled,
+    require_apart,
+    writable_array,
+)
 from .picture_inputs import PictureInputs, PictureTensor
 
 
@@ -42,6 +53,8 @@ class Evaluation:
         self.native = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self.pictures = PictureInputs(self.compiled)
         self.bound: dict[str, Any] = {}
+        self._output_memory: dict[str, np.ndarray[Any, Any]] = {}
+        self._is_checked = True
         self._missing = set(self.compiled.inputs)
         self._slots: dict[str, OutputSlot] = {
             name: UnboundOutput(feature) for name, feature in self.compiled.outputs.items()
@@ -61,6 +74,7 @@ class Evaluation:
             for name in self.bound.keys() & self._slots.keys() - self.compiled.inputs.keys():
                 self.native.set_output(name, None)
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
+            self._output_memory.clear()
             self._missing = set(self.compiled.inputs)
             self.bound = {}
 
@@ -125,6 +139,7 @@ class Evaluation:
         name = descriptor.name
         with self._lock:
             self.compiled.require_open()
+            self._output_memory.pop(name, None)
             slot = refilled(bound, descriptor)
             if slot is not None:
                 self.native.set_output(name, None)
@@ -132,6 +147,7 @@ class Evaluation:
                 slot = self._slot(descriptor, resolve(bound, descriptor, properties), bound, properties)
             self._slots[name] = slot
             self.bound[name] = bound
+            self._is_checked = False
 
     def _slot(
         self, descriptor: FeatureDescriptor, value: Bindable, bound: Any, properties: BindProperties
@@ -161,6 +177,8 @@ class Evaluation:
             self.native.keep_output(name)
             return TensorOutput(bound, tensor)
         array = writable_array(bound, tensor)
+        if array is not None:
+            self._output_memory[name] = array
         self.native.set_output(name, None if value.is_cast else array)
         return CastOutput(bound, tensor, array, descriptor) if value.is_cast else TensorOutput(bound, tensor)
 
@@ -174,6 +192,9 @@ class Evaluation:
         with self._lock:
             if self._missing:
                 raise self._missing_inputs()
+            if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
+                require_apart(self._output_memory)
+                self._is_checked = True
             try:
                 fresh = self.native.run(stop)
             except CanceledError:

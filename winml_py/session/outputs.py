@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..base.buffers import Buffer
 from ..base.device_array import DeviceArray
 from ..enums import TensorKind
-from ..errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, SizeMismatchError
+from ..errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
 from ..features.containers import for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -62,7 +63,9 @@ class UnboundOutput(_Whole):
                 return self._picture(value, descriptor.contract)
             tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
             if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
-                return over(tensor_class, value)
+                if tensor_class.tensor_kind is descriptor.tensor_kind:
+                    return over(tensor_class, value)
+                raise _without_class(descriptor)  # the engine gives float8, say, as raw bytes
             raise unexpected(descriptor, value)
         return pythonic(value, descriptor)
 
@@ -283,6 +286,30 @@ def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> 
     if isinstance(value, np.ndarray):
         return value
     raise unexpected(descriptor, value)
+
+
+def _without_class(descriptor: FeatureDescriptor) -> NotSupportedError:
+    return NotSupportedError(
+        f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or bfloat16.",
+        hint="Add a Cast to float32 to the model, behind that output.",
+    )
+
+
+def require_apart(memory: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Refuses outputs that would be written over each other.
+
+    Args:
+        memory: the arrays that are bound to outputs, by name.
+
+    Raises:
+        InvalidBindingError: two of them share memory.
+    """
+    for (one, array), (other, another) in combinations(memory.items(), 2):
+        if np.shares_memory(array, another):
+            raise InvalidBindingError(
+                f"The outputs {one} and {other} are bound to the same memory: one would overwrite the other.",
+                hint="Bind an array of its own to each output, or leave one unbound.",
+            )
 
 
 def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descriptor: FeatureDescriptor) -> None:

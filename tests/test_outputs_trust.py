@@ -1,0 +1,88 @@
+"""Outputs that would be wrong in silence: bound to one memory, or of an element type that has no tensor class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from onnx import TensorProto, helper
+
+from winml_py import (
+    EvaluationError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    NotSupportedError,
+    TensorFloat,
+)
+
+
+def three_outputs() -> LearningModelSession:
+    nodes = [
+        helper.make_node(operator, ["x"], [name]) for operator, name in (("Neg", "a"), ("Abs", "b"), ("Sqrt", "c"))
+    ]
+    return LearningModelSession(
+        LearningModel.load(data(nodes, [tensor("x", [2])], [tensor(name, [2]) for name in "abc"]))
+    )
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+def test_two_outputs_of_one_memory_are_refused(is_view: bool) -> None:
+    session = three_outputs()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 4]))
+    memory = np.zeros(3, np.float32)
+    binding.bind("a", memory[:2])
+    binding.bind("b", memory[1:] if is_view else memory[:2])
+    with pytest.raises(InvalidBindingError, match="outputs a and b are bound to the same memory"):
+        session.evaluate(binding)
+    assert memory.tolist() == [0, 0, 0]
+    binding.bind("b", np.zeros(2, np.float32))
+    outputs = session.evaluate(binding).outputs
+    assert [outputs[name].tolist() if name in "ab" else outputs[name].to_numpy().tolist() for name in "abc"] == [
+        [-1, -4],
+        [1, 4],
+        [1, 2],
+    ]
+
+
+def test_outputs_may_swap_their_arrays() -> None:
+    session = three_outputs()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 4]))
+    one, other = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    for first, second in ((one, other), (other, one)):
+        binding.bind("a", first)
+        binding.bind("b", second)
+        session.evaluate(binding)
+        assert (first.tolist(), second.tolist()) == ([-1, -4], [1, 4])
+
+
+def test_an_array_that_is_unbound_again_is_no_obstacle() -> None:
+    session = three_outputs()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 4]))
+    memory = np.zeros(2, np.float32)
+    binding.bind("a", memory)
+    session.evaluate(binding)
+    binding.bind("a", TensorFloat.create())
+    binding.bind("b", memory)
+    session.evaluate(binding)
+    assert memory.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
+def test_a_float8_output_is_refused_and_not_given_as_bytes(kind: int) -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=kind)
+    y = helper.make_tensor_value_info("y", kind, [2])
+    session = LearningModelSession(LearningModel.load(data([node], [tensor("x", [2])], [y], opset=19)))
+    with pytest.raises(
+        (NotSupportedError, EvaluationError), match=r"output y has an element type|No corresponding Numpy type"
+    ):
+        session.evaluate_features({"x": np.float32([1, 4])})
+
+
+def test_outputs_of_known_types_pass() -> None:
+    session = LearningModelSession(LearningModel.load(unary("Neg", [2])))
+    assert session.evaluate_features({"x": np.float32([1, 4])}).outputs["y"].to_numpy().tolist() == [-1, -4]
