@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..enums import AsyncStatus
 from ..errors import CanceledError, IllegalCallError
 from .cancellation import Stop
+from .thread_pools import shared_pool
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
 T = TypeVar("T")
+
+THREADS = 16
+"""Of all operations. They mostly wait in native code, so there may be more of them than cores. Operations on one
+binding take turns, and hold a thread each while they wait: use a binding for each."""
 
 
 class AsyncOperation(Generic[T]):
@@ -33,7 +37,7 @@ class AsyncOperation(Generic[T]):
         """Starts the work; it is given the way to find out that it should stop."""
         self._stop = Stop()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
-        self._future: Future[T] = _pool().submit(self._run, work)
+        self._future: Future[T] = shared_pool("winml-py", THREADS).submit(self._run, work)
 
     def _run(self, work: Callable[[Stop], T]) -> T:
         self._stop.require_not_requested()
@@ -140,14 +144,3 @@ class AsyncOperation(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<AsyncOperation {self.status.name.lower()}>"
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Threads mostly wait in native code, so a few more than there are cores are in order.
-
-    Operations on one binding take turns, and hold a thread each while they wait: use a binding for each.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(16, "winml-py")
