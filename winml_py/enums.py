@@ -37,7 +37,7 @@ class Precision(IntEnum):
     """As the model says, where the device can: float16 models in half precision, if that is right and faster."""
     FLOAT32 = 1
     HALF = 2
-    """Half precision for float32 models too, under the same check."""
+    """On a CPU also for float32 models, if the result agrees and comes sooner. On a GPU as `AUTO`."""
 
 
 class Weights(IntEnum):
