@@ -103,7 +103,7 @@ def test_paths_in_the_guide_exist(path: str) -> None:
 
 
 def test_the_guide_names_paths() -> None:
-    assert len(folders_and_files(" ".join(CODE))) >= 8  # the errands are in docs/architecture.md, whose paths test_layers.py checks
+    assert len(folders_and_files(" ".join(CODE))) >= 8
 
 
 def test_links_in_the_guide_lead_somewhere() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from ..base.arguments import whole_number
 from ..base.closeable import Closeable
 from ..base.cpu_cores import usable_cores
+from ..base.thread_pools import shared_pool
 from ..errors import E_FAIL, ClosedError, EvaluationError, InvalidArgumentError, InvalidBindingError, WinMLError
 from ..features.containers import as_tensor
 from ..features.conversion import as_picture
@@ -25,9 +26,12 @@ from .binding import LearningModelBinding, evaluation_of
 from .result import LearningModelEvaluationResult
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
 Features = Mapping[str, Any]
+READERS = 16
+"""Threads that wait for the next results of streams that are read by `async for`."""
+
 AHEAD = 2
 """Jobs that wait for each thread. No thread runs out of work, and memory stays bounded."""
 
@@ -50,7 +54,6 @@ class EvaluationStream(Closeable):
         self._pool = ThreadPoolExecutor(workers, "winml-py many")
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
         self._ready: deque[LearningModelEvaluationResult] = deque()
-        self._reading: ThreadPoolExecutor | None = None
         self._awaited: Future[LearningModelEvaluationResult | None] | None = None
 
     def __iter__(self) -> Iterator[LearningModelEvaluationResult]:
@@ -80,7 +83,7 @@ class EvaluationStream(Closeable):
             if self._awaited is None and self._is_closed:
                 raise StopAsyncIteration
             if self._awaited is None:
-                self._awaited = self._reader().submit(next, self, None)
+                self._awaited = shared_pool("winml-py streams", READERS).submit(next, self, None)
             awaited = self._awaited
             await asyncio.wait([asyncio.wrap_future(awaited)])  # if this is cancelled, the next call waits for the same
             if self._awaited is awaited:  # or another task has taken it
@@ -91,22 +94,12 @@ class EvaluationStream(Closeable):
             raise StopAsyncIteration
         return result
 
-    def _reader(self) -> ThreadPoolExecutor:
-        """The thread that reads the stream for `async for`: one, because the inputs may come from a generator."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        if self._reading is None:
-            self._reading = ThreadPoolExecutor(1, "winml-py stream")
-        return self._reading
-
     def close(self) -> None:
         """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
         self._is_exhausted = self._is_closed = True
         self._ready.clear()
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._reading is not None:
-            self._reading.shutdown(wait=False)  # it may be the thread that closes the stream
         self._jobs.clear()
 
     def _fill(self) -> None:
