@@ -64,7 +64,7 @@ class _Compiler:
 
 
 class _Engine:
-    name, precision, location = CUDA, Precision.FLOAT32, CARD
+    location = CARD
     explanation = Explanation(CUDA, Precision.FLOAT32, "a stand-in")
 
     def __init__(self, device: FakeCudaDevice, request: CompileRequest) -> None:

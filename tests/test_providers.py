@@ -88,7 +88,7 @@ def test_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, Recording.NONE)
     assert device_engine(engine) is engine
     assert str(engine.location) == "beads:3"
-    assert (engine.name, engine.precision) == (NAME, Precision.HALF)
+    assert engine.explanation[:2] == (NAME, Precision.HALF)
     assert device_engine(OrtEngine(session, EngineOptions(1), target)) is None
     engine.close()
 

@@ -60,9 +60,7 @@ class FakeCompiler:
 class FakeEngine:
     """An engine whose runs call a function; None once it is closed."""
 
-    name = "fake"
-    precision = Precision.FLOAT32
-    explanation = Explanation(name, precision, "a function stands in for the model")
+    explanation = Explanation("fake", Precision.FLOAT32, "a function stands in for the model")
 
     def __init__(self, function: Function, options: EngineOptions) -> None:
         self.options = options

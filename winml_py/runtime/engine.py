@@ -117,26 +117,12 @@ class Engine(Protocol):
 
     Attributes:
         options: what it was compiled with.
-        name: "onnxruntime", or the provider that runs it.
-        precision: the arithmetic it computes in; AUTO while the first evaluation has yet to decide.
-        explanation: how it was chosen.
+        explanation: what runs it, in which arithmetic, and how that was chosen; the engine is "undecided" and the
+            precision AUTO while the first evaluation has yet to decide.
     """
 
-    @property
-    def options(self) -> EngineOptions:
-        """See above."""
-
-    @property
-    def name(self) -> str:
-        """See above."""
-
-    @property
-    def precision(self) -> Precision:
-        """See above."""
-
-    @property
-    def explanation(self) -> Explanation:
-        """See above."""
+    options: EngineOptions
+    explanation: Explanation
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding; every output is bound to memory that the engine allocates.
@@ -162,9 +148,7 @@ class DeviceEngine(Engine, Protocol):
         location: where that memory is.
     """
 
-    @property
-    def location(self) -> MemoryLocation:
-        """See above."""
+    location: MemoryLocation
 
     def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
         """A new, empty binding, which takes memory of the device too."""

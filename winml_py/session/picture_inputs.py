@@ -87,6 +87,7 @@ class PictureInputs:
 
     def _device_dtype(self, descriptor: PictureDescriptor) -> np.dtype[Any]:
         """The type of the tensor on the device, which computes some float16 models in float32."""
-        if descriptor.tensor_kind is TensorKind.FLOAT16 and self._compiled.engine.precision is Precision.FLOAT32:
+        precision = self._compiled.engine.explanation.precision
+        if descriptor.tensor_kind is TensorKind.FLOAT16 and precision is Precision.FLOAT32:
             return np.dtype(np.float32)
         return TENSOR_CLASSES[descriptor.tensor_kind].dtype

@@ -141,12 +141,12 @@ class LearningModelSession(Closeable, CompiledModel):
 
         "undecided" where the first evaluation decides, because the model leaves sizes free.
         """
-        return self._compiled.engine.name
+        return self._compiled.engine.explanation.engine
 
     @property
     def precision(self) -> Precision:
         """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
-        return self._compiled.engine.precision
+        return self._compiled.engine.explanation.precision
 
     def explain(self) -> Explanation:
         """Why this engine and precision were taken, with what was measured; `print` it."""

@@ -47,7 +47,7 @@ def compile_on_cpu(request: CompileRequest) -> Engine:
         reason = "as asked for" if request.options.engine != AUTO else "there is no other engine for such a model here"
         if _wants_half(request):
             reason += "; " + _why_not_half(request)
-        engine.explanation = Explanation(engine.name, engine.precision, reason)
+        engine.explanation = Explanation(*targets[0].spelling, reason)
         return engine
     if request.has_fixed_shapes and request.has_examples:
         return decide(request, targets, request.examples({}))
@@ -112,25 +112,24 @@ def _named(provider: str) -> ProviderDevice:
 
 
 def decide(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:
-    """Compiles for the target that an earlier process found the fastest on such inputs, or finds out.
+    """Compiles for the target that an earlier process found the fastest on such inputs, or measures.
 
     Raises:
         WinMLError: no target takes the model.
     """
-    question = _question(request, targets, inputs)
-    key = answers.key_of(*question)
+    key = _key(request, targets, inputs)
     remembered = _remembered(request, targets, key)
     if remembered is not None:
         return remembered
     with answers.asking(key, request.require_not_stopped):
-        return _remembered(request, targets, key) or _find_out(request, targets, inputs, key, question)
+        return _remembered(request, targets, key) or _find_out(request, targets, inputs, key)
 
 
-def _question(request: CompileRequest, targets: list[Target], inputs: Inputs) -> list[object]:
+def _key(request: CompileRequest, targets: list[Target], inputs: Inputs) -> str:
     shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
     rivals = [(target.provider, target.half) for target in targets]
     options = list(request.options._replace(is_profiled=False))
-    return [request.digest(), options, rivals, shapes, plugins.versions(), processor.fingerprint()]
+    return answers.key_of(request.digest(), options, rivals, shapes, plugins.versions(), processor.fingerprint())
 
 
 def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Engine | None:
@@ -139,7 +138,7 @@ def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Eng
         return None
     try:
         explanation = _from_facts(facts)
-        target = next(target for target in targets if _spelling(target) == (explanation.engine, explanation.precision))
+        target = next(target for target in targets if target.spelling == explanation[:2])
         engine = _compiled(request, target)
     except CanceledError:
         raise
@@ -149,15 +148,13 @@ def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Eng
     return engine
 
 
-def _find_out(
-    request: CompileRequest, targets: list[Target], inputs: Inputs, key: str, question: list[object]
-) -> Engine:
+def _find_out(request: CompileRequest, targets: list[Target], inputs: Inputs, key: str) -> Engine:
     from .measure import compare
 
     unprofiled = replace(request, options=request.options._replace(is_profiled=False))
     contenders = compare(unprofiled, targets, inputs)
-    looked_at = tuple(contender.candidate(*_spelling(contender.target)) for contender in contenders)
-    best = next((contender for contender in contenders if contender.engine is not None), None)
+    looked_at = tuple(contender.candidate for contender in contenders)
+    best = next((contender for contender in contenders if contender.engine), None)
     if best is None or best.engine is None:
         # The error of the first says more than a list of all.
         compile_model(request.model, request.options, targets[0], stop=request.stop)
@@ -172,14 +169,9 @@ def _find_out(
     if request.options.is_profiled:  # a profile of the evaluations alone, and not of the measurements
         engine.close()
         engine = _compiled(request, best.target)
-    engine.explanation = Explanation(*_spelling(best.target), reason, looked_at)
+    engine.explanation = Explanation(*best.target.spelling, reason, looked_at)
     answers.write(key, _to_facts(engine.explanation, request, inputs))
     return engine
-
-
-def _spelling(target: Target) -> tuple[str, Precision]:
-    name = ONNXRUNTIME if target.device is None else target.provider
-    return name, Precision.HALF if target.half else Precision.FLOAT32
 
 
 def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> dict[str, Any]:

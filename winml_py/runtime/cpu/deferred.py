@@ -16,7 +16,7 @@ from ..explanation import Explanation
 from ..ort.run import opened
 from ..request import Inputs
 
-UNDECIDED = "undecided"
+UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, for the model leaves sizes free")
 
 
 class DeferredEngine:
@@ -24,26 +24,10 @@ class DeferredEngine:
 
     def __init__(self, options: EngineOptions, decide: Callable[[Inputs], Engine]) -> None:
         self.options = options
+        self.explanation = UNDECIDED
         self._decide: Callable[[Inputs], Engine] | None = decide  # None once it has decided, or is closed
         self._engine: Engine | None = None
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """The engine's name, or "undecided"."""
-        return self.explanation.engine
-
-    @property
-    def precision(self) -> Precision:
-        """The engine's arithmetic, or AUTO while nothing is decided."""
-        return self.explanation.precision
-
-    @property
-    def explanation(self) -> Explanation:
-        """Why the engine was taken."""
-        if self._engine is not None:
-            return self._engine.explanation
-        return Explanation(UNDECIDED, Precision.AUTO, "the first evaluation decides, for the model leaves sizes free")
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""
@@ -70,7 +54,7 @@ class DeferredEngine:
         with self._lock:
             if self._engine is None:
                 self._engine = opened(self._decide)(inputs)
-                self._decide = None
+                self.explanation, self._decide = self._engine.explanation, None
             return self._engine
 
     def close(self) -> None:
@@ -90,16 +74,16 @@ class _DeferredBinding:
         self._native: EngineBinding | None = None
 
     def set_input(self, name: str, value: Value) -> None:
-        if self._native is not None:
-            self._native.set_input(name, value)
-        else:
+        if self._native is None:
             self._inputs[name] = value
+        else:
+            self._native.set_input(name, value)
 
     def set_output(self, name: str, array: Array | None) -> None:
-        if self._native is not None:
-            self._native.set_output(name, array)
-        else:
+        if self._native is None:
             self._outputs[name] = array
+        else:
+            self._native.set_output(name, array)
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if self._native is None:

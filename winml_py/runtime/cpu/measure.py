@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
-from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, WinMLError
 from ..engine import EngineBinding
 from ..explanation import Candidate
@@ -37,17 +36,15 @@ class Contender:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.engine: OrtEngine | None = None
-        self.milliseconds: float | None = None
-        self.error: float | None = None
-        self.problem = ""
+        self.candidate = Candidate(*target.spelling)
 
-    def candidate(self, name: str, precision: Precision) -> Candidate:
-        """The facts, under the name that the engine has outside."""
-        return Candidate(name, precision, self.milliseconds, self.error, self.problem)
+    def note(self, **facts: Any) -> None:
+        """Sets fields of the candidate."""
+        self.candidate = self.candidate._replace(**facts)
 
     def drop(self, problem: str) -> None:
         """Says why it is not taken, and frees its engine."""
-        self.problem = problem
+        self.note(problem=problem)
         engine, self.engine = self.engine, None
         if engine is not None:
             engine.close()
@@ -78,7 +75,7 @@ def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) 
             if contender.target.device is None and isinstance(error, EvaluationError):
                 # OpenVINO's kernels do not check what ONNX Runtime's do, and write over memory that is not theirs.
                 for other in contenders:
-                    other.drop(other.problem or "it is not tried on what ONNX Runtime's own kernels refuse")
+                    other.drop(other.candidate.problem or "it is not tried on what ONNX Runtime's own kernels refuse")
                 break
             continue
         if expected is None and not contender.target.half:
@@ -96,8 +93,9 @@ def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) 
 
 def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
     tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
-    contender.error = outputs_error(expected, outputs)
-    if not contender.error <= tolerance:
+    error = outputs_error(expected, outputs)
+    contender.note(error=error)
+    if not error <= tolerance:
         contender.drop(f"its results differ by more than {tolerance:g}")
 
 
@@ -129,7 +127,7 @@ def _settle(milliseconds: Mapping[Contender, float]) -> None:
     """Keeps the fastest; the first stays unless another is clearly faster."""
     best = next(iter(milliseconds))
     for rival, came in milliseconds.items():
-        rival.milliseconds = came
+        rival.note(milliseconds=came)
         if came < milliseconds[best] * (1 - TIE):
             best = rival
     for rival in milliseconds:

@@ -46,8 +46,9 @@ class DeviceCompiler:
         reason, is_widened = self._precision(request)
         if is_widened:
             request = replace(request, model=as_float32(request.model), has_float16=False)
-        engine, recorded = self._compiled(request, Target(device, half=request.has_float16))
-        engine.explanation = Explanation(engine.name, engine.precision, "; ".join(filter(None, (reason, recorded))))
+        target = Target(device, half=request.has_float16)
+        engine, recorded = self._compiled(request, target)
+        engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
         return Float32Engine(engine, request.float16_features) if is_widened else engine
 
     def _precision(self, request: CompileRequest) -> tuple[str, bool]:

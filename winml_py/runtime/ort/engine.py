@@ -10,9 +10,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from ...base.device_array import DeviceArray
-from ...enums import Precision
 from ...errors import IllegalCallError
-from ..engine import ONNXRUNTIME, Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode
+from ..engine import Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode
 from ..explanation import Explanation
 from ..providers.catalogue import provider_of
 from ..providers.locks import UNLOCKED, device_lock
@@ -47,9 +46,7 @@ class OrtEngine:
         trace: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         self.options = options
-        self.name = ONNXRUNTIME if target.device is None else target.provider
-        self.precision = Precision.HALF if target.half else Precision.FLOAT32
-        self.explanation = Explanation(self.name, self.precision, "as asked for")
+        self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # of the set alone; runs do not take it
@@ -86,12 +83,11 @@ class OrtEngine:
         session = opened(self._session)
         with self._device_lock, self._lock:
             if self._profile is None:
-                trace, self._trace = self._trace, None
-                if trace is None:
+                if self._trace is None:
                     raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
                 with open(session.end_profiling(), "rb") as file:
                     self._profile = file.read()
-                trace.cleanup()
+                self._trace.cleanup()
             return self._profile
 
     def close(self) -> None:
@@ -103,9 +99,8 @@ class OrtEngine:
             for binding in bindings:
                 binding.close()
             del bindings
-        trace, self._trace = self._trace, None
-        if trace is not None:
-            trace.cleanup()  # the runtime has its file open, and writes it to nowhere when the session goes
+        if self._trace is not None:
+            self._trace.cleanup()  # the runtime has its file open, and writes it to nowhere when the session goes
         heap.trim()
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..engine import EngineOptions
+from ...enums import Precision
+from ..engine import ONNXRUNTIME, EngineOptions
 
 BUILT_IN = "onnxruntime"
 """Stands for the providers that are in ONNX Runtime's own package, such as CUDA's in onnxruntime-gpu."""
@@ -61,6 +62,12 @@ class Target(NamedTuple):
     def provider(self) -> str:
         """The provider's name."""
         return self.device.provider if self.device else CPU_NAME
+
+    @property
+    def spelling(self) -> tuple[str, Precision]:
+        """The engine and its arithmetic as an `Explanation` names them."""
+        name = self.device.provider if self.device else ONNXRUNTIME
+        return name, Precision.HALF if self.half else Precision.FLOAT32
 
 
 @dataclass(frozen=True)
