@@ -1,7 +1,7 @@
 """What is remembered from one process to the next: small facts in files, one a question.
 
-A file is written whole or not at all, and one that cannot be read counts as not there: processes that run at once,
-a full disk or a kill in mid-flight lose no more than the answer that was being written.
+A file is written whole or not at all, and one that cannot be read counts as missing. So processes that run at once, a
+full disk, or a process that is killed lose no more than the answer that was being written.
 """
 
 from __future__ import annotations
@@ -72,10 +72,11 @@ def key_of(*parts: object) -> str:
 def read(key: str) -> dict[str, Any] | None:
     """The answer under a key, or None: never given, damaged, or written by another version."""
     where = folder()
-    return None if where is None else _read(where / f"{key}.json")
+    return None if where is None else read_file(where / f"{key}.json")
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_file(path: Path) -> dict[str, Any] | None:
+    """The facts in a file, or None: not there, damaged, or written by another version."""
     try:
         facts = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -90,8 +91,13 @@ def write(key: str, facts: dict[str, Any]) -> None:
         return
     with suppress(OSError):
         where.mkdir(parents=True, exist_ok=True)
-        with written_whole(str(where / f"{key}.json")) as file:
-            file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
+        write_file(where / f"{key}.json", facts)
+
+
+def write_file(path: Path, facts: dict[str, Any]) -> None:
+    """Writes facts for `read_file`, whole or not at all."""
+    with written_whole(str(path)) as file:
+        file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
 
 
 @contextmanager
@@ -107,12 +113,17 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
     Yields:
         Whether the others really wait: False where nothing is kept, or the two minutes are over.
     """
+    from filelock import Timeout
+
     lock = _lock(key)
     until = time.monotonic() + WAIT_SECONDS
-    while lock is not None and not _acquired(lock):
-        check()
-        if time.monotonic() >= until:
-            lock = None
+    while lock is not None and not lock.is_locked:
+        try:
+            lock.acquire()
+        except Timeout:
+            check()
+            if time.monotonic() >= until:
+                lock = None
     if lock is None:
         yield False
         return
@@ -136,31 +147,21 @@ def _lock(key: str) -> FileLock | None:
         return None
 
 
-def _acquired(lock: FileLock) -> bool:
-    from filelock import Timeout
-
-    try:
-        lock.acquire()
-    except Timeout:
-        return False
-    return True
-
-
 def entries() -> list[Entry]:
     """All answers, oldest first."""
-    where = folder()
-    if where is None or not where.is_dir():
-        return []
     found = []
-    for path in own(where, r"\.json"):
-        facts = _read(path)
+    for path in own(r"\.json"):
         with suppress(OSError):
-            found.append((path.stat().st_mtime, Entry(path, path.stat().st_size, facts or {})))
+            status = path.stat()
+            found.append((status.st_mtime, Entry(path, status.st_size, read_file(path) or {})))
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
 
 
-def own(where: Path, ending: str, start: str = "") -> list[Path]:
+def own(ending: str, start: str = "") -> list[Path]:
     """Our files among whatever else is in the folder: a key between a start and an ending, given as patterns."""
+    where = folder()
+    if where is None or not where.is_dir():
+        return []
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
     return [path for path in where.iterdir() if pattern.fullmatch(path.name)]
 
@@ -169,15 +170,12 @@ def clear() -> int:
     """Forgets everything; gives the number of answers that were there."""
     from filelock import FileLock, Timeout
 
-    where = folder()
-    if where is None or not where.is_dir():
-        return 0
     count = 0
-    for path in [*own(where, r"\.json"), *own(where, r"\.json\.[0-9a-f]+", r"\.")]:
+    for path in [*own(r"\.json"), *own(r"\.json\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"
-    for path in own(where, r"\.lock"):
+    for path in own(r"\.lock"):
         with suppress(OSError, Timeout), FileLock(path, timeout=0):  # not one that somebody holds
             path.unlink()
     return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -14,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..base.atomic_files import written_whole
 from ..base.cpu_cores import usable_cores
 from . import answers
 
@@ -22,10 +20,10 @@ LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 """The environment variable that sets another bound, in bytes."""
 
 LIMIT = 4 << 30
-"""Bytes that all saved models may take together; those that were not used for longest go first."""
+"""Bytes that all saved models may take together; the ones that have not been used for longest are removed first."""
 
 ABANDONED_SECONDS = 3600.0
-"""After so long without a new file, whoever was writing a saved model is taken for dead."""
+"""After so long without a new file, the process that was writing a saved model counts as dead."""
 
 _GROWTH = 2.2  # a saved model has the weights, and once more as they were rearranged
 _MANIFEST = "manifest.json"
@@ -34,7 +32,7 @@ _READ = 256 << 10
 
 
 class CachedFolder(NamedTuple):
-    """A folder of files, what they take in bytes, when they were used last (seconds since 1970), and of what they are.
+    """A folder of files, their size in bytes, when they were last used (seconds since 1970), and the model they are of.
 
     `model` is the path of the model's file, or "" where nothing says.
     """
@@ -75,15 +73,13 @@ def folder_for(key: str, weights: int) -> Path | None:
 
 def is_whole(path: Path) -> bool:
     """Whether a saved model is there, ours, and as it was written under this name; notes that it was used."""
+    manifest = answers.read_file(path / _MANIFEST) or {}
     try:
-        manifest = json.loads((path / _MANIFEST).read_bytes())
-        if not _is_ours(path) or manifest["schema_version"] != answers.SCHEMA or manifest["key"] != path.name:
+        if manifest.get("key") != path.name or not _is_ours(path) or manifest.get("files") != _described(path):
             return False
-        if manifest["files"] != _described(path):
-            return False
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError:
         return False
-    with suppress(OSError):  # a cache that is read-only is one
+    with suppress(OSError):  # a read-only cache can be used as well
         os.utime(path / _MANIFEST)
     return True
 
@@ -98,8 +94,8 @@ def _is_ours(path: Path) -> bool:
 def written(path: Path, model: str = "") -> Iterator[str]:
     """A new folder to put files into, which becomes the saved model when the block ends without an error.
 
-    Whoever writes holds `cache.asking` of the saved model's name: what is left of another try is removed, and so is an
-    artefact that was there, for it was damaged.
+    Whoever writes holds `answers.asking` of the saved model's name. What is left of another try is removed, and so is a
+    saved model that was there, because it was damaged.
 
     Raises:
         OSError: the disk refuses.
@@ -110,9 +106,8 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     temporary.mkdir(mode=0o700)
     try:
         yield str(temporary)
-        manifest = {"schema_version": answers.SCHEMA, "key": path.name, "model": model, "files": _described(temporary)}
-        with written_whole(str(temporary / _MANIFEST)) as file:
-            file.write(json.dumps(manifest, indent=2).encode())
+        manifest = {"key": path.name, "model": model, "files": _described(temporary)}
+        answers.write_file(temporary / _MANIFEST, manifest)
         _remove(path)
         os.rename(temporary, path)
     finally:
@@ -121,28 +116,16 @@ def written(path: Path, model: str = "") -> Iterator[str]:
 
 
 def entries() -> list[CachedFolder]:
-    """All saved models, the one that was not used for longest first."""
-    folder = answers.folder()
+    """All saved models, the one that has not been used for longest first."""
     found = []
-    for path in answers.own(folder, "") if folder is not None and folder.is_dir() else []:
+    for path in answers.own(""):
         with suppress(OSError):
-            size = sum(file.stat().st_size for file in path.iterdir())
-            found.append(CachedFolder(path, size, _used(path), _model(path)))
+            files = {file.name: file.stat() for file in path.iterdir()}
+            size = sum(status.st_size for status in files.values())
+            used = files[_MANIFEST].st_mtime if _MANIFEST in files else 0.0  # nobody uses one without its manifest
+            manifest = answers.read_file(path / _MANIFEST) or {}
+            found.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
     return sorted(found, key=lambda saved: saved.used)
-
-
-def _used(path: Path) -> float:
-    try:
-        return (path / _MANIFEST).stat().st_mtime
-    except OSError:
-        return 0.0  # nobody uses one without its manifest
-
-
-def _model(path: Path) -> str:
-    try:
-        return str(json.loads((path / _MANIFEST).read_bytes())["model"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
 
 
 def clear() -> int:
@@ -156,7 +139,7 @@ def clear() -> int:
 def _remove(path: Path) -> bool:
     """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole.
 
-    It gets the name of an unfinished one first, which nobody opens, and which is swept up if this process dies.
+    First it gets the name of an unfinished one: nobody opens that, and it is removed later if this process dies.
     """
     left = path.parent / f".{path.name}.{os.urandom(8).hex()}"
     try:
@@ -168,9 +151,8 @@ def _remove(path: Path) -> bool:
 
 
 def _unfinished() -> list[Path]:
-    """What somebody is writing, or was when the process was killed."""
-    folder = answers.folder()
-    return answers.own(folder, r"\.[0-9a-f]+", r"\.") if folder is not None and folder.is_dir() else []
+    """Saved models that are being written, or were when their process was killed."""
+    return answers.own(r"\.[0-9a-f]+", r"\.")
 
 
 def _make_room(newest: Path) -> None:
@@ -186,7 +168,7 @@ def _make_room(newest: Path) -> None:
 
 
 def _described(folder: Path) -> dict[str, list[int]]:
-    """Of each file its size and the checksums of its parts: against accidents, not against somebody's malice."""
+    """Of each file its size and the checksums of its parts: against accidents, not against attacks."""
     names = sorted(file.name for file in folder.iterdir() if file.name != _MANIFEST)
     return {name: [(folder / name).stat().st_size, *_checksums(folder / name)] for name in names}
 
