@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,20 +122,19 @@ def as_device_array(value: Any) -> DeviceArray:
 def _from_interface(value: Any) -> DeviceArray:
     facts = value.__cuda_array_interface__
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
-    contiguous = [*accumulate(reversed(shape[1:]), mul, initial=dtype.itemsize)][: len(shape)]
-    if facts.get("strides") not in (None, tuple(reversed(contiguous))):
+    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # never read
+    if not view.flags.c_contiguous:
         raise InvalidBindingError(
             f"The array in CUDA memory, of shape {shape}, is not C-contiguous.", hint="Bind cupy.ascontiguousarray(it)."
         )
 
-    def read() -> np.ndarray[Any, Any]:
+    def read() -> Any:
         get = getattr(value, "get", None) or getattr(value, "copy_to_host", None)
         if get is None:
             raise IllegalCallError(
                 f"{type(value).__name__} cannot be copied to the host by itself.", hint="Use cupy.asnumpy on it."
             )
-        host: np.ndarray[Any, Any] = get()
-        return host
+        return get()
 
     device = getattr(value, "device", 0)
     index = getattr(device, "id", getattr(device, "index", device))

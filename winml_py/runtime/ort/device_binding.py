@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...base.cancellation import Stop
@@ -106,20 +107,14 @@ class DeviceBinding:
         require_process(self._process)
         with self._lock, translated():
             session, native = opened(self._native)
-            output = self._outputs[name]
-            if output.is_moved_by(array):  # the runtime refuses to bind anew what a graph still writes to
-                self._graph.forget(session)
-            output.set_target(native, array)
+            self._outputs[name].set_target(native, array, partial(self._graph.forget, session))
 
     def keep_output(self, name: str) -> None:
         """Leaves an output in the device's memory."""
         require_process(self._process)
         with self._lock, translated():
             session, native = opened(self._native)
-            output = self._outputs[name]
-            if output.is_moved_by_keeping():
-                self._graph.forget(session)
-            output.keep(native)
+            self._outputs[name].keep(native, partial(self._graph.forget, session))
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `DeviceEngineBinding`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -45,33 +46,35 @@ class DeviceOutput:
         else:
             native.bind_output(name, *self._memory.location)
 
-    def is_moved_by(self, array: Array | DeviceArray | None) -> bool:
-        """Whether to set this target makes the run write to another address of the device than it does now."""
-        return isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
-
-    def set_target(self, native: onnxruntime.IOBinding, array: Array | DeviceArray | None) -> None:
+    def set_target(
+        self, native: onnxruntime.IOBinding, array: Array | DeviceArray | None, forget: Callable[[], None]
+    ) -> None:
         """Sets where the output goes: memory of the host or of the device, or with None a new array in each run.
+
+        Args:
+            native: the runtime's binding.
+            array: the memory.
+            forget: lets go of a recorded graph; called before the output is bound to another address of the device,
+                because the runtime refuses to bind anew what a graph still writes to.
 
         Raises:
             SizeMismatchError: the array has another shape than the output.
         """
         if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
             raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
-        is_moved = self.is_moved_by(array)
+        is_moved = isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
         self._target, self._is_kept = array, False
         if is_moved:
+            forget()
             self.bind(native)
 
-    def is_moved_by_keeping(self) -> bool:
-        """Whether `keep` does: it takes new memory where the caller has what runs write to."""
-        return self._shown is not None or self.is_moved_by(None)
-
-    def keep(self, native: onnxruntime.IOBinding) -> None:
-        """Leaves the output in the device's memory."""
+    def keep(self, native: onnxruntime.IOBinding, forget: Callable[[], None]) -> None:
+        """Leaves the output in the device's memory: in new memory, where the caller has what runs write to."""
         if self._shown is not None:
+            forget()
             self._shown, self._fixed = None, self._memory.allocate(self._end)
             self.bind(native)
-        self.set_target(native, None)
+        self.set_target(native, None, forget)
         self._is_kept = True
 
     def receive(

@@ -13,7 +13,7 @@ from ..providers.locks import UNLOCKED
 from . import heap
 from .errors import translate
 from .forks import require_process
-from .run import fill, opened, stoppable
+from .run import fill, opened, stoppable, translated
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -111,18 +111,13 @@ class FeedBinding:
         if self._lock is not UNLOCKED:
             require_process(self._process)
         try:
-            with self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
+            with translated(), self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self._inputs, run_options)
-            fresh = dict(zip(self._names, values, strict=True))
-        except Exception as error:  # the runtime raises classes that have no common base
-            failure = translate(error)
-        else:
-            return fill(self._outputs, fresh)
         finally:
             del session  # see IoBinding.run
             if self._session is None:
                 heap.trim()
-        raise failure
+        return fill(self._outputs, dict(zip(self._names, values, strict=True)))
 
     def close(self) -> None:
         """Lets go of the native session and the bound memory."""
