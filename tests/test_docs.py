@@ -46,8 +46,8 @@ from winml_py import (
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
 from winml_py.runtime.gpu import recording
+from winml_py.runtime.ort.device_memory import require_process
 from winml_py.runtime.ort.errors import translate
-from winml_py.runtime.ort.forks import require_process
 from winml_py.tools.doctor import _clash
 
 pytestmark = pytest.mark.once

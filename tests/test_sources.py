@@ -240,7 +240,7 @@ def test_fast_decode_is_near_the_exact_way(identity: LearningModelBinding, facto
 
 
 def test_fast_decode_never_goes_below_twice_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py.imaging.encoded import EncodedPicture
+    from winml_py.imaging.codecs import EncodedPicture
 
     picture = EncodedPicture(file_of(photograph((1600, 1200)), "JPEG"))
     for shrink, width in ((1, 1600), (3.9, 1600), (4, 800), (7.9, 800), (8, 400), (15.9, 400), (16, 200), (99, 200)):

@@ -39,7 +39,7 @@ class FakeDevice(LearningModelDevice):
 
 
 class FakeCompiler:
-    """Makes engines that call a function, whatever the model. Satisfies `winml_py.runtime.compiler.Compiler`."""
+    """Makes engines that call a function, whatever the model. Satisfies `winml_py.runtime.request.Compiler`."""
 
     def __init__(self, function: Function) -> None:
         self._function = function

@@ -10,8 +10,7 @@ from ..base.winrt_object import Object
 from ..enums import BitmapPixelFormat, LearningModelFeatureKind
 from ..errors import InvalidArgumentError
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.codecs import MAX_PIXELS
-from ..imaging.encoded import EncodedPicture
+from ..imaging.codecs import MAX_PIXELS, EncodedPicture
 from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
 

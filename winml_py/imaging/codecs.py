@@ -42,10 +42,10 @@ def decode(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
     with opened(source, max_pixels) as (image, file):
-        return decoded(image, file)
+        return _decoded(image, file)
 
 
-def decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
+def _decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of an opened picture file.
 
     Args:
@@ -82,6 +82,44 @@ def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
         file.seek(0)
         return None
     return pixels[..., 0] if image.mode == "L" else pixels
+
+
+class EncodedPicture:
+    """A picture file in memory, of which only the head has been read: it is decoded once the wanted size is known.
+
+    Args:
+        source: the path of the file, or its bytes.
+        max_pixels: how many pixels it may state that it has.
+
+    Attributes:
+        width: pixels, once EXIF has turned the picture.
+        height: pixels, once EXIF has turned the picture.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> None:
+        with opened(source, max_pixels) as (image, file):
+            sides = image.size
+            if orientation_of(image) >= 5:
+                sides = sides[::-1]
+            file.seek(0)
+            self._data = file.read()
+        self._max_pixels = max_pixels
+        self.width, self.height = sides
+
+    def decode(self, shrink: float = 1) -> tuple[Pixels, BitmapPixelFormat]:
+        """The pixels.
+
+        Args:
+            shrink: by how much the caller will shrink the picture. A JPEG is then decoded to a half, a quarter or an
+                eighth of its sides, which is never less than twice the size that the caller wants.
+        """
+        reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
+        with opened(self._data, self._max_pixels) as (image, file):
+            return _decoded(image, file, reduction)
 
 
 @contextmanager

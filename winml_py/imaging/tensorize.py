@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..base.cpu_cores import usable_cores
 from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
@@ -15,17 +17,25 @@ from .formats import VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved, 
 from .geometry import BitmapBounds, Placement, crop, resize
 from .scratch import Scratch
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 Tensor = np.ndarray[Any, Any]
+
+_WORTH_A_THREAD = 1 << 18
+"""The size of a tensor, in numbers, below which another thread costs more than it saves."""
 
 
 class Conversion(NamedTuple):
     """How bytes become numbers, worked out once for a contract and an element type.
 
     Attributes:
+        contract: how the picture becomes numbers.
         table: the number for each byte of each channel.
         affine: factor and summand of each channel, where the numbers are computed and not looked up.
     """
 
+    contract: ImageContract
     table: Tensor
     affine: tuple[tuple[float, float], ...]
 
@@ -61,14 +71,49 @@ def tensorize(
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
         pixels, pixel_format = _gray(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
-        _fill_pixels(pixels, pixel_format, contract, conversion.table, out, scratch)
+        _fill_pixels(pixels, pixel_format, conversion, out, scratch)
     else:
-        _fill_planes(pixels, pixel_format, contract, conversion, out, scratch)
+        _fill_planes(pixels, pixel_format, conversion, out, scratch)
+
+
+class BatchTensorizer:
+    """Writes pictures into consecutive slots of a tensor, with memory that it keeps. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._scratches: list[Scratch] = []
+
+    def write(
+        self,
+        bitmaps: Sequence[SoftwareBitmap],
+        contract: ImageContract,
+        tensor: Tensor,
+        placements: Sequence[Placement],
+    ) -> None:
+        """Tensorizes each bitmap into its slot, at its placement, on several threads where that pays."""
+        workers = min(len(bitmaps), usable_cores()) if tensor.size // len(bitmaps) >= _WORTH_A_THREAD else 1
+        while len(self._scratches) < workers:
+            self._scratches.append(Scratch())
+
+        def work(worker: int) -> None:
+            for index in range(worker, len(bitmaps), workers):
+                tensorize(bitmaps[index], contract, tensor[index], placements[index], self._scratches[worker])
+
+        if workers == 1:
+            work(0)
+        else:
+            list(_pool().map(work, range(workers)))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(usable_cores(), "winml-py pictures")
 
 
 def _conversion(contract: ImageContract, dtype: np.dtype[Any]) -> Conversion:
     is_computed = dtype == np.float32 and (contract.mean or contract.std)
-    return Conversion(contract.numbers(dtype), contract.affine() if is_computed else ())
+    return Conversion(contract, contract.numbers(dtype), contract.affine() if is_computed else ())
 
 
 def _interleaved_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
@@ -116,12 +161,7 @@ def gray_table() -> Pixels:
 
 
 def _fill_planes(
-    pixels: Pixels,
-    pixel_format: BitmapPixelFormat,
-    contract: ImageContract,
-    conversion: Conversion,
-    out: Tensor,
-    scratch: Scratch,
+    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Tensor, scratch: Scratch
 ) -> None:
     import cv2
 
@@ -131,7 +171,7 @@ def _fill_planes(
     else:
         planes = scratch.planes(layout.channels, pixels.shape[:2])
         cv2.split(_contiguous_rows(pixels), planes)
-        order = channel_order(pixel_format, contract)
+        order = channel_order(pixel_format, conversion.contract)
     for channel, slot in enumerate(out):
         plane = planes[order[channel]]
         if conversion.affine:
@@ -142,16 +182,12 @@ def _fill_planes(
 
 
 def _fill_pixels(
-    pixels: Pixels,
-    pixel_format: BitmapPixelFormat,
-    contract: ImageContract,
-    table: Tensor,
-    out: Tensor,
-    scratch: Scratch,
+    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Tensor, scratch: Scratch
 ) -> None:
     """Channels last: the numbers of all channels in one table of 256 entries of three."""
     import cv2
 
+    contract, table = conversion.contract, conversion.table
     if contract.channels == 1:
         _look_up(_contiguous(pixels, scratch), table[0], out[..., 0])
         return

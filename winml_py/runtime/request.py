@@ -1,16 +1,17 @@
-"""What is to be compiled, and what can be asked about it."""
+"""What is to be compiled, and what compiles it: the seam between sessions and everything that makes engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..base.cancellation import Stop
 from ..onnx_file.source import Skeleton
-from .engine import EngineInput, EngineOptions
+from .engine import Engine, EngineInput, EngineOptions
 
 Inputs = Mapping[str, np.ndarray[Any, Any]]
 
@@ -47,7 +48,7 @@ class CompileRequest:
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0
     weights: int = 0
-    stamp: Sequence[object] = field(default=())
+    stamp: Sequence[object] = ()
     data_stamps: Callable[[], object] = tuple
     stop: Stop | None = None
 
@@ -71,3 +72,21 @@ class CompileRequest:
             if not isinstance(piece, str):
                 digest.update(piece)
         return digest.hexdigest()
+
+
+class Compiler(Protocol):
+    """Makes engines for one device. A test's stand-in for a device brings its own."""
+
+    def compile(self, request: CompileRequest) -> Engine:
+        """Compiles a model.
+
+        Raises:
+            InvalidDeviceError: the engine that the options name is not there.
+            WinMLError: no engine takes the model, or the options ask for what the device cannot do.
+        """
+
+    def key(self, options: EngineOptions) -> Hashable:
+        """Equal for two sessions of a model if they may share an engine, as far as the device is concerned."""
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        """What a session holds while it talks to the device: nothing on the CPU."""

@@ -10,11 +10,11 @@ from ..base.arguments import member
 from ..base.winrt_object import Object
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError, InvalidDeviceError
-from ..runtime.compiler import Compiler
 from ..runtime.cpu.compiler import CpuCompiler
 from ..runtime.providers.catalogue import rank
 from ..runtime.providers.plugins import devices, probe
 from ..runtime.providers.provider import CPU_NAME, ProviderDevice
+from ..runtime.request import Compiler
 
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 

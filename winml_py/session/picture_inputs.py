@@ -15,8 +15,8 @@ from ..features.pictures import bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..features.tensor_storage import zeros
-from ..imaging.batch import BatchTensorizer
 from ..imaging.geometry import PILLOW_FILTERS
+from ..imaging.tensorize import BatchTensorizer
 from .compiled import Compiled
 
 PictureTensor = np.ndarray[Any, Any] | DeviceArray

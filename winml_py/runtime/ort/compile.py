@@ -16,10 +16,9 @@ from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Target
 from ..tuning import Tuning
 from .device_recording import Recording
-from .engine import OrtDeviceEngine, OrtEngine
+from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .run import ended_by, translated
 from .session_options import Saving, place_weights, session_options
-from .tensor_types import are_numeric
 
 if TYPE_CHECKING:
     import onnxruntime

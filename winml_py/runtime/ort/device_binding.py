@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...base.cancellation import Stop
 from ...base.device_array import DeviceArray
 from ..engine import Array
-from . import heap
-from .device_memory import DeviceMemory, bind_device_input
+from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed, is_forked, leaked, require_process
 from .device_outputs import DeviceOutput
 from .device_recording import RecordedGraph, Recording
 from .errors import translate
-from .forks import is_forked, leaked, require_process
-from .run import opened, stoppable, translated
-from .tensor_types import host_inputs, is_fixed
+from .run import opened, stoppable, translated, trim_heap
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -138,7 +135,7 @@ class DeviceBinding:
             with self._lock:
                 del session, native
             if self._native is None:
-                heap.trim()
+                trim_heap()
         raise failure
 
     def _send_inputs(self, native: onnxruntime.IOBinding) -> None:

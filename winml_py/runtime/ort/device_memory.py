@@ -1,18 +1,60 @@
-"""A device's memory: the one way from the host into it, and how it is shown and bound."""
+"""A device's memory: the one way from the host into it, how it is shown and bound, and what a fork does to it."""
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ...base.device_array import DeviceArray, MemoryLocation
-from ...errors import SizeMismatchError
+from ...errors import IllegalCallError, SizeMismatchError
 from ..engine import Array
 from ..providers.provider import Provider
-from .tensor_types import DTYPES
 
 if TYPE_CHECKING:
     import onnxruntime
+
+_SAME_NAMES = "float16 double int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool"
+
+DTYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(name) for name in _SAME_NAMES.split()}
+"""The types of tensors as ONNX Runtime spells them, and numpy's; `float` is numpy's float32."""
+DTYPES["tensor(float)"] = np.dtype(np.float32)
+
+leaked: list[object] = []
+"""What a forked process has of its parent's device. To free it would wait for the driver's threads, which stay with
+the parent."""
+
+
+def is_forked(process: int) -> bool:
+    """Whether this is another process than the one of that number."""
+    return os.getpid() != process
+
+
+def require_process(process: int) -> None:
+    """Refuses to go on in a forked process.
+
+    Raises:
+        IllegalCallError: this is another process than the one of that number.
+    """
+    if is_forked(process):
+        raise IllegalCallError(
+            "A GPU session does not survive a fork: the driver's threads are not in this process.",
+            hint='Start processes with multiprocessing.get_context("spawn"), and make the session there.',
+        )
+
+
+def is_fixed(end: Any) -> bool:
+    """Whether an input or output is a tensor of numbers whose shape nothing can change."""
+    is_known = end.shape is not None and all(isinstance(size, int) and size > 0 for size in end.shape)
+    return is_known and end.type in DTYPES
+
+
+def host_inputs(session: Any) -> frozenset[str]:
+    """The inputs that a session on a device reads in the host's memory: sizes, and inputs of nodes that run there."""
+    ends = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+    return frozenset(given.name for given, memory in ends if memory.name == "Cpu")
 
 
 class DeviceMemory(NamedTuple):

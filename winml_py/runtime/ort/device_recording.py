@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...base.device_array import DeviceArray
 from ...errors import NotSupportedError
-from .tensor_types import host_inputs, is_fixed
+from .device_memory import host_inputs, is_fixed
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -16,19 +16,22 @@ from ..explanation import Explanation
 from ..providers.catalogue import provider_of
 from ..providers.locks import UNLOCKED, device_lock
 from ..providers.provider import ProviderDevice, Target
-from . import heap
 from .device_binding import DeviceBinding
-from .device_memory import DeviceMemory
+from .device_memory import DeviceMemory, is_forked, leaked, require_process
 from .device_recording import Recording, is_recordable
-from .forks import is_forked, leaked, require_process
 from .host_binding import FeedBinding, IoBinding
-from .run import opened, translated
-from .tensor_types import are_numeric
+from .run import opened, translated, trim_heap
 
 if TYPE_CHECKING:
     import onnxruntime
 
 B = TypeVar("B", IoBinding, FeedBinding, DeviceBinding)
+
+
+def are_numeric(session: onnxruntime.InferenceSession) -> bool:
+    """Whether all inputs and outputs of a session are tensors of numbers."""
+    kinds = [end.type for end in (*session.get_inputs(), *session.get_outputs())]
+    return all(kind.startswith("tensor(") and kind != "tensor(string)" for kind in kinds)
 
 
 class OrtEngine:
@@ -101,7 +104,7 @@ class OrtEngine:
             del bindings
         if self._trace is not None:
             self._trace.cleanup()  # the runtime has its file open, and writes it to nowhere when the session goes
-        heap.trim()
+        trim_heap()
 
 
 class OrtDeviceEngine(OrtEngine):

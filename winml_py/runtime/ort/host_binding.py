@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...base.cancellation import Stop
 from ..engine import Array, Value
 from ..providers.locks import UNLOCKED
-from . import heap
+from .device_memory import require_process
 from .errors import translate
-from .forks import require_process
-from .run import fill, opened, stoppable, translated
+from .run import fill, opened, stoppable, translated, trim_heap
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -76,7 +75,7 @@ class IoBinding:
         finally:
             del session, native, arrays  # an error that somebody keeps must not keep the session
             if self._native is None:  # closed meanwhile: this was the last run in flight
-                heap.trim()
+                trim_heap()
         raise failure  # out here, where the runtime's own error and its frames are gone
 
     def close(self) -> None:
@@ -116,7 +115,7 @@ class FeedBinding:
         finally:
             del session  # see IoBinding.run
             if self._session is None:
-                heap.trim()
+                trim_heap()
         return fill(self._outputs, dict(zip(self._names, values, strict=True)))
 
     def close(self) -> None:

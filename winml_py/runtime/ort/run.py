@@ -1,9 +1,11 @@
-"""What every kind of run shares: being stopped, being too late, errors, and outputs that are copied out."""
+"""What every kind of run shares: it can be stopped, come too late or fail; it copies outputs and frees memory."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -92,3 +94,23 @@ def fill(outputs: Mapping[str, Array | None], fresh: dict[str, Any]) -> dict[str
             raise wrong_output_shape(name, array.shape, value.shape)
         np.copyto(array, value)
     return fresh
+
+
+def trim_heap() -> None:
+    """Asks the C library to return freed memory to the system; only glibc keeps so much that this is needed.
+
+    Without it a closed session of hundreds of megabytes can stay resident for the life of the process.
+    """
+    trim = None if sys.is_finalizing() else _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    # musl has no such function
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -18,10 +18,10 @@ from ...errors import CanceledError, WinMLError
 from ...onnx_file.source import MAPPED_FROM
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
-from . import heap
 from .compile import compile_model
 from .engine import OrtEngine
 from .prepacked import readable
+from .run import trim_heap
 from .session_options import GRAPH, Saving, flushes_denormals
 
 _log = logging.getLogger("winml_py")
@@ -39,7 +39,7 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
     if folder is None:
         engine = _unsaved(request)
         if request.size >= MAPPED_FROM:
-            heap.trim()
+            trim_heap()
         return engine
     opened = _opened(request, folder)
     if opened is not None:
@@ -73,7 +73,7 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
         return None
     try:
         engine = compile_model(str(folder / GRAPH), request.options, stop=request.stop, is_optimized=True)
-        heap.trim()  # the runtime frees as much as one of the weights while it opens them
+        trim_heap()  # the runtime frees as much as one of the weights while it opens them
         return engine
     except CanceledError:
         raise
