@@ -31,6 +31,7 @@ from winml_py import (
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.ort.compile import compile_model
 from winml_py.runtime.providers.provider import Target
+from winml_py.runtime.request import CompileRequest
 from winml_py.session.compiled import compiled_of
 from winml_py.session.model import content_of
 
@@ -40,7 +41,7 @@ MODELS = ("squeezenet", "resnet50", "densenet121")
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
     """The same model on the same device, in raw ONNX Runtime."""
     source = content_of(session.model).open().engine_input(content_of(session.model).header)
-    return compile_model(source, EngineOptions(1), Target(session.device._device))._session
+    return compile_model(CompileRequest(source, EngineOptions(1)), Target(session.device._device))._session
 
 
 def ways(session: LearningModelSession) -> dict[str, Callable[[], np.ndarray]]:

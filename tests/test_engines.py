@@ -276,10 +276,10 @@ def test_a_plugin_that_cannot_compile_the_model_loses(
 ) -> None:
     real = measure.compile_model
 
-    def compile_model(model: Any, options: Any, target: Target, **others: Any) -> Any:
+    def compile_model(request: CompileRequest, target: Target) -> Any:
         if target.device is not None:
             raise InvalidDeviceError("The plugin does not feel like it.")
-        return real(model, options, target, **others)
+        return real(request, target)
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
     opened = session(conv(), engine="auto")
@@ -401,17 +401,17 @@ def test_half_precision_needs_something_to_compare_with(
 ) -> None:
     real = measure.compile_model
 
-    def compile_model(model: Any, options: Any, target: Target, **others: Any) -> Any:
+    def compile_model(request: CompileRequest, target: Target) -> Any:
         if not target.half:
             raise InvalidDeviceError("No float32 today.")
-        return real(model, options, target, **others)
+        return real(request, target)
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
     (_, half) = measure.compare(
         CompileRequest(conv(), EngineOptions(1)), [Target(), Target(openvino, half=True)], {"x": picture()}
     )
     assert half.engine is None
-    assert "no results in float32" in half.problem
+    assert "no results in float32" in half.candidate.problem
 
 
 def test_a_first_evaluation_on_zeros_decides_nothing_on_zeros(
@@ -456,9 +456,9 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
     reached = []
     compile_model = measure.compile_model
 
-    def compiling(model: Any, options: Any, target: Target, **rest: Any) -> Any:
+    def compiling(request: CompileRequest, target: Target) -> Any:
         reached.append(target.provider)
-        return compile_model(model, options, target, **rest)
+        return compile_model(request, target)
 
     monkeypatch.setattr(measure, "compile_model", compiling)
     node = helper.make_node("Pad", ["x", "margins"], ["y"], mode="reflect")

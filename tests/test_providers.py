@@ -17,6 +17,7 @@ from winml_py.runtime.ort.device_recording import Recording
 from winml_py.runtime.ort.engine import OrtDeviceEngine, OrtEngine
 from winml_py.runtime.providers import catalogue, locks, plugins
 from winml_py.runtime.providers.provider import Provider, ProviderDevice, Target
+from winml_py.runtime.request import CompileRequest
 
 NAME = "AbacusExecutionProvider"
 DEVICE = ProviderDevice(NAME, "onnxruntime-ep-abacus", "lib.so", 3, "gpu", "Abacus 9000", "ACME", float16=True)
@@ -115,12 +116,12 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     )
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
-        engine = compiling.compile_model(unary("Neg", [2]), EngineOptions(1), Target(DEVICE))
+        engine = compiling.compile_model(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))
         assert (device_engine(engine) is engine) is bool(memory)
         engine.close()
     assert given == [{"beads": "1", "half": "False"}] * 2
     register(monkeypatch, memory="beads")
-    words = compiling.compile_model(unary("Identity", [2], 8), EngineOptions(1), Target(DEVICE))
+    words = compiling.compile_model(CompileRequest(unary("Identity", [2], 8), EngineOptions(1)), Target(DEVICE))
     assert device_engine(words) is None  # strings have no address there
     words.close()
 

@@ -34,32 +34,26 @@ GRAY_MODES = ("1", "L", *_WIDE_GRAY)
 """Pillow's modes that become GRAY8."""
 
 
-def decode(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> tuple[Pixels, BitmapPixelFormat]:
+def decode(
+    source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS, reduction: int = 1
+) -> tuple[Pixels, BitmapPixelFormat]:
     """Decodes a picture file or its bytes as viewers show it: turned by EXIF, in sRGB; an animation's first frame.
+
+    Args:
+        source: the path of the file, or its bytes.
+        max_pixels: how many pixels it may state that it has.
+        reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
 
     Raises:
         PictureNotFoundError: there is no such file.
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
     with opened(source, max_pixels) as (image, file):
-        return _decoded(image, file)
-
-
-def _decoded(image: Image, file: BinaryIO, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
-    """The pixels of an opened picture file.
-
-    Args:
-        image: as `opened` gives it.
-        file: the file that it reads.
-        reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
-    """
-    if image.format == "JPEG" and image.mode in ("L", "RGB") and not _has_foreign_colours(image):
         pixels = _decode_jpeg(image, file, reduction)
-        if pixels is not None:
-            pixel_format = BitmapPixelFormat.GRAY8 if image.mode == "L" else BitmapPixelFormat.BGR8
-            return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
-    pixels, pixel_format = _pixels(in_srgb(image))
-    return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+        pixel_format = BitmapPixelFormat.GRAY8 if image.mode == "L" else BitmapPixelFormat.BGR8
+        if pixels is None:
+            pixels, pixel_format = _pixels(in_srgb(image))
+        return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
 
 
 def orientation_of(image: Image) -> int:
@@ -68,7 +62,12 @@ def orientation_of(image: Image) -> int:
 
 
 def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
-    """Decodes with simplejpeg: the same pixels as Pillow's, in less time. None where it refuses the file."""
+    """Decodes a JPEG with simplejpeg: the same pixels as Pillow's, in less time.
+
+    None where it is no JPEG, has colours that must be converted, or is refused by simplejpeg.
+    """
+    if image.format != "JPEG" or image.mode not in ("L", "RGB") or _has_foreign_colours(image):
+        return None
     import simplejpeg
 
     file.seek(0)
@@ -118,8 +117,7 @@ class EncodedPicture:
                 eighth of its sides, which is never less than twice the size that the caller wants.
         """
         reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
-        with opened(self._data, self._max_pixels) as (image, file):
-            return _decoded(image, file, reduction)
+        return decode(self._data, self._max_pixels, reduction)
 
 
 @contextmanager

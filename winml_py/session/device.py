@@ -10,7 +10,6 @@ from ..base.arguments import member
 from ..base.winrt_object import Object
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError, InvalidDeviceError
-from ..runtime.cpu.compiler import CpuCompiler
 from ..runtime.providers.catalogue import rank
 from ..runtime.providers.plugins import devices, probe
 from ..runtime.providers.provider import CPU_NAME, ProviderDevice
@@ -162,6 +161,8 @@ def compiler_of(device: LearningModelDevice) -> Compiler:
 
 def _compiler(device: ProviderDevice | None) -> Compiler:
     if device is None:
+        from ..runtime.cpu.choice import CpuCompiler
+
         return CpuCompiler()
     from ..runtime.gpu.compile import DeviceCompiler
 

@@ -6,6 +6,8 @@ measured (`measure.py`); where shapes are free, that is put off until an evaluat
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +17,14 @@ from ...base import processor
 from ...cache import answers
 from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
-from ..engine import ONNXRUNTIME, Engine
+from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..explanation import Candidate, Explanation
 from ..ort.compile import compile_model
 from ..ort.engine import OrtEngine
 from ..ort.saved_graph import compile_shared
 from ..providers import plugins
 from ..providers.catalogue import full_name, require_known
+from ..providers.locks import UNLOCKED
 from ..providers.provider import CPU_NAME, ProviderDevice, Target
 from ..request import CompileRequest, Inputs
 from .deferred import DeferredEngine
@@ -29,35 +32,42 @@ from .deferred import DeferredEngine
 AUTO = "auto"
 
 
-def compile_on_cpu(request: CompileRequest) -> Engine:
-    """Compiles a model for the CPU, on the engine and in the precision that the options ask for.
+class CpuCompiler:
+    """Compiles for the CPU, on whichever engine the options ask for."""
 
-    Raises:
-        InvalidDeviceError: the engine that is asked for is not there.
-        WinMLError: no engine takes the model.
-    """
-    if request.options.graph_capture:
-        raise NotSupportedError(
-            "Work is recorded by GPUs alone, and the session is for the CPU.", hint="Set options.graph_capture = None."
-        )
-    targets = _targets(request)
-    require_known(targets[0].provider, dict(request.options.provider_options))
-    if len(targets) == 1:
-        engine = _compiled(request, targets[0])
-        reason = "as asked for" if request.options.engine != AUTO else "there is no other engine for such a model here"
-        if _wants_half(request):
-            reason += "; " + _why_not_half(request)
-        engine.explanation = Explanation(*targets[0].spelling, reason)
-        return engine
-    if request.has_fixed_shapes and request.has_examples:
-        return decide(request, targets, request.examples({}))
-    return DeferredEngine(request.options, lambda inputs: _decide_late(request, targets, inputs))
+    def compile(self, request: CompileRequest) -> Engine:
+        """Compiles a model, on the engine and in the precision that the options ask for.
+
+        Raises:
+            InvalidDeviceError: the engine that is asked for is not there.
+            WinMLError: no engine takes the model.
+        """
+        if request.options.graph_capture:
+            raise NotSupportedError(
+                "Work is recorded by GPUs alone, and the session is for the CPU.",
+                hint="Set options.graph_capture = None.",
+            )
+        targets = _targets(request)
+        require_known(targets[0].provider, dict(request.options.provider_options))
+        if len(targets) == 1:
+            engine = _compiled(request, targets[0])
+            engine.explanation = Explanation(*targets[0].spelling, _why_alone(request))
+            return engine
+        if request.has_fixed_shapes and request.has_examples:
+            return decide(request, targets, request.examples({}))
+        return DeferredEngine(request.options, lambda inputs: _decide_late(request, targets, inputs))
+
+    def key(self, options: EngineOptions) -> Hashable:
+        """There is one CPU: all sessions with equal options share an engine."""
+        return "cpu"
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        """None: bindings of one engine run at the same time, and each has a lock of its own against a race on it."""
+        return UNLOCKED
 
 
 def _compiled(request: CompileRequest, target: Target) -> OrtEngine:
-    if target.device is None:
-        return compile_shared(request)
-    return compile_model(request.model, request.options, target, stop=request.stop)
+    return compile_shared(request) if target.device is None else compile_model(request, target)
 
 
 def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:
@@ -90,10 +100,14 @@ def _wants_half(request: CompileRequest) -> bool:
     return precision is Precision.HALF or (precision is Precision.AUTO and request.has_float16)
 
 
-def _why_not_half(request: CompileRequest) -> str:
+def _why_alone(request: CompileRequest) -> str:
+    """Why there is one target."""
+    reason = "as asked for" if request.options.engine != AUTO else "there is no other engine for such a model here"
+    if not _wants_half(request):
+        return reason
     if not request.has_examples:
-        return "half precision is not tried, for inputs to check it with cannot be made up"
-    return "no installed engine computes in half precision on this processor"
+        return f"{reason}; half precision is not tried, for inputs to check it with cannot be made up"
+    return f"{reason}; no installed engine computes in half precision on this processor"
 
 
 def _plugin_devices() -> list[ProviderDevice]:
@@ -157,7 +171,7 @@ def _find_out(request: CompileRequest, targets: list[Target], inputs: Inputs, ke
     best = next((contender for contender in contenders if contender.engine), None)
     if best is None or best.engine is None:
         # The error of the first says more than a list of all.
-        compile_model(request.model, request.options, targets[0], stop=request.stop)
+        compile_model(request, targets[0])
         raise EvaluationError("No engine runs the model.", hint="; ".join(map(str, looked_at)))
     if best.target == targets[0]:
         reason = "no other is right and faster"

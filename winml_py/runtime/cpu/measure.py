@@ -61,7 +61,7 @@ def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) 
     expected: Outputs | None = None
     for contender in sorted(contenders, key=lambda contender: contender.target.half):
         try:
-            contender.engine = compile_model(request.model, request.options, contender.target, stop=request.stop)
+            contender.engine = compile_model(request, contender.target)
             binding = contender.engine.bind()
             for name, array in inputs.items():
                 binding.set_input(name, array)

@@ -73,7 +73,7 @@ class DeviceCompiler:
             if is_demanded:
                 raise recording.unmet(problem)
             problem = f"its work is not recorded ({problem})"
-        return compile_model(request.model, request.options, target, stop=request.stop), problem
+        return compile_model(request, target), problem
 
     def _recording(self, request: CompileRequest, target: Target, is_demanded: bool) -> tuple[OrtEngine | None, str]:
         """An engine that records, or the name of the constraint that it does not meet."""
@@ -82,7 +82,7 @@ class DeviceCompiler:
             return None, broken
         mode = Recording.DEMANDED if is_demanded else Recording.POSSIBLE
         try:
-            engine = compile_model(request.model, request.options, target, mode, stop=request.stop)
+            engine = compile_model(request, target, mode)
         except WinMLError as error:
             if recording.is_refused(error):
                 return None, "all-nodes-on-provider"

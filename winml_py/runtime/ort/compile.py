@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ...base.cancellation import Stop
 from ...errors import InvalidDeviceError
 from ...onnx_file.source import Skeleton
-from ..engine import EngineInput, EngineOptions
+from ..engine import EngineOptions
 from ..providers.catalogue import native_options, provider_of
 from ..providers.locks import device_lock
 from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Target
+from ..request import CompileRequest
 from ..tuning import Tuning
 from .device_recording import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
@@ -27,22 +28,18 @@ CPU_TARGET = Target()
 
 
 def compile_model(
-    model: EngineInput,
-    options: EngineOptions,
+    request: CompileRequest,
     target: Target = CPU_TARGET,
     recording: Recording = Recording.NONE,
-    stop: Stop | None = None,
     saving: Saving | None = None,
     is_optimized: bool = False,
 ) -> OrtEngine:
     """Compiles a model.
 
     Args:
-        model: what to compile.
-        options: how.
+        request: what to compile, and how.
         target: for which provider and device.
         recording: whether the provider is to record its work and replay it.
-        stop: lets another thread end the compilation.
         saving: whether the optimised graph is to be written, and where to.
         is_optimized: whether the model is such a graph.
 
@@ -54,6 +51,7 @@ def compile_model(
     """
     import onnxruntime
 
+    model, options = request.model, request.options
     native = session_options(options, saving, is_optimized)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
@@ -66,7 +64,7 @@ def compile_model(
         with (
             translated(),
             device_lock(target.device),
-            ended_by(stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
+            ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
             session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
     except BaseException:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from ...base import processor
@@ -37,7 +38,7 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
     """
     folder = folders.folder_for(_key(request), request.weights) if _is_wanted(request) else None
     if folder is None:
-        engine = _unsaved(request)
+        engine = compile_model(request)
         if request.size >= MAPPED_FROM:
             trim_heap()
         return engine
@@ -45,7 +46,7 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
     if opened is not None:
         return opened
     with answers.asking(folder.name, request.require_not_stopped) as is_alone:
-        return _opened(request, folder) or (_made(request, folder) if is_alone else _unsaved(request))
+        return _opened(request, folder) or (_made(request, folder) if is_alone else compile_model(request))
 
 
 def _is_wanted(request: CompileRequest) -> bool:
@@ -55,10 +56,6 @@ def _is_wanted(request: CompileRequest) -> bool:
     other processes must not get such constants.
     """
     return request.weights >= MAPPED_FROM and not flushes_denormals(request.options)
-
-
-def _unsaved(request: CompileRequest) -> OrtEngine:
-    return compile_model(request.model, request.options, stop=request.stop)
 
 
 def _key(request: CompileRequest) -> str:
@@ -72,7 +69,7 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
     if not folders.is_whole(folder):
         return None
     try:
-        engine = compile_model(str(folder / GRAPH), request.options, stop=request.stop, is_optimized=True)
+        engine = compile_model(replace(request, model=str(folder / GRAPH)), is_optimized=True)
         trim_heap()  # the runtime frees as much as one of the weights while it opens them
         return engine
     except CanceledError:
@@ -83,13 +80,13 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
 
 
 def _save(request: CompileRequest, folder: str) -> None:
-    options = request.options._replace(is_profiled=False)
+    request = replace(request, options=request.options._replace(is_profiled=False))
     # The session goes before the next one maps from disk what this one rearranged in memory of its own.
-    compile_model(request.model, options, stop=request.stop, saving=Saving(folder)).close()
+    compile_model(request, saving=Saving(folder)).close()
     with open(os.path.join(folder, GRAPH), "rb") as file:
         graph = readable(file.read())
     if graph is None:
-        compile_model(request.model, options, stop=request.stop, saving=Saving(folder, prepacked=False)).close()
+        compile_model(request, saving=Saving(folder, prepacked=False)).close()
     else:
         with written_whole(os.path.join(folder, GRAPH)) as file:
             file.write(graph)
@@ -105,4 +102,4 @@ def _made(request: CompileRequest, folder: Path) -> OrtEngine:
     except (OSError, WinMLError) as error:  # a full disk, say; where it is the model's fault it is said again below
         _log.info("no saved graph %s: %s", folder, error)
         engine = None
-    return engine or _unsaved(request)
+    return engine or compile_model(request)
