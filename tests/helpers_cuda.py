@@ -14,7 +14,7 @@ from winml_py.base.device_array import DeviceArray, MemoryLocation
 from winml_py.runtime.engine import EngineOptions, PlacedNode
 from winml_py.runtime.explanation import Explanation
 from winml_py.runtime.providers import cuda
-from winml_py.runtime.providers.locks import UNLOCKED
+from winml_py.runtime.providers.catalogue import UNLOCKED
 from winml_py.runtime.providers.provider import ProviderDevice
 from winml_py.runtime.request import CompileRequest
 

@@ -15,7 +15,7 @@ from winml_py.runtime.engine import EngineOptions, device_engine
 from winml_py.runtime.gpu.compile import DeviceCompiler
 from winml_py.runtime.ort.device_recording import Recording
 from winml_py.runtime.ort.engine import OrtDeviceEngine, OrtEngine
-from winml_py.runtime.providers import catalogue, locks, plugins
+from winml_py.runtime.providers import catalogue, plugins
 from winml_py.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.runtime.request import CompileRequest
 
@@ -57,9 +57,9 @@ def test_its_lock(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
     register(monkeypatch, shares_lock=is_shared)
     compiler = DeviceCompiler(DEVICE)
     assert (compiler.session_lock() is compiler.session_lock()) is is_shared
-    assert (locks.device_lock(DEVICE) is compiler.session_lock()) is is_shared
-    assert (locks.device_lock(DEVICE) is locks.UNLOCKED) is not is_shared
-    assert locks.device_lock(None) is locks.UNLOCKED
+    assert (catalogue.device_lock(DEVICE) is compiler.session_lock()) is is_shared
+    assert (catalogue.device_lock(DEVICE) is catalogue.UNLOCKED) is not is_shared
+    assert catalogue.device_lock(None) is catalogue.UNLOCKED
 
 
 def test_sessions_share_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ class DeviceArray:
         """The dictionary of `__cuda_array_interface__`, version 3.
 
         Raises:
-            AttributeError: the memory is not CUDA's; so `hasattr` on who passes this on tells the truth.
+            AttributeError: the memory is not CUDA's; so `hasattr` is right for classes that pass this on.
         """
         if self.location.kind != "cuda" or self.pointer is None:
             raise AttributeError("__cuda_array_interface__")
@@ -122,7 +122,7 @@ def as_device_array(value: Any) -> DeviceArray:
 def _from_interface(value: Any) -> DeviceArray:
     facts = value.__cuda_array_interface__
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
-    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # never read
+    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # computes the flag alone
     if not view.flags.c_contiguous:
         raise InvalidBindingError(
             f"The array in CUDA memory, of shape {shape}, is not C-contiguous.", hint="Bind cupy.ascontiguousarray(it)."

@@ -51,7 +51,7 @@ def folder() -> Path | None:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Within the block the whole process keeps what it finds out in a folder that goes with it."""
+    """Within the block, the whole process keeps its answers in a temporary folder."""
     before = os.environ.get(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as where:
         os.environ[ENVIRONMENT] = where if before != "" else ""

@@ -101,13 +101,10 @@ class EncodedPicture:
 
     def __init__(self, source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> None:
         with opened(source, max_pixels) as (image, file):
-            sides = image.size
-            if orientation_of(image) >= 5:
-                sides = sides[::-1]
+            self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
             file.seek(0)
             self._data = file.read()
         self._max_pixels = max_pixels
-        self.width, self.height = sides
 
     def decode(self, shrink: float = 1) -> tuple[Pixels, BitmapPixelFormat]:
         """The pixels.
@@ -179,7 +176,7 @@ def _identified(file: BinaryIO) -> Image:
             try:
                 return factory(file, "")
             except (SyntaxError, IndexError, TypeError, struct.error):
-                continue  # it begins like one of that kind, but is not
+                continue  # it begins like a file of that kind, but is none
         if not Image.init():
             break
     raise UnidentifiedImageError("no decoder knows what it is")

@@ -234,28 +234,27 @@ class ImageContract:
     def affine(self) -> tuple[tuple[float, float], ...]:
         """The factor and the summand of each channel, range, mean and std folded: number = byte * factor + summand."""
         scale, shift = SCALE_AND_SHIFT[self.pixel_range]
-        mean, std = self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
-        return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(mean, std, strict=True))
+        return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(*self._mean_and_std, strict=True))
 
     def numbers(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """The number for each byte of each channel: channels x 256, of `dtype`, read-only.
 
         For uint8 tensors the numbers are rounded half to even and held to 0 to 255.
         """
-        return _numbers_of(self.pixel_range, self.mean, self.std, self.channels, dtype)
+        return _numbers_of(self.pixel_range, *self._mean_and_std, dtype)
+
+    @property
+    def _mean_and_std(self) -> tuple[Floats, Floats]:
+        return self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
 
 
 @cache
 def _numbers_of(
-    pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, channels: int, dtype: np.dtype[Any]
+    pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
     scale, shift = SCALE_AND_SHIFT[pixel_range]
-    table = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
-    numbers = np.repeat(table[None], channels, axis=0)
-    if mean:
-        numbers -= np.array(mean, np.float32)[:, None]
-    if std:
-        numbers /= np.array(std, np.float32)[:, None]
+    numbers = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
+    numbers = (numbers - np.array(mean, np.float32)[:, None]) / np.array(std, np.float32)[:, None]
     if dtype == np.uint8:
         numbers = np.clip(np.rint(numbers), 0, 255)
     numbers = numbers.astype(dtype)

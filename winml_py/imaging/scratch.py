@@ -23,7 +23,7 @@ class Scratch:
         return self._last[1]
 
     def get(self, name: str, shape: tuple[int, ...], dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
-        """An array with what was last written to it, or anything at all; a name is always of one dtype."""
+        """An array that holds what was last written to it, or undefined numbers; a name has one dtype."""
         array = self._arrays.get(name)
         if array is None or array.shape != shape:
             array = self._arrays[name] = np.empty(shape, dtype)

@@ -79,7 +79,7 @@ class VideoReader(Closeable):
 
     @property
     def frame_count(self) -> int:
-        """Frames in the file as its head says, which need not be true; 0 for a camera."""
+        """The number of frames that the file's header states, which may be wrong; 0 for a camera."""
         return self._count
 
     def read(self) -> VideoFrame | None:

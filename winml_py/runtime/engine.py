@@ -76,14 +76,14 @@ class EngineBinding(Protocol):
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output to memory, or with None to memory that the engine allocates in each run."""
 
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model on what is bound.
 
         Args:
             stop: lets another thread end the run; this costs some microseconds.
 
         Returns:
-            The outputs that are not bound to memory, fresh in each run; the caller owns them.
+            The outputs that are not bound to memory, fresh in each run, each a `Value`; the caller owns them.
 
         Raises:
             ClosedError: the engine has been closed.
@@ -107,9 +107,6 @@ class DeviceEngineBinding(EngineBinding, Protocol):
 
         The next run writes the same memory again, where the output's shape is fixed.
         """
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        """As of every binding; outputs that are kept on the device come as `DeviceArray`."""
 
 
 class Engine(Protocol):

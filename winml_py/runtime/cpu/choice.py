@@ -23,8 +23,7 @@ from ..ort.compile import compile_model
 from ..ort.engine import OrtEngine
 from ..ort.saved_graph import compile_shared
 from ..providers import plugins
-from ..providers.catalogue import full_name, require_known
-from ..providers.locks import UNLOCKED
+from ..providers.catalogue import UNLOCKED, full_name, require_known
 from ..providers.provider import CPU_NAME, ProviderDevice, Target
 from ..request import CompileRequest, Inputs
 from .deferred import DeferredEngine

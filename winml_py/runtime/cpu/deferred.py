@@ -65,7 +65,7 @@ class DeferredEngine:
 
 
 class _DeferredBinding:
-    """Keeps what is bound until there is an engine to bind it to."""
+    """Keeps what is bound until the next run, which has an engine to bind it to."""
 
     def __init__(self, engine: DeferredEngine, lock: AbstractContextManager[object]) -> None:
         self._engine, self._lock = engine, lock
@@ -74,24 +74,17 @@ class _DeferredBinding:
         self._native: EngineBinding | None = None
 
     def set_input(self, name: str, value: Value) -> None:
-        if self._native is None:
-            self._inputs[name] = value
-        else:
-            self._native.set_input(name, value)
+        self._inputs[name] = value
 
     def set_output(self, name: str, array: Array | None) -> None:
-        if self._native is None:
-            self._outputs[name] = array
-        else:
-            self._native.set_output(name, array)
+        self._outputs[name] = array
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if self._native is None:
             arrays = {name: value for name, value in self._inputs.items() if isinstance(value, np.ndarray)}
-            native = self._engine.decided(arrays).bind(self._lock)
-            for name, value in self._inputs.items():
-                native.set_input(name, value)
-            for name, array in self._outputs.items():
-                native.set_output(name, array)
-            self._native, self._inputs, self._outputs = native, {}, {}
+            self._native = self._engine.decided(arrays).bind(self._lock)
+        while self._inputs:
+            self._native.set_input(*self._inputs.popitem())
+        while self._outputs:
+            self._native.set_output(*self._outputs.popitem())
         return self._native.run(stop)

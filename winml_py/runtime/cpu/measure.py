@@ -17,7 +17,7 @@ from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
 
 TIE = 0.03
-"""Nothing is gained by what is less than this much faster; then it is ONNX Runtime's own."""
+"""The share by which another engine must be faster; otherwise ONNX Runtime's own is taken."""
 
 ROUNDS = (5, 15)
 ROUND_SECONDS = 3.0
@@ -53,8 +53,8 @@ class Contender:
 def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
     """Compiles the model for every target, compares what comes out, and times those that agree.
 
-    The first target that computes in float32 says what is right. Contenders that fail, disagree or are slower
-    have their `problem` said, and no engine; one is left with its engine, unless none can compile the model.
+    The results of the first target that computes in float32 count as right. Contenders that fail, disagree or are
+    slower say why in their candidate, and lose their engine; one keeps its engine, unless none can compile the model.
     """
     contenders = [Contender(target) for target in targets]
     bindings: dict[Contender, EngineBinding] = {}

@@ -13,8 +13,7 @@ from ..explanation import Explanation
 from ..ort.compile import compile_model
 from ..ort.device_recording import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
-from ..providers.catalogue import full_name, provider_of, require_known
-from ..providers.locks import session_lock
+from ..providers.catalogue import full_name, provider_of, require_known, session_lock
 from ..providers.provider import ProviderDevice, Target
 from ..request import CompileRequest
 from . import recording
@@ -43,13 +42,13 @@ class DeviceCompiler:
                 hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
             )
         require_known(device.provider, dict(options.provider_options))
-        reason, is_widened = self._precision(request)
-        if is_widened:
+        reason, is_float32 = self._precision(request)
+        if is_float32:
             request = replace(request, model=as_float32(request.model), has_float16=False)
         target = Target(device, half=request.has_float16)
         engine, recorded = self._compiled(request, target)
         engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
-        return Float32Engine(engine, request.float16_features) if is_widened else engine
+        return Float32Engine(engine, request.float16_features) if is_float32 else engine
 
     def _precision(self, request: CompileRequest) -> tuple[str, bool]:
         """Why it computes in the precision it does, and whether that is float32 for a float16 model."""
@@ -65,15 +64,14 @@ class DeviceCompiler:
     def _compiled(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
         """The engine, whose work is recorded where that is asked for or goes by itself; and what there is to say."""
         is_demanded = recording.is_demanded(request, self._provider)
-        problem = ""
-        if is_demanded or (request.options.graph_capture is None and self._provider.records_unasked):
-            engine, problem = self._recording(request, target, is_demanded)
-            if engine is not None:
-                return engine, "its work is recorded once and repeated"
-            if is_demanded:
-                raise recording.unmet(problem)
-            problem = f"its work is not recorded ({problem})"
-        return compile_model(request, target), problem
+        if not is_demanded and (request.options.graph_capture is not None or not self._provider.records_unasked):
+            return compile_model(request, target), ""
+        engine, problem = self._recording(request, target, is_demanded)
+        if engine is not None:
+            return engine, "its work is recorded once and repeated"
+        if is_demanded:
+            raise recording.unmet(problem)
+        return compile_model(request, target), f"its work is not recorded ({problem})"
 
     def _recording(self, request: CompileRequest, target: Target, is_demanded: bool) -> tuple[OrtEngine | None, str]:
         """An engine that records, or the name of the constraint that it does not meet."""

@@ -10,8 +10,7 @@ from ...base.cancellation import Stop
 from ...errors import InvalidDeviceError
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions
-from ..providers.catalogue import native_options, provider_of
-from ..providers.locks import device_lock
+from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ...base.device_array import DeviceArray
 from ...errors import NotSupportedError
-from .device_memory import host_inputs, is_fixed
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -72,8 +71,3 @@ class RecordedGraph:
         if self._id != _NO_GRAPH:
             session.release_captured_graph(self._id)
         self._id, self._runs = _NO_GRAPH, 0
-
-
-def is_recordable(session: onnxruntime.InferenceSession) -> bool:
-    """Whether every input and output of a session can keep an address on the device."""
-    return not host_inputs(session) and all(map(is_fixed, (*session.get_inputs(), *session.get_outputs())))

@@ -13,12 +13,11 @@ from ...base.device_array import DeviceArray
 from ...errors import IllegalCallError
 from ..engine import Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode
 from ..explanation import Explanation
-from ..providers.catalogue import provider_of
-from ..providers.locks import UNLOCKED, device_lock
+from ..providers.catalogue import UNLOCKED, device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
 from .device_binding import DeviceBinding
-from .device_memory import DeviceMemory, is_forked, leaked, require_process
-from .device_recording import Recording, is_recordable
+from .device_memory import DeviceMemory, host_inputs, is_fixed, is_forked, leaked, require_process
+from .device_recording import Recording
 from .host_binding import FeedBinding, IoBinding
 from .run import opened, translated, trim_heap
 
@@ -103,7 +102,7 @@ class OrtEngine:
                 binding.close()
             del bindings
         if self._trace is not None:
-            self._trace.cleanup()  # the runtime has its file open, and writes it to nowhere when the session goes
+            self._trace.cleanup()  # the runtime still writes to the open file when the session goes; nobody reads that
         trim_heap()
 
 
@@ -134,7 +133,8 @@ class OrtDeviceEngine(OrtEngine):
     @property
     def is_recordable(self) -> bool:
         """Whether every input and output can keep an address on the device."""
-        return is_recordable(opened(self._session))
+        session = opened(self._session)
+        return not host_inputs(session) and all(map(is_fixed, (*session.get_inputs(), *session.get_outputs())))
 
     def upload(self, array: Array) -> DeviceArray:
         """A copy of an array in the device's memory; the caller holds the session's lock."""

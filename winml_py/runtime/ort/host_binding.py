@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.cancellation import Stop
 from ..engine import Array, Value
-from ..providers.locks import UNLOCKED
+from ..providers.catalogue import UNLOCKED
 from .device_memory import require_process
 from .errors import translate
 from .run import fill, opened, stoppable, translated, trim_heap

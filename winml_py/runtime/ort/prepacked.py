@@ -10,7 +10,7 @@ ALIGNMENT = 64
 """Bytes. The kernels read with instructions that fault on other addresses; the runtime (1.31) aligns from 1 MB on."""
 
 KERNELS = ("MatMul", "FusedMatMul", "Gemm")
-"""Whose weights are worth sharing, and were found to come back right. The others rearrange theirs in each session."""
+"""The kernels whose weights are worth sharing, and are read back correctly. Others rearrange theirs in each session."""
 
 _GRAPH, _INITIALIZER, _EXTERNAL_DATA = 7, 5, 13  # of ModelProto, GraphProto and TensorProto
 

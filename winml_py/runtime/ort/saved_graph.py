@@ -8,7 +8,6 @@ products as the kernels want them; each session opens that with optimisation off
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +30,7 @@ _log = logging.getLogger("winml_py")
 def compile_shared(request: CompileRequest) -> OrtEngine:
     """Compiles for ONNX Runtime's own provider, over a saved graph where the model's weights are large enough for one.
 
-    A saved graph that is damaged, or cannot be written, costs its gain and nothing else.
+    Where a saved graph is damaged or cannot be written, the session is made without one.
 
     Raises:
         WinMLError: the runtime refuses the model.
@@ -75,20 +74,20 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
     except CanceledError:
         raise
     except WinMLError as error:
-        _log.warning("the saved graph %s is of no use and is made again: %s", folder, error)
+        _log.warning("the saved graph %s cannot be used and is made again: %s", folder, error)
         return None
 
 
 def _save(request: CompileRequest, folder: str) -> None:
+    path = Path(folder, GRAPH)
     request = replace(request, options=request.options._replace(is_profiled=False))
     # The session goes before the next one maps from disk what this one rearranged in memory of its own.
     compile_model(request, saving=Saving(folder)).close()
-    with open(os.path.join(folder, GRAPH), "rb") as file:
-        graph = readable(file.read())
+    graph = readable(path.read_bytes())
     if graph is None:
         compile_model(request, saving=Saving(folder, prepacked=False)).close()
     else:
-        with written_whole(os.path.join(folder, GRAPH)) as file:
+        with written_whole(str(path)) as file:
             file.write(graph)
 
 
@@ -99,7 +98,7 @@ def _made(request: CompileRequest, folder: Path) -> OrtEngine:
         engine = _opened(request, folder)
     except CanceledError:
         raise
-    except (OSError, WinMLError) as error:  # a full disk, say; where it is the model's fault it is said again below
+    except (OSError, WinMLError) as error:  # a full disk, say; an error of the model is raised again below
         _log.info("no saved graph %s: %s", folder, error)
         engine = None
     return engine or compile_model(request)

@@ -1,6 +1,9 @@
-"""The providers that are known, and what is asked about them by name. A new one has a file, and a line here."""
+"""The providers that are known, what is asked about them by name, and their locks. A new one has a file, a line here."""
 
 from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
 
 from ...errors import InvalidArgumentError
 from ..engine import EngineOptions
@@ -16,15 +19,21 @@ PROVIDERS: dict[str, Provider] = {
     provider.name: provider for provider in (CPU, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO, WEBGPU)
 }
 
+UNLOCKED = nullcontext()
+"""The lock of a device that needs none."""
+
+_device_locks: dict[ProviderDevice, threading.RLock] = {}
+_lock = threading.Lock()
+
 
 def provider_of(name: str) -> Provider:
-    """The provider of that full name; one with the defaults where nobody here knows it."""
+    """The provider of that full name; one with the defaults where it is not listed here."""
     return PROVIDERS.get(name) or Provider(name)
 
 
 def full_name(name: str) -> str:
     """A provider's name in full: `openvino` is `OpenVINOExecutionProvider`."""
-    return next((provider.name for provider in PROVIDERS.values() if provider.short_name == short(name)), name)
+    return next((known for known in PROVIDERS if short(known) == short(name)), name)
 
 
 def rank(device: ProviderDevice) -> tuple[bool, int]:
@@ -39,7 +48,7 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
     """The options to give to the provider.
 
     Raises:
-        InvalidArgumentError: a key that the provider does not know; it would accept it without a word.
+        InvalidArgumentError: a key that the provider does not know, and would ignore silently.
     """
     provider, given = provider_of(target.provider), dict(options.provider_options)
     require_known(provider.name, given)
@@ -51,7 +60,7 @@ def require_known(provider: str, given: dict[str, str]) -> None:
     """Refuses keys that a provider does not have.
 
     Raises:
-        InvalidArgumentError: a key nobody documents.
+        InvalidArgumentError: a key that is not among its options.
     """
     keys = provider_of(provider).option_keys
     known = given if keys is None else keys.split()
@@ -62,3 +71,17 @@ def require_known(provider: str, given: dict[str, str]) -> None:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"Did you mean {close[0]}?" if close else f"It knows {', '.join(known) or 'none'}."
             raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)
+
+
+def session_lock(device: ProviderDevice) -> AbstractContextManager[object]:
+    """A session's lock: one of its own, or the device's where the provider needs that."""
+    lock = device_lock(device)
+    return threading.RLock() if lock is UNLOCKED else lock
+
+
+def device_lock(device: ProviderDevice | None) -> AbstractContextManager[object]:
+    """What must be held while memory or a session of a device comes and goes: nothing, unless its sessions share it."""
+    if device is None or not provider_of(device.provider).shares_lock:
+        return UNLOCKED
+    with _lock:
+        return _device_locks.setdefault(device._replace(float16=True), threading.RLock())

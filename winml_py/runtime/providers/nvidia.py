@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of its GPUs: its program `nvidia-smi` tells without loading anything into this process."""
+"""What NVIDIA's driver says of its GPUs, by its program `nvidia-smi`: nothing is loaded into this process."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def main() -> None:
     facts = _built_in() if package == BUILT_IN else _plugin(package)
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
-    os._exit(0)  # a driver that crashes at the end has nothing to add
+    os._exit(0)  # a driver that crashes at exit must not spoil the answer
 
 
 def _plugin(package: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def _plugin(package: str) -> dict[str, Any]:
         library = module.get_library_path()
         names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
         onnxruntime.register_execution_provider_library(package, library)
-    except Exception as error:  # whatever a plugin raises is its problem to report
+    except Exception as error:  # whatever a plugin raises is reported as its problem
         return {"problem": f"it cannot be loaded: {_first_line(error)}"}
     devices, refused = [], []
     for provider in names:

@@ -27,7 +27,7 @@ class ProviderDevice(NamedTuple):
         name: the device's own, or a description.
         vendor: who made the device.
         identity: high and low part of a number that tells the device from others.
-        memory: its own, in bytes; None where nobody says.
+        memory: its own, in bytes; None where it is not known.
         float16: whether it computes in half precision.
         is_software: whether it is a GPU that a driver emulates on the processor.
         is_discrete: whether it is a GPU with memory of its own, as far as the system tells.
@@ -72,7 +72,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Provider:
-    """An execution provider of ONNX Runtime. The defaults are for one that nobody here knows.
+    """An execution provider of ONNX Runtime. The defaults are for one that is not in the catalogue.
 
     Attributes:
         name: its name in ONNX Runtime.
@@ -108,12 +108,7 @@ class Provider:
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
 
-    @property
-    def short_name(self) -> str:
-        """Its name as options may spell it: `openvino` for OpenVINOExecutionProvider."""
-        return short(self.name)
-
 
 def short(name: str) -> str:
-    """A provider's name in small letters, without the ending that all of them have."""
+    """A provider's name as options may spell it: `openvino` for OpenVINOExecutionProvider."""
     return name.lower().removesuffix("executionprovider")

@@ -1,4 +1,4 @@
-"""TensorRT, in the package onnxruntime-gpu. It compiles for minutes: it is the last, so that only its name gets it."""
+"""TensorRT, in the package onnxruntime-gpu. It compiles for minutes, so it ranks last: it is used by name only."""
 
 from __future__ import annotations
 
