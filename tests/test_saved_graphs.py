@@ -127,7 +127,7 @@ def test_one_that_the_runtime_refuses_is_made_again(
             (Path(folder) / name).write_bytes((made.path / name).read_bytes())
     assert folders.is_whole(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
-    assert "is of no use" in caplog.text
+    assert "cannot be used and is made again" in caplog.text
 
 
 def test_a_session_goes_on_when_its_saved_graph_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:

@@ -21,8 +21,9 @@ class BitmapPlaneDescription(NamedTuple):
 
 
 class BitmapBuffer(Closeable):
-    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives. In spite of its name, that
-    method does not keep others from using the bitmap.
+    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives.
+
+    In spite of its name, that method does not keep others from using the bitmap.
 
     Example:
         >>> from winml_py import BitmapBufferAccessMode, BitmapPixelFormat, SoftwareBitmap

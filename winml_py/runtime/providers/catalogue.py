@@ -1,4 +1,4 @@
-"""The providers that are known, what is asked about them by name, and their locks. A new one has a file, a line here."""
+"""The providers that are known: what is asked about them, and their locks. A new one has a file, and a line here."""
 
 from __future__ import annotations
 
