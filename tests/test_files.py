@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from winml_py.base.atomic_files import written_whole
+from winml_py.base.atomic_files import write_whole, written_whole
+from winml_py.errors import StorageAccessError
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -36,3 +37,10 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as info, written_whole(target):
         pass
     assert info.value.filename == target
+
+
+def test_what_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> None:
+    write_whole(tmp_path / "answer.txt", b"42")
+    assert (tmp_path / "answer.txt").read_bytes() == b"42"
+    with pytest.raises(StorageAccessError, match=r"answer\.txt cannot be written: No such file"):
+        write_whole(tmp_path / "nowhere" / "answer.txt", b"42")

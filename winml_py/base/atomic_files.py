@@ -63,3 +63,13 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file that appears whole or not at all.
+
+    Raises:
+        StorageAccessError: it cannot be written.
+    """
+    with written_to(path), written_whole(os.fspath(path)) as file:
+        file.write(data)

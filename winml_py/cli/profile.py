@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..base.atomic_files import require_folder, written_to, written_whole
+from ..base.atomic_files import require_folder, write_whole
 from ..tools.perf.case import Case
 from ..tools.perf.page import page
 from ..tools.perf.profile import Profile
@@ -42,15 +42,10 @@ def profile(html: str | None, trace: str | None, iterations: int, as_json: bool,
     with progress("profiling"):
         profiled = record(Case(**{name: value for name, value in options.items() if value}), iterations)
     if html:
-        _write(html, page(profiled).encode())
+        write_whole(html, page(profiled).encode())
     if trace:
-        _write(trace, profiled.trace)
+        write_whole(trace, profiled.trace)
     emit(profiled.to_json(), as_json, lambda _: _print(profiled))
-
-
-def _write(path: str, data: bytes) -> None:
-    with written_to(path), written_whole(path) as file:
-        file.write(data)
 
 
 def _print(profiled: Profile) -> None:

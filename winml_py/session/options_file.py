@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from ..base.atomic_files import require_folder, written_to, written_whole
+from ..base.atomic_files import require_folder, write_whole
 from ..errors import InvalidArgumentError, StorageNotFoundError
 
 SCHEMA = 1
@@ -17,8 +17,7 @@ def write(path: str | os.PathLike[str], options: dict[str, Any], **notes: Any) -
     """Writes settings, and notes beside them, to a file, whole or not at all."""
     require_folder(path)
     facts = {"schema_version": SCHEMA, "kind": KIND, "options": options, **notes}
-    with written_to(path), written_whole(os.fspath(path)) as file:
-        file.write((json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
+    write_whole(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

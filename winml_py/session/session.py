@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..base.async_operation import AsyncOperation
-from ..base.atomic_files import require_folder, written_to, written_whole
+from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
 from ..base.closeable import Closeable
 from ..base.collections import PropertySet
@@ -180,9 +180,7 @@ class LearningModelSession(Closeable, CompiledModel):
         engine = self._compiled.engine
         require_folder(path)
         with written_to(path):
-            recorded = engine.end_profiling()
-            with written_whole(os.fspath(path)) as file:
-                file.write(recorded)
+            write_whole(path, engine.end_profiling())
 
     def upload(self, value: Any, /) -> Tensor:
         """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.agreement import FLOAT_TOLERANCE, outputs_error
-from ..base.atomic_files import require_folder, written_to, written_whole
+from ..base.atomic_files import require_folder, write_whole
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
 from ..onnx_file.messages import messages
@@ -119,8 +119,7 @@ def optimize(
             f"The optimised model's results differ by {error:.1e}, more than {tolerance:g}; nothing was written.",
             hint="Try a lower level, or give inputs that the model is meant for.",
         )
-    with written_to(out), written_whole(os.fspath(out)) as file:
-        file.write(data)
+    write_whole(out, data)
     return OptimizationReport(nodes, (loaded.size, len(data)), moved, error)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..base.atomic_files import require_folder, written_to, written_whole
+from ..base.atomic_files import require_folder, write_whole
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, spell_tensor
@@ -68,8 +68,7 @@ def write_contract(
             value.type.denotation = "IMAGE"
     kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
     onnx.helper.set_model_props(model, kept | contract.to_metadata())
-    with written_to(destination), written_whole(os.fspath(destination)) as file:
-        file.write(model.SerializeToString())
+    write_whole(destination, model.SerializeToString())
 
 
 def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, names: set[str]) -> list[_Tensor]:

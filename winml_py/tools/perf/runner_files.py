@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ...base.atomic_files import written_to, written_whole
+from ...base.atomic_files import write_whole, written_to
 from ...base.numpy_values import as_numpy
 from .measurement import Measurement, spread
 
 _STATISTICS = {"Average": "mean", "Standard Deviation": "stdev", "Min": "min", "Max": "max"}
 
+_BIND, _EVALUATE = ("decode", "tensorize", "bind"), ("evaluate", "detensorize")
+"""The phases that WinMLRunner calls binding, and those that it calls evaluation."""
+
 
 def performance(path: str, measured: Sequence[Measurement]) -> None:
     """Writes a header and a row for each case: the times of six phases, and the memory they took.
 
-    WinMLRunner's binding includes decoding and tensorizing, and its evaluation includes turning outputs into pictures.
     What is not measured here, such as a GPU's shared memory, is left empty.
 
     Raises:
@@ -31,7 +33,7 @@ def performance(path: str, measured: Sequence[Measurement]) -> None:
 
 
 def _row(case: Measurement) -> dict[str, Any]:
-    binds, runs = _binds(case), _runs(case)
+    binds, runs = _milliseconds(case, *_BIND), _milliseconds(case, *_EVALUATE)
     milliseconds = {
         "Load": [case.first["load"].wall * 1e3],
         "Session Creation": [case.first["session"].wall * 1e3],
@@ -67,16 +69,8 @@ def _row(case: Measurement) -> dict[str, Any]:
     return row
 
 
-def _binds(case: Measurement) -> list[float]:
-    """Milliseconds of what WinMLRunner calls binding: of the first evaluation, and of each after it."""
-    return _sums(case, "decode", "tensorize", "bind")
-
-
-def _runs(case: Measurement) -> list[float]:
-    return _sums(case, "evaluate", "detensorize")
-
-
-def _sums(case: Measurement, *phases: str) -> list[float]:
+def _milliseconds(case: Measurement, *phases: str) -> list[float]:
+    """What the phases took together: in the first evaluation, and in each after it."""
     return [sum(lap[phase].wall * 1e3 for phase in phases if phase in lap) for lap in (case.first, *case.laps)]
 
 
@@ -89,7 +83,8 @@ def iterations(folder: str, measured: Sequence[Measurement]) -> None:
     rows = []
     for case in measured:
         items = [case.inputs[0], *case.items]
-        for number, (item, bind, run) in enumerate(zip(items, _binds(case), _runs(case), strict=True), 1):
+        binds, runs = _milliseconds(case, *_BIND), _milliseconds(case, *_EVALUATE)
+        for number, (item, bind, run) in enumerate(zip(items, binds, runs, strict=True), 1):
             row = {
                 "Model Name": os.path.basename(case.model),
                 "Input Name": os.path.basename(item),
@@ -129,5 +124,4 @@ def _write(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
     writer.writerows(rows)
     with written_to(path):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        with written_whole(path) as file:
-            file.write(text.getvalue().encode())
+    write_whole(path, text.getvalue().encode())
