@@ -190,7 +190,9 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (card,) = nvidia.gpus()
         program.write_text("#!/bin/sh\necho 'the driver is broken' >&2; exit 9\n")
         nvidia.gpus.cache_clear()
-        assert nvidia.gpus() == ()
+        assert (nvidia.gpus(), nvidia.process_memory()) == ((), None)
+        program.write_text(f"#!/bin/sh\nprintf '{os.getpid()}, 600\n1, 20\n{os.getpid()}, 24\n'\n")
+        assert nvidia.process_memory() == 624 << 20
     finally:
         nvidia.gpus.cache_clear()
     assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1", "9.0")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from functools import cache
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from .provider import BUILT_IN, ProviderDevice, Target
 VENDOR = 0x10DE
 """NVIDIA's number on the PCI bus."""
 
-_QUERY = "index,name,memory.total,pci.bus_id,driver_version,compute_cap"
+_FACTS = "index,name,memory.total,pci.bus_id,driver_version,compute_cap"
 
 
 class NvidiaGpu(NamedTuple):
@@ -31,15 +30,24 @@ class NvidiaGpu(NamedTuple):
 @cache
 def gpus() -> tuple[NvidiaGpu, ...]:
     """The GPUs that CUDA may use, by its numbers; none where there is no driver."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ()
-    command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 6])
+
+
+def process_memory() -> int | None:
+    """The bytes that this process has on all NVIDIA GPUs together; None where the driver does not say."""
+    rows = _query("compute-apps=pid,used_memory")
+    megabytes = [int(row[1]) for row in rows if row[0] == str(os.getpid()) and row[1].isdigit()]
+    return sum(megabytes) << 20 if megabytes else None
+
+
+def _query(fields: str) -> list[list[str]]:
+    """The rows that `nvidia-smi` answers; none where there is no driver."""
+    command = ["nvidia-smi", f"--query-{fields}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return ()
-    return _visible([_gpu(line) for line in done.stdout.splitlines() if line.count(",") == 5])
+        return []
+    return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
 
 
 def devices(provider: str) -> list[ProviderDevice]:
@@ -81,8 +89,8 @@ def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     return tuple(known[old]._replace(number=new) for new, old in enumerate(numbers) if old in known)
 
 
-def _gpu(line: str) -> NvidiaGpu:
-    index, name, megabytes, bus, driver, capability = (part.strip() for part in line.split(","))
+def _gpu(row: list[str]) -> NvidiaGpu:
+    index, name, megabytes, bus, driver, capability = row
     memory = int(megabytes) << 20 if megabytes.isdigit() else 0
     return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, capability)
 

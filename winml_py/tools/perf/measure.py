@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
-import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ...errors import InvalidArgumentError
+from ...runtime.providers import nvidia
 from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.result import LearningModelEvaluationResult
@@ -102,7 +100,8 @@ class Prepared:
         measured.items = [self._item(index)[0] for index, _ in laps]
         measured.laps = [phases for _, phases in laps]
         measured.memory["end"] = resident()
-        measured.device_memory = device_memory(self.session)
+        if any(name in self.session.engine.lower() for name in ("cuda", "tensorrt")):  # other drivers do not say
+            measured.device_memory = nvidia.process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
         measured.inputs, measured.threads = [label for label, _ in self.items], threads
         return measured
@@ -180,16 +179,3 @@ def resident() -> int:
     import psutil
 
     return int(psutil.Process().memory_info().rss)
-
-
-def device_memory(session: LearningModelSession) -> int | None:
-    """The bytes that the process has on its NVIDIA GPU. None elsewhere: other drivers do not say."""
-    if session.device.hardware != "gpu" or not any(name in session.engine for name in ("CUDA", "Tensorrt", "TensorRT")):
-        return None
-    query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    megabytes = re.findall(rf"^\s*{os.getpid()}\s*,\s*(\d+)\s*$", answer, re.MULTILINE)
-    return sum(map(int, megabytes)) << 20 if megabytes else None
