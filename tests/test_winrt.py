@@ -144,7 +144,7 @@ def test_values_in_boxes() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("uint8", 256), ("uint32", -1), ("int16", 1 << 15), ("int64", 1 << 63)])
 def test_values_that_do_not_fit_their_box(name: str, value: int) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"{value} is no {name}"):
+    with pytest.raises(InvalidArgumentError, match=f"The {name} is {value}"):
         getattr(PropertyValue, f"create_{name}")(value)
 
 
@@ -287,11 +287,11 @@ def test_wrong_values_are_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         Array(UInt8, [300])
     for value in (1.5, "1", None):
-        with pytest.raises(InvalidArgumentError, match="is no uint32"):
+        with pytest.raises(InvalidArgumentError, match="The uint32 is"):
             PropertyValue.create_uint32(value)
     with pytest.raises(InvalidArgumentError, match="no room"):
         Buffer(-1)
-    with pytest.raises(InvalidArgumentError, match="is not a byte"):
+    with pytest.raises(InvalidArgumentError, match="The byte is 300"):
         DataWriter().write_byte(300)
     with pytest.raises(InvalidArgumentError, match="not UTF-8"):
         DataReader.from_buffer(b"\xff\xfe").read_string(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from numbers import Integral
 from typing import TypeVar
 
 from ..errors import InvalidArgumentError, WinMLError
@@ -11,7 +12,7 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
-    """Returns the value if it is a whole number between two bounds. A bool is not a number here.
+    """Returns the value as an int if it is a whole number between two bounds. A bool is not a number here.
 
     Args:
         value: what came.
@@ -22,8 +23,9 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
     Raises:
         InvalidArgumentError: it is something else.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most):
-        return value
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is not None and number >= least and (most is None or number <= most):
+        return number
     bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
     raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It is a whole number {bounds}.")
 

@@ -35,10 +35,7 @@ class Array(np.ndarray[Any, Any]):
     def __new__(cls, type: Any, initializer: int | Iterable[Any] = 0, /) -> Self:  # noqa: A002, D102
         dtype = np.dtype(object if type in (str, object) else type)
         if isinstance(initializer, (int, np.integer)):
-            empty = np.zeros(int(initializer), dtype)
-            if type is str:
-                empty[:] = ""
-            return empty.view(cls)
+            return np.full(int(initializer), "" if type is str else 0, dtype).view(cls)
         if isinstance(initializer, (bytes, bytearray, memoryview)):
             return np.frombuffer(initializer, dtype).copy().view(cls)
         elements = initializer if isinstance(initializer, np.ndarray) else list(initializer)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ....base.arguments import whole_number
 from ....base.async_operation import AsyncOperation
 from ....base.buffers import MemoryBufferReference as IMemoryBufferReference
 from ....enums import AsyncStatus
-from ....errors import InvalidArgumentError
 from ...system import Array
 
 __all__ = ["AsyncStatus", "IAsyncAction", "IAsyncOperation", "IMemoryBufferReference", "PropertyType", "PropertyValue"]
@@ -42,25 +41,11 @@ class PropertyType(IntEnum):
 
 def _whole(dtype: type[np.integer[Any]]) -> Callable[[int], int]:
     bounds = np.iinfo(dtype)
-
-    def create(value: int, /) -> int:
-        try:
-            number = operator.index(value)
-        except TypeError:
-            number = bounds.min - 1
-        if not bounds.min <= number <= bounds.max:
-            raise InvalidArgumentError(f"{value!r} is no {bounds.dtype.name}: that is {bounds.min} to {bounds.max}.")
-        return number
-
-    return create
-
-
-def _array(dtype: Any) -> Callable[[Iterable[Any]], Array]:
-    return partial(Array, dtype)
+    return partial(whole_number, what=f"The {bounds.dtype.name}", least=int(bounds.min), most=int(bounds.max))
 
 
 class PropertyValue:
-    """Makes the values of a `PropertySet`: plain Python values, checked, and `Array`s."""
+    """Makes the values of a `PropertySet`: Python values, checked, and `Array`s."""
 
     create_empty = staticmethod(lambda: None)
     create_boolean = staticmethod(bool)
@@ -74,14 +59,14 @@ class PropertyValue:
     create_uint32 = staticmethod(_whole(np.uint32))
     create_int64 = staticmethod(_whole(np.int64))
     create_uint64 = staticmethod(_whole(np.uint64))
-    create_boolean_array = staticmethod(_array(np.bool_))
-    create_string_array = staticmethod(_array(str))
-    create_single_array = staticmethod(_array(np.float32))
-    create_double_array = staticmethod(_array(np.float64))
-    create_uint8_array = staticmethod(_array(np.uint8))
-    create_int16_array = staticmethod(_array(np.int16))
-    create_uint16_array = staticmethod(_array(np.uint16))
-    create_int32_array = staticmethod(_array(np.int32))
-    create_uint32_array = staticmethod(_array(np.uint32))
-    create_int64_array = staticmethod(_array(np.int64))
-    create_uint64_array = staticmethod(_array(np.uint64))
+    create_boolean_array = staticmethod(partial(Array, np.bool_))
+    create_string_array = staticmethod(partial(Array, str))
+    create_single_array = staticmethod(partial(Array, np.float32))
+    create_double_array = staticmethod(partial(Array, np.float64))
+    create_uint8_array = staticmethod(partial(Array, np.uint8))
+    create_int16_array = staticmethod(partial(Array, np.int16))
+    create_uint16_array = staticmethod(partial(Array, np.uint16))
+    create_int32_array = staticmethod(partial(Array, np.int32))
+    create_uint32_array = staticmethod(partial(Array, np.uint32))
+    create_int64_array = staticmethod(partial(Array, np.int64))
+    create_uint64_array = staticmethod(partial(Array, np.uint64))

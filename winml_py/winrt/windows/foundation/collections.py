@@ -1,29 +1,17 @@
 """Windows.Foundation.Collections: Python's own, with WinRT's names."""
 
-from collections.abc import Iterable as IIterable
-from collections.abc import Iterator as IIterator
-from collections.abc import Mapping as IMapView
-from collections.abc import MutableMapping as IMap
-from collections.abc import MutableSequence as IVector
-from collections.abc import Sequence as IVectorView
+from collections import abc
 
-from ....base.collections import KeyValuePair as IKeyValuePair
-from ....base.collections import PropertySet
+from ....base.collections import KeyValuePair
+from ....base.collections import PropertySet as PropertySet
 
-__all__ = [
-    "IIterable",
-    "IIterator",
-    "IKeyValuePair",
-    "IMap",
-    "IMapView",
-    "IPropertySet",
-    "IVector",
-    "IVectorView",
-    "PropertySet",
-    "StringMap",
-    "ValueSet",
-]
-
+IIterable = abc.Iterable
+IIterator = abc.Iterator
+IMap = abc.MutableMapping
+IMapView = abc.Mapping
+IVector = abc.MutableSequence
+IVectorView = abc.Sequence
+IKeyValuePair = KeyValuePair
 IPropertySet = PropertySet
 ValueSet = PropertySet
 StringMap = PropertySet

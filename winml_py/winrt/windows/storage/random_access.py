@@ -7,6 +7,7 @@ import threading
 from enum import IntEnum
 from typing import Any, BinaryIO, Protocol
 
+from ....base.arguments import whole_number
 from ....base.async_operation import AsyncOperation
 from ....base.buffers import Buffer, byte_view
 from ....base.closeable import Closeable
@@ -90,9 +91,7 @@ class IRandomAccessStream(Closeable):
 
     def seek(self, position: int, /) -> None:
         """Goes to a position."""
-        if position < 0:
-            raise InvalidArgumentError(f"A stream has no position {position}.")
-        self._position = position
+        self._position = whole_number(position, "The position")
 
     def read(self, count: int = -1, /) -> bytes:
         """The next bytes, or all that are left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....base.arguments import whole_number
 from ....base.async_operation import AsyncOperation
 from ....base.buffers import Buffer, byte_view
 from ....base.closeable import Closeable
@@ -68,9 +69,7 @@ class DataReader(_StreamUser):
 
     def _load(self, count: int) -> int:
         stream = self._attached("The reader has no stream.", "Make another.")
-        if count < 0:
-            raise InvalidArgumentError(f"{count} bytes cannot be loaded.")
-        data = stream.read(count)
+        data = stream.read(whole_number(count, "The number of bytes"))
         self._loaded += data
         return len(data)
 
@@ -142,9 +141,7 @@ class DataWriter(_StreamUser):
 
     def write_byte(self, value: int, /) -> None:
         """Collects a byte."""
-        if not 0 <= value <= 255:
-            raise InvalidArgumentError(f"{value} is not a byte: that is 0 to 255.")
-        self._collected.append(value)
+        self._collected.append(whole_number(value, "The byte", most=255))
 
     def write_string(self, value: str, /) -> int:
         """Collects a text as UTF-8, and gives the number of bytes."""

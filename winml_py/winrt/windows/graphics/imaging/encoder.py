@@ -120,7 +120,7 @@ class BitmapEncoder(EncoderIds):
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
         transform = self.bitmap_transform
         image = cropped(turned(scaled(bitmap.to_pil(), transform), transform), transform)
-        if self._codec == "JPEG" or bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
+        if bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
             image = image.convert("L" if image.mode == "L" else "RGB")
         file = io.BytesIO()
         codecs.encode(image, file, self._codec, dpi=(bitmap.dpi_x, bitmap.dpi_y), **self._options)

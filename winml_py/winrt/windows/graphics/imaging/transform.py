@@ -82,17 +82,20 @@ def scaled(image: Image, transform: BitmapTransform) -> Image:
     size = (int(transform.scaled_width) or image.width, int(transform.scaled_height) or image.height)
     if min(size) < 1:
         raise InvalidArgumentError(f"A picture cannot be scaled to {size[0]}x{size[1]}.")
-    return image.resize(size, Resampling[_FILTERS[transform.interpolation_mode]])
+    # in the order of BitmapInterpolationMode
+    filters = (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.BOX)
+    return image.resize(size, filters[transform.interpolation_mode])
 
 
 def turned(image: Image, transform: BitmapTransform) -> Image:
     """The image mirrored, then rotated."""
-    from PIL.Image import Transpose
+    from PIL import ImageOps
 
-    for step in (_FLIPS.get(transform.flip), _ROTATIONS.get(transform.rotation)):
-        if step is not None:
-            image = image.transpose(Transpose[step])
-    return image
+    if transform.flip == BitmapFlip.HORIZONTAL:
+        image = ImageOps.mirror(image)
+    elif transform.flip == BitmapFlip.VERTICAL:
+        image = ImageOps.flip(image)
+    return image.rotate(-90 * transform.rotation, expand=True)  # Pillow rotates counterclockwise
 
 
 def cropped(image: Image, transform: BitmapTransform) -> Image:
@@ -110,17 +113,3 @@ def cropped(image: Image, transform: BitmapTransform) -> Image:
         raise InvalidArgumentError(str(error)) from error
     x, y, width, height = bounds
     return image.crop((x, y, x + width, y + height))
-
-
-_FILTERS = {
-    BitmapInterpolationMode.NEAREST_NEIGHBOR: "NEAREST",
-    BitmapInterpolationMode.LINEAR: "BILINEAR",
-    BitmapInterpolationMode.CUBIC: "BICUBIC",
-    BitmapInterpolationMode.FANT: "BOX",
-}
-_FLIPS = {BitmapFlip.HORIZONTAL: "FLIP_LEFT_RIGHT", BitmapFlip.VERTICAL: "FLIP_TOP_BOTTOM"}
-_ROTATIONS = {  # Pillow rotates counterclockwise
-    BitmapRotation.CLOCKWISE90_DEGREES: "ROTATE_270",
-    BitmapRotation.CLOCKWISE180_DEGREES: "ROTATE_180",
-    BitmapRotation.CLOCKWISE270_DEGREES: "ROTATE_90",
-}
