@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from timeit import timeit
 from typing import Any, NamedTuple
 
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
@@ -123,12 +124,10 @@ class _Contender:
             self._binding.bind(name, value)
         self._items = 1 if self._goal == LATENCY else self.batch * usable_cores()
         self.outputs = self._arrays()
-        started = time.perf_counter()
-        self.evaluate(1)
-        self._count = max(1, int(BLOCK_SECONDS / max(time.perf_counter() - started, 1e-6)))
+        self._count = max(1, int(BLOCK_SECONDS / max(self._timed(1), 1e-6)))
 
     def _arrays(self) -> dict[str, Any]:
-        """The outputs, in memory of their own."""
+        """The outputs, copied: evaluations that follow may write to the same memory."""
         return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
 
     def evaluate(self, count: int) -> Mapping[str, Any]:
@@ -146,9 +145,10 @@ class _Contender:
         """An item's share of a block of evaluations."""
         time.sleep(REST_SECONDS)
         self.evaluate(1)
-        started = time.perf_counter()
-        self.evaluate(self._count)
-        return (time.perf_counter() - started) / (self._count * self._items)
+        return self._timed(self._count) / (self._count * self._items)
+
+    def _timed(self, count: int) -> float:
+        return timeit(lambda: self.evaluate(count), number=1)
 
 
 class _Search:
@@ -168,17 +168,8 @@ class _Search:
             if change.batch != best.batch or _merged(best.values, change.values) != best.values:
                 best = self._tried(best, default, change)
         self._progress(len(changes) / (len(changes) + 1), "the best against the default")
-        best, gain, default_ms, tuned_ms = self._confirmed(default, best)
-        best.session.close()
-        default.session.close()
-        return Tuned(
-            LearningModelSessionOptions.from_dict(best.values),
-            best.batch,
-            gain,
-            tuple(self.trials),
-            default_ms,
-            tuned_ms,
-        )
+        with default.session, best.session:
+            return self._confirmed(default, best)
 
     def _tried(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
         """What is best after one more trial."""
@@ -202,16 +193,18 @@ class _Search:
             loser.session.close()
         return contender if kept else best
 
-    def _confirmed(self, default: _Contender, best: _Contender) -> tuple[_Contender, float, float, float]:
-        """The best, or the default where no gain is left; the gain, and the milliseconds of default and best."""
+    def _confirmed(self, default: _Contender, best: _Contender) -> Tuned:
+        """The best, or the default where no gain is left."""
         if best is not default:
             gain, default_ms, tuned_ms = _compared(default, best, 2 * ROUNDS)
             if gain >= GAIN:
-                return best, gain, default_ms, tuned_ms
+                options = LearningModelSessionOptions.from_dict(best.values)
+                return Tuned(options, best.batch, gain, tuple(self.trials), default_ms, tuned_ms)
             best.session.close()
             self.trials.append(Trial("all of it against the default", tuned_ms, gain, problem="no gain is left"))
         milliseconds = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
-        return default, 1.0, milliseconds, milliseconds
+        options = LearningModelSessionOptions.from_dict(default.values)
+        return Tuned(options, default.batch, 1.0, tuple(self.trials), milliseconds, milliseconds)
 
     def _changes(self) -> Iterator[_Change]:
         devices = plugins.devices("cpu") if plugins.installed() else []
