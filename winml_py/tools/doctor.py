@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import os
 import platform
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ TRY_SECONDS = 30.0
 def diagnose() -> dict[str, Any]:
     """Collects the facts, ready for JSON.
 
-    Every device runs a small model for a second, in a process of its own: a driver that crashes takes only that process
+    Every device runs a small model for a moment, in a process of its own: a driver that crashes takes only that process
     down.
     """
     plugins = probe(again=True)
@@ -85,10 +86,8 @@ def diagnose() -> dict[str, Any]:
 def _versions(names: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for name in names:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
@@ -108,6 +107,6 @@ def _vulkan_drivers() -> list[str]:
 
 
 def tried(number: int) -> dict[str, Any]:
-    """Runs a small model for a second on the device with that number in `find_all`; gives times, or what went wrong."""
+    """Runs a small model for a moment on the device with that number in `find_all`; gives times, or what went wrong."""
     facts = ChildProcess("winml_py.tools.doctor_child", str(number)).answer(TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts
