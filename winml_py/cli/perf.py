@@ -15,12 +15,14 @@ from ..base.cpu_cores import usable_cores
 from ..enums import Precision
 from ..runtime.providers.plugins import runtime_version
 from ..session.result import LearningModelEvaluationResult
+from ..tools.input_files import files
 from ..tools.perf import compare as comparing
 from ..tools.perf import runner_files
 from ..tools.perf.case import Case
 from ..tools.perf.measure import Prepared, Receiver, prepare_together
 from ..tools.perf.measurement import ONCE, Measurement
 from .arguments import json_option, precision_option, settings_option
+from .failures import usage
 from .style import emit, number, progress, say, show
 
 
@@ -72,10 +74,11 @@ def perf(
         raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
     if csv_file:
         require_folder(csv_file)
+    with usage():
+        paths = [path for model in models for path in files(model, "model", (".onnx",))]
     cases = [
         Case(path, device=device, engine=engine, **case_options)
-        for model in models
-        for path in _files(model)
+        for path in paths
         for device in devices or ("cpu",)
         for engine in engines or ("onnxruntime",)
     ]
@@ -111,16 +114,6 @@ def _saver(folder: str, which: str | None, hardware: str) -> Receiver:
     return receive
 
 
-def _files(path: str) -> list[str]:
-    """The models in a folder, or the model that the path itself names."""
-    if not os.path.isdir(path):
-        return [path]
-    names = sorted(name for name in os.listdir(path) if name.lower().endswith(".onnx"))
-    if not names:
-        raise click.UsageError(f"There is no .onnx file in the folder {path}.")
-    return [os.path.join(path, name) for name in names]
-
-
 def _facts(measured: list[Measurement]) -> dict[str, Any]:
     host = {
         "system": f"{platform.system()} {platform.machine()}",
@@ -133,10 +126,9 @@ def _facts(measured: list[Measurement]) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    first, *others = facts["cases"]
-    _print_case(first)
-    for case in others:
-        say("")
+    for index, case in enumerate(facts["cases"]):
+        if index:
+            say("")
         _print_case(case)
 
 

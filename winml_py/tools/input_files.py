@@ -34,19 +34,26 @@ def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dic
         yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
     elif len(features) == 1:
         for path in inputs:
-            for file in _files(path):
+            for file in files(path, "picture", PICTURES):
                 yield file, {next(iter(features.values())): file}
     else:
         wanted = " ".join(f"{name}=FILE" for name in features.values())
         raise InvalidArgumentError(f"The model has {len(features)} inputs; write them as: {wanted}")
 
 
-def _files(path: str) -> list[str]:
+def files(path: str, kind: str, endings: tuple[str, ...]) -> list[str]:
+    """The files of a kind in a folder, by name; or the path itself, where it is no folder.
+
+    Raises:
+        InvalidArgumentError: the folder has none.
+    """
     if not os.path.isdir(path):
         return [path]
-    names = sorted(name for name in os.listdir(path) if name.lower().endswith(PICTURES))
+    names = sorted(name for name in os.listdir(path) if name.lower().endswith(endings))
     if not names:
-        raise InvalidArgumentError(f"There is no picture in the folder {path}.", hint=f"Named {', '.join(PICTURES)}.")
+        raise InvalidArgumentError(
+            f"There is no {kind} in the folder {path}.", hint=f"Its name must end in {', '.join(endings)}."
+        )
     return [os.path.join(path, name) for name in names]
 
 
