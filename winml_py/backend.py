@@ -62,18 +62,13 @@ class WinMLBackendRep(BackendRep):
 
 
 class WinMLBackend(Backend):
-    """The backend's functions; the module has them too."""
+    """The backend's functions; the module has them too. `run_model` prepares a model and runs it once."""
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **_: Any) -> WinMLBackendRep:
         """Loads and compiles a model: a ModelProto, bytes, or a path."""
         source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
         return WinMLBackendRep(LearningModelSession(LearningModel.load(source)))
-
-    @classmethod
-    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Any, ...]:
-        """Loads, compiles and runs a model once."""
-        return cls.prepare(model, device, **options).run(inputs)
 
     @classmethod
     def run_node(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.numpy_values import as_numpy
 from ..features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..session.binding import LearningModelBinding
@@ -31,4 +32,4 @@ def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]
             if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
                 binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
         outputs = session.evaluate(binding).outputs
-        return {name: value.to_numpy() if hasattr(value, "to_numpy") else value for name, value in outputs.items()}
+        return {name: as_numpy(value) for name, value in outputs.items()}

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx import ModelProto, TypeProto, ValueInfoProto, inliner
 from onnx_ir.passes import common
 
-from ...base.atomic_files import written_whole
+from ...base.atomic_files import write_whole
 from ...errors import ConversionError
 from ...onnx_file.messages import messages
 from ...session.model import LearningModel
@@ -114,8 +114,7 @@ def save(model: ir.Model, path: str) -> None:
     if weight_size(model) >= PROTOBUF_LIMIT:
         folder, location = os.path.dirname(os.path.abspath(path)), os.path.basename(path) + ".data"
         model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
-    with written_whole(path) as file:
-        file.write(to_proto(model).SerializeToString())
+    write_whole(path, to_proto(model).SerializeToString())
 
 
 def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:

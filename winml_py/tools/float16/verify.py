@@ -43,8 +43,7 @@ def _top1(expected: Array, came: Array, tolerance: float) -> float | None:
 
 
 def _flat(value: Any) -> Array:
-    """An array as it is; a list of dicts or of tensors, or a dict, as one row of its numbers."""
+    """An array as it is; a list of dicts or of arrays, or a dict, as one row of its numbers."""
     if isinstance(value, list):
-        parts = [_flat(getattr(element, "to_numpy", lambda element=element: element)()) for element in value]
-        return np.concatenate([part.reshape(-1) for part in parts]) if parts else np.zeros(0, np.float32)
+        return np.concatenate([_flat(element).reshape(-1) for element in value] or [np.zeros(0, np.float32)])
     return np.array(list(value.values())) if isinstance(value, Mapping) else np.atleast_1d(value)

@@ -65,11 +65,10 @@ class BitmapFrame:
     @contextmanager
     def _opened(self) -> Iterator[Image]:
         with codecs.opened(self._data) as (image, _):
-            if self._index:
-                try:
-                    image.seek(self._index)
-                except EOFError:
-                    raise InvalidArgumentError(f"The file has no frame {self._index}.") from None
+            try:
+                image.seek(self._index)
+            except EOFError:
+                raise InvalidArgumentError(f"The file has no frame {self._index}.") from None
             yield image
 
     @property
