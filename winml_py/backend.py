@@ -21,12 +21,9 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from .base.numpy_values import as_numpy
-from .features.descriptors import ImageFeatureDescriptor
-from .features.tensor_classes import TENSOR_CLASSES
-from .session.binding import LearningModelBinding
 from .session.model import LearningModel
 from .session.session import LearningModelSession
+from .tools.evaluate import evaluated_by
 
 
 class WinMLBackendRep(BackendRep):
@@ -50,14 +47,9 @@ class WinMLBackendRep(BackendRep):
         if not isinstance(inputs, Mapping):
             values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
             inputs = {feature.name: value for feature, value in zip(features, values, strict=False)}
-        binding = LearningModelBinding(self._session)
-        for name, value in inputs.items():
-            binding.bind(name, _bindable(value))
-        for feature in self._session.model.output_features:  # ONNX's backend knows no pictures
-            if isinstance(feature, ImageFeatureDescriptor):
-                binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
-        outputs = self._session.evaluate(binding).outputs
-        result: tuple[Any, ...] = namedtupledict("Outputs", list(outputs))(*map(as_numpy, outputs.values()))
+        # ONNX's backend has no pictures, and its numbers may be Python's
+        outputs = evaluated_by(self._session, {name: _bindable(value) for name, value in inputs.items()})
+        result: tuple[Any, ...] = namedtupledict("Outputs", list(outputs))(*outputs.values())
         return result
 
 

@@ -87,15 +87,13 @@ class _FakeBinding:
     def __init__(self, engine: FakeEngine) -> None:
         self._engine = engine
         self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Array] = {}
+        self._outputs: dict[str, Array | None] = {}
 
     def set_input(self, name: str, value: Value) -> None:
         self._inputs[name] = value
 
     def set_output(self, name: str, array: Array | None) -> None:
-        self._outputs.pop(name, None)
-        if array is not None:
-            self._outputs[name] = array
+        self._outputs[name] = array
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if stop is not None:
@@ -105,5 +103,6 @@ class _FakeBinding:
             raise ClosedError("The fake engine has been closed.")
         fresh = dict(function(self._inputs))
         for name, array in self._outputs.items():
-            array[...] = fresh.pop(name)
+            if array is not None:
+                array[...] = fresh.pop(name)
         return fresh

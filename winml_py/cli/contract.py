@@ -33,12 +33,9 @@ _KERNELS = {kernel.name.lower().replace("_", "-"): kernel for kernel in ImageKer
 
 
 def _choice(option: str, field: str, words: Mapping[str, Any], **settings: Any) -> Decorator:
-    """An option whose words stand for values."""
-
-    def value(_: click.Context, __: click.Parameter, word: str | None) -> Any:
-        return None if word is None else words[word]
-
-    return click.option(option, field, type=click.Choice(list(words)), callback=value, **settings)
+    """An option whose words stand for values; without a word, its value is None."""
+    choice = click.Choice(list(words))
+    return click.option(option, field, type=choice, callback=lambda _, __, word: words.get(word), **settings)
 
 
 def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Decorator:

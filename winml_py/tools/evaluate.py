@@ -25,11 +25,15 @@ def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]
         outputs hold.
     """
     with LearningModelSession(model) as session:
-        binding = LearningModelBinding(session)
-        for name, value in inputs.items():
-            binding.bind(name, value)
-        for feature in model.output_features:
-            if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
-                binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
-        outputs = session.evaluate(binding).outputs
-        return {name: as_numpy(value) for name, value in outputs.items()}
+        return evaluated_by(session, inputs)
+
+
+def evaluated_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a session once; takes and returns what `evaluated` does."""
+    binding = LearningModelBinding(session)
+    for name, value in inputs.items():
+        binding.bind(name, value)
+    for feature in session.model.output_features:
+        if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
+            binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
+    return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}

@@ -98,8 +98,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
     shape = [1 if size < 0 else size for size in feature.shape]
     try:
         with open(path, encoding="utf-8") as file:
-            words = file.read().replace(",", " ").split()
-        numbers = np.array([float(word) for word in words])
+            numbers = np.array(file.read().replace(",", " ").split(), np.float64)
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{path} holds no numbers: {error}.", hint="Separate them by commas.") from error
     if numbers.size != np.prod(shape):

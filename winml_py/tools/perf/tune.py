@@ -19,6 +19,7 @@ from ...enums import Precision
 from ...errors import EvaluationError, WinMLError
 from ...features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from ...runtime.providers import plugins
+from ...runtime.providers.provider import short
 from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
@@ -209,7 +210,7 @@ class _Search:
     def _changes(self) -> Iterator[_Change]:
         devices = plugins.devices("cpu") if plugins.installed() else []
         for device in devices:
-            name = device.provider.removesuffix("ExecutionProvider").lower()
+            name = short(device.provider)
             yield _Change(f"engine {name}", {"engine": name})
         if any(device.float16 for device in devices):
             yield _Change("half precision", {"precision": "half"})

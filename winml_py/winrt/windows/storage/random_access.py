@@ -84,9 +84,8 @@ class IRandomAccessStream(Closeable):
         shared = self._open()
         with shared.lock:
             current = shared.file.seek(0, io.SEEK_END)
-            shared.file.truncate(min(size, current))
-            shared.file.seek(current)
             shared.file.write(bytes(max(0, size - current)))
+            shared.file.truncate(size)
             shared.file.flush()
 
     def seek(self, position: int, /) -> None:

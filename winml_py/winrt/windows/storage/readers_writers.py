@@ -151,11 +151,8 @@ class DataWriter(_StreamUser):
 
     def store_async(self) -> AsyncOperation[int]:
         """Writes the collected bytes, and gives their number."""
-        return AsyncOperation(lambda _: self._store())
-
-    def _store(self) -> int:
-        stream = self._attached("The writer has no stream.", "Make one with a stream, or use detach_buffer().")
-        return stream.write(self.detach_buffer())
+        hint = "Make one with a stream, or use detach_buffer()."
+        return AsyncOperation(lambda _: self._attached("The writer has no stream.", hint).write(self.detach_buffer()))
 
     def flush_async(self) -> AsyncOperation[bool]:
         """True: nothing waits once it is stored."""
