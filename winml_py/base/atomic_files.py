@@ -1,4 +1,4 @@
-"""Writing files: a reader sees the old file or the new one, and never a part of one."""
+"""Writing files so that no other program ever sees an incomplete one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import StorageAccessError, StorageNotFoundError, WinMLError
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
-    """Refuses a path whose folder does not exist. Call it before the work that makes the contents.
+    """Refuses a file whose folder does not exist, before time is spent on its contents.
 
     Raises:
         StorageNotFoundError: there is no such folder.
@@ -26,7 +26,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Within the block, an error of the system while writing a file becomes one of ours.
+    """Turns errors of the system, while a file is written, into one that names the file and the reason.
 
     Raises:
         StorageAccessError: it cannot be written.

@@ -44,7 +44,7 @@ arrays_option = click.option(
     "inputs",
     multiple=True,
     metavar="NAME=FILE.npy",
-    help="Values to check with; made up by default.",
+    help="Values to check with; example inputs by default.",
     callback=_arrays,
 )
 

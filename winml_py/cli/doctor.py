@@ -1,4 +1,4 @@
-"""`winml-py doctor`: what is installed, what works, and why the rest does not."""
+"""`winml-py doctor`: what is installed, what works, and why the rest does not work."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def usage() -> Iterator[None]:
 
 @contextmanager
 def failures(code: int | None = None) -> Iterator[None]:
-    """Turns our errors, and with a code the system's too, into a `Failure`."""
+    """Turns our errors into a `Failure`; with a code, also errors of the system."""
     try:
         yield
     except errors.WinMLError as error:

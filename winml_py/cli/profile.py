@@ -32,8 +32,8 @@ ROWS = 15
 def profile(html: str | None, trace: str | None, iterations: int, as_json: bool, **options: Any) -> None:
     """Show which nodes of MODEL take the time.
 
-    It is evaluated on INPUT, or on made-up values. The page of --html is one file, which requests nothing from the
-    network. It takes plotly: pip install 'winml-py[tools]'.
+    It is evaluated on INPUT, or on example inputs. The page of --html is one file, which requests nothing from the
+    network. It needs plotly: pip install 'winml-py[tools]'.
     """
     if options["settings"] and options["engine"]:
         raise click.UsageError("--settings names the engine; leave --engine out.")

@@ -25,9 +25,9 @@ from .style import emit, number, progress, say, show
 def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool) -> None:
     """Search session options that make MODEL faster.
 
-    They are tried on INPUT, or on made-up values: engine, precision, threads, execution mode, graph optimisation,
-    memory, and for throughput batches. What gives other results, or does not win against the best so far twice, is
-    dropped. In the end the best takes turns with the default. Where it does not win, the default is kept.
+    It tries engine, precision, threads, execution mode, graph optimisation, memory, and for throughput also batches,
+    on INPUT or on example inputs. A change is dropped if results differ, or if it does not beat the best so far twice.
+    At the end, the best and the default run in turns. If the best does not win, the default is kept.
 
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """

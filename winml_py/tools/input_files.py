@@ -1,4 +1,4 @@
-"""Values for a model's inputs: read from files (pictures, folders of them, arrays, tables of numbers), or made up."""
+"""Values for a model's inputs: read from files (pictures, folders of them, arrays, tables of numbers), or examples."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
 
 
 def generated(model: LearningModel) -> dict[str, Any]:
-    """Made-up values for all inputs, good enough for measuring.
+    """Example values for all inputs, good enough for measuring.
 
     Floats and pictures are random, always the same. Whole numbers, truths and words are zeros: they may be indices, and
     random ones may be out of range.

@@ -28,12 +28,12 @@ _MAX_BYTES = (1 << 31) - 1  # protobuf's own limit
 
 @dataclass(frozen=True)
 class OptimizationReport:
-    """What became of a model.
+    """What the optimisers changed in a model.
 
     Attributes:
-        nodes: how many there were, and are.
+        nodes: how many there were before, and are now.
         size: bytes of the file, before and after.
-        moved: initializers that were inputs, and are none any more.
+        moved: initializers that were also inputs, and no longer are.
         error: the largest difference of an output over its largest magnitude.
     """
 
@@ -74,7 +74,7 @@ def optimize(
         level: "none"; "basic", which any runtime of the operators runs; "extended", which fuses nodes into operators of
             ONNX Runtime's own; "all", which arranges weights for this processor, and is for this one alone.
         transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
-        inputs: values to compare with, by name; floats and pictures that are not given are made up.
+        inputs: values to compare with, by name; floats and pictures that are not given get example values.
         tolerance: the largest difference in an output, over its largest magnitude.
 
     Returns:

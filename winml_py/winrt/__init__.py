@@ -1,6 +1,6 @@
-"""The modules that picture programs for pywinrt import, over `winml_py`: a drop-in, once import lines are changed.
+"""The modules that picture programs for pywinrt import, over `winml_py`: only their import lines change.
 
 `from winrt.windows.ai.machinelearning import LearningModel` becomes
 `from winml_py.winrt.windows.ai.machinelearning import LearningModel`, and so for every other line. The classes are
-those of `winml_py` itself; here is only what Windows has beside Windows ML: storage, streams, codecs.
+those of `winml_py` itself. Only what Windows has besides Windows ML is written here: storage, streams, codecs.
 """

@@ -1,4 +1,4 @@
-"""What programs call before they use WinRT: there is nothing to prepare here."""
+"""What programs call before they use WinRT. Here it does nothing."""
 
 from enum import IntEnum
 

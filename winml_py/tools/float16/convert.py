@@ -23,7 +23,7 @@ def convert(
     keep_float32: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> ConversionReport:
-    """Converts a float32 model to float16, and checks that it gives what it gave.
+    """Converts a float32 model to float16, and checks that its results stay the same.
 
     Both models are evaluated on the same inputs. Nodes whose values leave float16's range, and nodes that lose too
     much, stay in float32; they are found by comparing every value inside the two models, and named in the report.
@@ -33,19 +33,19 @@ def convert(
         source: the path of a float32 model; its weights may lie in files beside it.
         destination: the path to write to; above 2 GB, the weights go to a file beside it.
         keep_io_types: leave the model's own inputs and outputs in float32.
-        inputs: values to check with, by name; arrays of the float32 model's types. Floats that are not given are made
-            up; ids, words and truths are asked for.
+        inputs: values to check with, by name; arrays of the float32 model's types. Floats that are not given get
+            example values; ids, words and truths must be given.
         tolerance: the largest difference in an output, over its largest magnitude.
         keep_float32: names of nodes, or operators, to leave in float32.
         progress: called with what is being done, now and then.
 
     Returns:
-        What was done and how well it does.
+        What was done, and how accurate the new model is.
 
     Raises:
         ConversionError: no way was found to do it well enough; the error has the last `report`, where there is one.
-        InvalidArgumentError: inputs that cannot be made up, a name in `keep_float32` that nobody has, a tolerance that
-            is none, or a model that is float16 already.
+        InvalidArgumentError: an input without example values, a name in `keep_float32` that no node has, a tolerance
+            that is not between 0 and 1, or a model that is float16 already.
         StorageNotFoundError: there is no folder to write to.
         StorageAccessError: the file cannot be written.
         ModelNotFoundError: there is no such model.
@@ -65,7 +65,7 @@ def convert(
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)} is a float16 model already.")
     if not 0 < tolerance < 1:
-        raise InvalidArgumentError(f"The tolerance is {tolerance}, and lies between 0 and 1.")
+        raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1.")
     require_folder(destination)
     asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     tell = progress or (lambda _: None)

@@ -1,4 +1,4 @@
-"""The graph surgery: a float32 graph in float16, but for the nodes that stay in float32."""
+"""The graph surgery: turns a float32 graph into float16, except for the nodes that stay in float32."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.N
 
 
 def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
-    """A model in float16, but for what stays. Each value is held in one type, and cast once where that is not wanted.
+    """A model in float16, except for what stays. Each value has one type, and is cast once for nodes of the other type.
 
     Args:
         model: as `read` gives it; it is not changed.

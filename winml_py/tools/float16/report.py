@@ -1,4 +1,4 @@
-"""What a conversion did, and how well the result does."""
+"""What a conversion did, and how accurate the result is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OutputReport:
         not_finite: elements that are NaN or infinite, and were not.
         top1: the part of the rows whose largest element is at the same place, among those where the float32 output
             itself is decided; None where that means nothing, as for pictures.
-        is_good: whether all that is within the tolerance.
+        is_good: whether the error is within the tolerance, nothing else is infinite or NaN, and top-1 is the same.
     """
 
     name: str
@@ -47,10 +47,10 @@ class ConversionReport:
         size_before: bytes of the weights and the graph, in float32.
         size_after: bytes of the weights and the graph, converted.
         nodes: how many nodes the model has.
-        kept: the nodes that stayed in float32, by why: `operators` have no float16, `overflow` leaves its range,
-            `precision` lost too much, `asked` by the caller.
+        kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `overflow` leaves its
+            range, `precision` lost too much, `asked` by the caller.
         outputs: how each output compares.
-        seeded: the inputs that were made up for the check.
+        seeded: the inputs that got example values for the check.
         tolerance: what error an output may have.
     """
 
@@ -64,7 +64,7 @@ class ConversionReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether every output is."""
+        """Whether every output is good."""
         return all(output.is_good for output in self.outputs)
 
     @property
@@ -91,5 +91,5 @@ class ConversionReport:
                 shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
                 lines.append(f"{len(names)} of {self.nodes} nodes stay in float32, as {REASONS[reason]}: {shown}")
         if self.seeded:
-            lines.append(f"checked on made-up values of {', '.join(self.seeded)}")
+            lines.append(f"checked on example inputs: {', '.join(self.seeded)}")
         return "\n".join(lines)

@@ -24,7 +24,7 @@ ROUNDS = 6
 
 
 class Search:
-    """One model on its way: what it gave in float32, and which nodes stay so."""
+    """The conversion of one model: its results in float32, and the nodes that stay in float32."""
 
     def __init__(
         self, model: ir.Model, keep_io_types: bool, tolerance: float, asked: set[str], progress: Progress
@@ -89,7 +89,7 @@ class Search:
         """Converts until the result is good, or nothing is left to try.
 
         Args:
-            seeded: the inputs that were made up, for the report.
+            seeded: the inputs that got example values, for the report.
 
         Raises:
             ConversionError: no float16 model runs.
@@ -103,9 +103,9 @@ class Search:
         return (model, report) if report.is_good else self._prefix()
 
     def _prefix(self) -> tuple[ir.Model, ConversionReport]:
-        """Leaves the first nodes in float32, weights and all, and no more of them than it takes.
+        """Leaves the first nodes and their weights in float32, as few of them as give a good result.
 
-        What is lost early grows through all that follows, and early weights are few.
+        The errors of early nodes grow in all later nodes, and early nodes have few weights.
         """
         nodes, attempts = list(self._model.graph), []
         self._keep_weights = True
@@ -146,7 +146,7 @@ class Search:
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
     def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
-        """The nodes that turn small errors into large ones, and those that give them what they cannot do with."""
+        """The nodes that turn small errors into large ones, and the nodes before them, whose outputs they read."""
         arrays = {name: value for name, value in came.items() if name in self._values and isinstance(value, np.ndarray)}
         errors = {name: relative_error(self._values[name], value) for name, value in arrays.items()}
         grown: list[tuple[float, ir.Node]] = []

@@ -15,7 +15,7 @@ class Case:
 
     Attributes:
         model: the path of an .onnx file.
-        inputs: files, as `winml-py run` takes them; none for made-up values.
+        inputs: files, as `winml-py run` takes them; none for example inputs.
         device: "cpu", or a name that `LearningModelDevice.find` finds.
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.

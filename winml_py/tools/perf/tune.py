@@ -96,12 +96,12 @@ def tune(
     """Changes one setting after the other, and keeps what is faster and right.
 
     Every candidate takes turns with the best so far on the same inputs. It has to win twice, and its outputs must agree
-    with the default's to 1e-3, or 2e-2 in half precision. At the end the best takes turns with the default. Unless it
-    still wins, the default is the result.
+    with the default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default run in turns. If the
+    best does not win, the default is the result.
 
     Args:
         model: the path of an .onnx file.
-        inputs: files, as `winml-py run` takes them, of which the first is used; none for made-up values.
+        inputs: files, as `winml-py run` takes them, of which the first is used; none for example inputs.
         goal: "latency", the time of one evaluation alone; or "throughput", evaluations in a stream
             (`evaluate_many`).
         progress: is called with the part that is done, from 0 to 1, and what is being tried.
