@@ -14,12 +14,7 @@ from ..tools.write_contract import write_contract
 from .arguments import Decorator, json_option, model_argument
 from .style import emit, say
 
-_PRESETS = {
-    "imagenet": ImageContract.imagenet,
-    "inception": ImageContract.inception,
-    "yolo": ImageContract.yolo,
-    "clip": ImageContract.clip,
-}
+_PRESETS = {name: getattr(ImageContract, name) for name in ("imagenet", "inception", "yolo", "clip")}
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
 _RANGES = {
     "0..255": LearningModelPixelRange.ZERO_TO255,

@@ -190,14 +190,11 @@ class RandomAccessStreamReference:
         self._source = source
 
     @classmethod
-    def create_from_file(cls, file: _Readable, /) -> RandomAccessStreamReference:
-        """A reference to a `StorageFile`, which is opened for each read."""
-        return cls(file)
+    def create_from_file(cls, source: _Readable, /) -> RandomAccessStreamReference:
+        """A reference to a `StorageFile`, which is opened for each read, or to a stream's bytes, from its start."""
+        return cls(source)
 
-    @classmethod
-    def create_from_stream(cls, stream: IRandomAccessStream, /) -> RandomAccessStreamReference:
-        """A reference to a stream's bytes, from its start."""
-        return cls(stream)
+    create_from_stream = create_from_file
 
     def read(self) -> bytes:
         """All bytes."""
