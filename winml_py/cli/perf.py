@@ -85,8 +85,6 @@ def perf(
     prepared: Iterator[Prepared] = map(Prepared, cases)
     if concurrent_load:
         prepared = iter(prepare_together(cases, concurrent_load, thread_interval / 1e3))
-    if seconds is None:
-        iterations = iterations or 100
     measured = []
     for index, case in enumerate(cases, 1):
         name = os.path.basename(case.model)

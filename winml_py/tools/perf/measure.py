@@ -61,11 +61,11 @@ class Prepared:
         progress: Progress = lambda done: None,
         receive: Receiver = lambda index, result: None,
     ) -> Measurement:
-        """Evaluates once, and then so often, or for so long. Every thread has a binding of its own.
+        """Evaluates once, and then a number of times or for a time. Every thread has a binding of its own.
 
         Args:
-            iterations: how many evaluations, or None.
-            seconds: how long, where no iterations are given.
+            iterations: how many evaluations; 100 where neither they nor seconds are given.
+            seconds: how long to evaluate, instead of iterations.
             threads: how many evaluate at once.
             progress: is called with the part that is done, from 0 to 1.
             receive: gets the number of each evaluation, 0 for the first, and its result.
@@ -79,7 +79,8 @@ class Prepared:
         measured.memory["first evaluation"] = resident()
         for worker in workers[1:]:
             worker(0)  # a binding's first evaluation takes longer than the rest, also on the other threads
-        turns, lock = _turns(iterations, seconds, progress), threading.Lock()
+        default = 100 if seconds is None else None
+        turns, lock = _turns(iterations or default, seconds, progress), threading.Lock()
 
         def take() -> int:
             with lock:
@@ -160,7 +161,7 @@ def measure(
         raise InvalidArgumentError("Both iterations and seconds are given.", hint="Give one of them.")
     if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
         raise InvalidArgumentError("Nothing is to be measured.", hint="Iterations, seconds and threads are positive.")
-    return Prepared(case).run(iterations or (100 if seconds is None else None), seconds, threads)
+    return Prepared(case).run(iterations, seconds, threads)
 
 
 def prepare_together(cases: Sequence[Case], threads: int, interval: float) -> list[Prepared]:
