@@ -219,4 +219,4 @@ def test_closing_while_bindings_are_made() -> None:
             return kept
 
         kept = [binding for bindings in on_threads(work, 4) for binding in bindings]
-        assert all(evaluation_of(binding).native._native is None for binding in kept)  # type: ignore[attr-defined]
+        assert all(evaluation_of(binding).engine_binding._native is None for binding in kept)  # type: ignore[attr-defined]

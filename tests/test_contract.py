@@ -344,7 +344,7 @@ def test_what_a_placement_says() -> None:
         assert (moved.part, moved.is_identity, moved.has_padding) == ((2, 1, 4, 3), False, False)
 
 
-def test_a_new_crop_mode_touches_three_files() -> None:
+def test_only_these_files_name_crop_modes() -> None:
     """Its member, its rule and its word. One call hands the contract's mode on; the command line has an option."""
     package = Path(winml_py.__file__).parent
     words = re.compile(r"ImageCropMode\.|crop_mode|CENTER\b|LETTERBOX\b|STRETCH\b")

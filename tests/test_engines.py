@@ -197,7 +197,7 @@ def test_the_first_evaluation_decides_where_sizes_are_free(
     undecided = session(conv(batch="n"), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
     binding.bind("x", picture())
-    native = evaluation_of(binding).native
+    native = evaluation_of(binding).engine_binding
     undecided.close()
     with pytest.raises(OSError, match="closed"):
         native.run()

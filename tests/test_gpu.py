@@ -300,6 +300,21 @@ def test_another_tensor_gets_memory_of_its_own(gpu: LearningModelDevice) -> None
     assert [result.to_numpy()[0] for result in tensors] == [0, -1, -2]
 
 
+def test_a_kept_tensor_is_not_written_by_runs_it_is_not_bound_to(gpu: LearningModelDevice) -> None:
+    for choices in ({}, {"graph_capture": False}):
+        session = on(gpu, unary("Neg", [3]), **choices)
+        binding, kept, host = LearningModelBinding(session), TensorFloat.create(), TensorFloat.create()
+        binding.bind("x", np.full(3, 1, np.float32))
+        binding.bind("y", kept, {"DisableTensorCpuSync": True})
+        for _ in range(3):
+            session.evaluate(binding)
+        binding.bind("y", host)
+        binding.bind("x", np.full(3, 2, np.float32))
+        for _ in range(3):
+            session.evaluate(binding)
+        assert (host.to_numpy()[0], kept.to_numpy()[0]) == (-2, -1)
+
+
 def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
     session = on(gpu, unary("Neg", [3]))
     result = TensorFloat.create()

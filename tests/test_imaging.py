@@ -80,6 +80,7 @@ def test_the_centre_crop_is_windows_mls(width: int, height: int, model_width: in
         ((1000, 20), (490, 0, 20, 20)),
         ((20, 20), (0, 0, 20, 20)),
         ((1920, 1080), (420, 0, 1080, 1080)),
+        ((1921, 1080), (420, 0, 1080, 1080)),  # an odd pixel is left over on the right
     ],
 )
 def test_known_centre_crops(size: tuple[int, int], expected: tuple[int, ...]) -> None:

@@ -279,7 +279,7 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     native = native_session(session)
     binding = LearningModelBinding(session)
     binding.bind("x", np.ones(2, np.float32))
-    evaluation_of(binding).native.set_output("y", np.ones(3, np.float32))
+    evaluation_of(binding).engine_binding.set_output("y", np.ones(3, np.float32))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
     session.close()

@@ -68,7 +68,8 @@ class Placement(NamedTuple):
 def compute_placement(
     width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, bounds: BitmapBounds | None
 ) -> Placement:
-    """Decides where a picture goes in a tensor. Nothing else looks at the crop mode.
+    """Decides where a picture goes in a tensor. Nothing else looks at the crop mode; but `VideoFrame.copy_to` calls
+    `center_crop` itself, as Windows ML does.
 
     Args:
         width: of the picture.
@@ -76,7 +77,8 @@ def compute_placement(
         model_width: of the tensor.
         model_height: of the tensor.
         mode: what happens where the aspect ratios differ.
-        bounds: the part to use; it is stretched where the mode would crop, as Windows ML does.
+        bounds: the part to use. With CENTER it is not cropped but stretched, as in Windows ML; with LETTERBOX it keeps
+            its aspect ratio.
 
     Raises:
         InvalidBindingError: the bounds leave the picture.
@@ -85,14 +87,15 @@ def compute_placement(
         require_inside(bounds, width, height)
     given = bounds or BitmapBounds(0, 0, width, height)
     part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, model_width, model_height))
+    # Bounds are the part, also where the mode would take less of them.
     return Placement(bounds or part, target, (height, width), (model_height, model_width))
 
 
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
     """The largest centred part of a picture that has the model's aspect ratio.
 
-    Windows ML's rule (`CenterAndCropBounds` in `ImageFeatureValue.cpp`), in its float32 arithmetic;
-    at least one pixel remains.
+    Windows ML's rule (`CenterAndCropBounds` in `ImageFeatureValue.cpp`), in its float32 arithmetic: the size is
+    rounded half up, the offset down, so that an odd pixel is left over on the right or below. At least one remains.
 
     Example:
         >>> center_crop(1920, 1080, 224, 224)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..base.cpu_cores import usable_cores
+from ..base.thread_pools import shared_pool
 from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
@@ -18,7 +19,7 @@ from .geometry import BitmapBounds, Placement, crop, resize
 from .scratch import Scratch
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    pass
 
 Tensor = np.ndarray[Any, Any]
 
@@ -101,14 +102,7 @@ class BatchTensorizer:
         if workers == 1:
             work(0)
         else:
-            list(_pool().map(work, range(workers)))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(usable_cores(), "winml-py pictures")
+            list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
 
 
 def _conversion(contract: ImageContract, dtype: np.dtype[Any]) -> Conversion:

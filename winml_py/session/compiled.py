@@ -44,7 +44,11 @@ class Compiled:
         self.is_lost = False
         on_device = device_engine(lease.engine)
         self.location = on_device.location if on_device else None
-        self.pictures = _device_pictures(compile_model, lock) if on_device else None
+        self.pictures: DevicePictures | None = None
+        if on_device:
+            from .device_pictures import DevicePictures  # sessions on the CPU do without it
+
+            self.pictures = DevicePictures(compile_model, lock)
 
     @property
     def engine(self) -> Engine:
@@ -82,14 +86,6 @@ class Compiled:
             lease.release()
             if self.pictures is not None:
                 self.pictures.close()
-
-
-def _device_pictures(
-    compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]
-) -> DevicePictures:
-    from .device_pictures import DevicePictures  # sessions on the CPU do without it
-
-    return DevicePictures(compile_model, lock)
 
 
 class CompiledModel(Object):

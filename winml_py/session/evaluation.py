@@ -39,7 +39,7 @@ class Evaluation:
     Attributes:
         compiled: what it runs on.
         bound: the caller's own objects, by the names of features.
-        native: the engine's binding.
+        engine_binding: the engine's own binding.
         pictures: the tensors of bound pictures.
     """
 
@@ -50,7 +50,7 @@ class Evaluation:
 
     def _reset(self) -> None:
         # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
-        self.native = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
+        self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self.pictures = PictureInputs(self.compiled)
         self.bound: dict[str, Any] = {}
         self._output_memory: dict[str, np.ndarray[Any, Any]] = {}
@@ -72,7 +72,7 @@ class Evaluation:
         """
         with self._lock:
             for name in self.bound.keys() & self._slots.keys() - self.compiled.inputs.keys():
-                self.native.set_output(name, None)
+                self.engine_binding.set_output(name, None)
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
             self._output_memory.clear()
             self._missing = set(self.compiled.inputs)
@@ -100,9 +100,9 @@ class Evaluation:
             self._set_picture(name, self.pictures.write_pixels(value))
             return
         if isinstance(value, Container):
-            self.native.set_input(name, value.converted)
+            self.engine_binding.set_input(name, value.converted)
         elif isinstance(value, DeviceTensor):
-            self.native.set_input(name, self._required_here(value.array, name))
+            self.engine_binding.set_input(name, self._required_here(value.array, name))
         else:
             self._set_tensor(descriptor, value)
         self.pictures.tensors.pop(name, None)
@@ -116,11 +116,11 @@ class Evaluation:
             )
         array = (as_half(tensor, descriptor) if value.is_cast else tensor).to_numpy()
         # Strings have no common memory that a later write could reach: they are copied now.
-        self.native.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
+        self.engine_binding.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
 
     def _set_picture(self, name: str, tensor: PictureTensor) -> None:
         if self.pictures.tensors.get(name) is not tensor:
-            self.native.set_input(name, tensor)
+            self.engine_binding.set_input(name, tensor)
             self.pictures.tensors[name] = tensor
 
     def _required_here(self, array: DeviceArray, name: str) -> DeviceArray:
@@ -142,7 +142,7 @@ class Evaluation:
             self._output_memory.pop(name, None)
             slot = refilled(bound, descriptor)
             if slot is not None:
-                self.native.set_output(name, None)
+                self.engine_binding.set_output(name, None)
             else:
                 slot = self._slot(descriptor, resolve(bound, descriptor, properties), bound, properties)
             self._slots[name] = slot
@@ -154,13 +154,13 @@ class Evaluation:
     ) -> OutputSlot:
         name = descriptor.name
         if isinstance(value, DeviceTensor):
-            self.native.set_output(name, self._required_here(value.array, name))
+            self.engine_binding.set_output(name, self._required_here(value.array, name))
             return TensorOutput(bound, value.tensor)
         if isinstance(value, HostTensor):
             return self._tensor_slot(descriptor, value, bound, properties)
         if isinstance(value, Pictures) and not is_pil_image(bound):
             slot = ImageOutput(bound, value.value, value.contract, descriptor)
-            self.native.set_output(name, None)
+            self.engine_binding.set_output(name, None)
             return slot
         what = "a Pillow image" if is_pil_image(bound) else type(bound).__name__
         raise InvalidBindingError(
@@ -174,12 +174,12 @@ class Evaluation:
         name, tensor = descriptor.name, value.tensor
         if properties.stays_on_device and isinstance(bound, Tensor) and self.compiled.location is not None:
             check_tensor(tensor, descriptor)  # nothing is cast there
-            self.native.keep_output(name)
+            self.engine_binding.keep_output(name)
             return TensorOutput(bound, tensor)
         array = writable_array(bound, tensor)
         if array is not None:
             self._output_memory[name] = array
-        self.native.set_output(name, None if value.is_cast else array)
+        self.engine_binding.set_output(name, None if value.is_cast else array)
         return CastOutput(bound, tensor, array, descriptor) if value.is_cast else TensorOutput(bound, tensor)
 
     def run(self, stop: Stop | None = None) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class Evaluation:
                 require_apart(self._output_memory)
                 self._is_checked = True
             try:
-                fresh = self.native.run(stop)
+                fresh = self.engine_binding.run(stop)
             except CanceledError:
                 for slot in self._slots.values():
                     slot.invalidate()

@@ -32,7 +32,7 @@ class DeviceOutput:
     def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
         self._end, self._memory = end, memory
         self._fixed = memory.allocate(end) if is_fixed else None
-        self._shown: DeviceArray | None = None  # the fixed memory, once it is the caller's as well
+        self._given: DeviceArray | None = None  # over the fixed memory: a run gave it out, and the caller may hold it
         self._target: Array | DeviceArray | None = None
         self._is_kept = False
 
@@ -49,7 +49,11 @@ class DeviceOutput:
     def set_target(
         self, native: onnxruntime.IOBinding, array: Array | DeviceArray | None, forget: Callable[[], None]
     ) -> None:
-        """Sets where the output goes: memory of the host or of the device, or with None a new array in each run.
+        """Sets where the output goes: to memory of the host or of the device, or with None to neither.
+
+        With None, each run gives a new copy in the host's memory; the device's memory stays the same where it is fixed.
+        Memory that the caller was given is not written again: the output gets new memory, or the caller's tensor
+        would change although it is no longer bound.
 
         Args:
             native: the runtime's binding.
@@ -62,18 +66,17 @@ class DeviceOutput:
         """
         if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
             raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
-        is_moved = isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
-        self._target, self._is_kept = array, False
+        is_moved = self._given is not None or isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
         if is_moved:
             forget()
+        if self._given is not None and not isinstance(array, DeviceArray):
+            self._given, self._fixed = None, self._memory.allocate(self._end)
+        self._target, self._is_kept = array, False
+        if is_moved:
             self.bind(native)
 
     def keep(self, native: onnxruntime.IOBinding, forget: Callable[[], None]) -> None:
-        """Leaves the output in the device's memory: in new memory, where the caller has what runs write to."""
-        if self._shown is not None:
-            forget()
-            self._shown, self._fixed = None, self._memory.allocate(self._end)
-            self.bind(native)
+        """Leaves the output in the device's memory; see `set_target`."""
         self.set_target(native, None, forget)
         self._is_kept = True
 
@@ -88,10 +91,10 @@ class DeviceOutput:
         if isinstance(target, DeviceArray):
             return None
         if self._is_kept:
-            shown = self._shown or self._memory.array(value, session, lock)
+            given = self._given or self._memory.array(value, session, lock)
             if self._fixed is not None:
-                self._shown = shown
-            return shown
+                self._given = given
+            return given
         if target is None:
             return np.array(value.numpy())
         if target.shape != tuple(value.shape()):
@@ -100,10 +103,10 @@ class DeviceOutput:
         return None
 
     def renew(self, native: onnxruntime.IOBinding) -> None:
-        """Asks for new memory where the runtime allocates it; else the next run would write to what the caller owns."""
+        """Asks the runtime for new memory, where it allocates it, or the next run would write the caller's."""
         if self._fixed is None and not isinstance(self._target, DeviceArray):
             self.bind(native)
 
     def close(self) -> None:
         """Lets go of all memory."""
-        self._fixed = self._shown = self._target = None
+        self._fixed = self._given = self._target = None

@@ -60,7 +60,7 @@ class Stopwatch:
         evaluation = evaluation_of(binding)
         for tensorizer in filter(None, (evaluation.pictures.tensorizer, evaluation.pictures.device_tensorizer)):
             self._wrap(tensorizer, "write", "tensorize")
-        self._wrap(evaluation.native, "run", "evaluate")
+        self._wrap(evaluation.engine_binding, "run", "evaluate")
 
     def _wrap(self, owner: Any, method: str, phase: str) -> None:
         original: Callable[..., Any] = getattr(owner, method)
