@@ -328,7 +328,7 @@ def test_nothing_is_called_good_that_was_not_compared(tmp_path: Path) -> None:
 def test_misuse_of_convert(tmp_path: Path) -> None:
     path = written(tmp_path, unary("Relu", (1, 8)))
     for tolerance in (0, 1, float("nan")):
-        with pytest.raises(InvalidArgumentError, match="lies between 0 and 1"):
+        with pytest.raises(InvalidArgumentError, match="must lie between 0 and 1"):
             convert(path, tmp_path / "half.onnx", tolerance=tolerance)
     with pytest.raises(StorageNotFoundError, match="no folder"):
         convert(path, tmp_path / "none" / "half.onnx")
