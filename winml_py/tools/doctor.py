@@ -47,14 +47,13 @@ def diagnose() -> dict[str, Any]:
     down.
     """
     plugins = probe(again=True)
-    problems = [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1]
     return {
         "schema_version": 1,
         "winml_py": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN))),
-        "problems": problems,
+        "problems": [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1],
         "cores": {
             "machine": os.cpu_count(),
             "affinity": affinity(),

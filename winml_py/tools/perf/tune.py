@@ -155,8 +155,7 @@ class _Contender:
 class _Search:
     def __init__(self, model: str, inputs: Sequence[str], goal: str, progress: Progress) -> None:
         self.model, self.goal, self._progress = LearningModel.load(model), goal, progress
-        files = next(jobs(self.model, inputs))[1] if inputs else None
-        self.features: Mapping[str, Any] = generated(self.model) if files is None else read(self.model, files)
+        self.features = read(self.model, next(jobs(self.model, inputs))[1]) if inputs else generated(self.model)
         self.trials: list[Trial] = []
 
     def run(self) -> Tuned:
