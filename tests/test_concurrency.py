@@ -28,7 +28,8 @@ from winml_py.runtime.engine import Engine
 from winml_py.runtime.request import CompileRequest
 from winml_py.session.binding import evaluation_of
 from winml_py.session.compiled import compiled_of
-from winml_py.testing import FakeCompiler, FakeDevice
+from winml_py.testing import FakeDevice
+from winml_py.tools.fake_device import FakeCompiler
 
 THREADS, TIMES = 8, 1000
 

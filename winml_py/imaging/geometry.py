@@ -77,8 +77,8 @@ def compute_placement(
         model_width: of the tensor.
         model_height: of the tensor.
         mode: what happens where the aspect ratios differ.
-        bounds: the part to use. With CENTER it is not cropped but stretched, as in Windows ML; with LETTERBOX it keeps
-            its aspect ratio.
+        bounds: the part to use. Where the mode crops, it is stretched and not cropped again, as in Windows ML; where
+            the mode pads, it keeps its aspect ratio.
 
     Raises:
         InvalidBindingError: the bounds leave the picture.

@@ -1,0 +1,108 @@
+"""A device that runs a Python function in place of a model, for tests that need no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from ..base.cancellation import Stop
+from ..enums import Precision
+from ..errors import ClosedError
+from ..runtime.engine import Array, Engine, EngineBinding, EngineOptions, PlacedNode, Value
+from ..runtime.explanation import Explanation
+from ..runtime.request import CompileRequest
+from ..session.device import LearningModelDevice
+
+Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
+
+
+class FakeDevice(LearningModelDevice):
+    """Stands in for the CPU: descriptors come from the model, results from a function.
+
+    Args:
+        function: takes the bound inputs by name (tensors as arrays) and gives all outputs by name.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelSession
+        >>> from winml_py.testing import FakeDevice
+        >>> device = FakeDevice(lambda inputs: {"probabilities": np.eye(10, dtype=np.float32)[[3]]})
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"), device)
+        >>> result = session.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
+        >>> int(np.argmax(result.outputs["probabilities"]))
+        3
+    """
+
+    def __init__(self, function: Function, /) -> None:
+        super().__init__()
+        self._compiler = FakeCompiler(function)
+
+
+class FakeCompiler:
+    """Makes engines that call a function, whatever the model. Satisfies `winml_py.runtime.request.Compiler`."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def compile(self, request: CompileRequest) -> Engine:
+        """An engine that calls the function."""
+        return FakeEngine(self._function, request.options)
+
+    def key(self, options: EngineOptions) -> Hashable:
+        """Sessions on different fake devices share no engine."""
+        return id(self)
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        """None."""
+        return nullcontext()
+
+
+class FakeEngine:
+    """An engine whose runs call a function; None once it is closed."""
+
+    explanation = Explanation("fake", Precision.FLOAT32, "a function stands in for the model")
+
+    def __init__(self, function: Function, options: EngineOptions) -> None:
+        self.options = options
+        self.function: Function | None = function
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding."""
+        return _FakeBinding(self)
+
+    def placement(self) -> list[PlacedNode]:
+        """No nodes."""
+        return []
+
+    def end_profiling(self) -> bytes:
+        """An empty profile."""
+        return b"[]"
+
+    def close(self) -> None:
+        """Lets go of the function."""
+        self.function = None
+
+
+class _FakeBinding:
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+        self._inputs: dict[str, Value] = {}
+        self._outputs: dict[str, Array | None] = {}
+
+    def set_input(self, name: str, value: Value) -> None:
+        self._inputs[name] = value
+
+    def set_output(self, name: str, array: Array | None) -> None:
+        self._outputs[name] = array
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        if stop is not None:
+            stop.require_not_requested()
+        function = self._engine.function
+        if function is None:
+            raise ClosedError("The fake engine has been closed.")
+        fresh = dict(function(self._inputs))
+        for name, array in self._outputs.items():
+            if array is not None:
+                array[...] = fresh.pop(name)
+        return fresh
