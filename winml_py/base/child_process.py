@@ -5,10 +5,7 @@ Code that may crash, such as a driver, runs there: a crash ends that process, an
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
 from typing import Any
 
@@ -23,6 +20,8 @@ class ChildProcess:
 
     def __init__(self, module: str, *arguments: str) -> None:
         # The child imports from where this process does, and from nowhere else: not from its working directory.
+        import subprocess
+
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -40,6 +39,9 @@ class ChildProcess:
         Returns:
             The object of its last line; or, as text, how it ended without one.
         """
+        import json
+        import subprocess
+
         process = self._process
         try:
             out, errors = process.communicate(timeout=seconds)
@@ -61,4 +63,6 @@ def is_available() -> bool:
 
 
 def _ending(status: int) -> str:
+    import signal
+
     return signal.Signals(-status).name if status < 0 else f"status {status}"

@@ -319,11 +319,7 @@ class LearningModelSession(Closeable, CompiledModel):
     def _repr_html_(self) -> str:
         from .html import session_html
 
-        compiled, model = self._compiled, self._model
-        if compiled.is_closed or compiled.is_lost:
-            engine = self._state
-        else:
-            engine = f"{self.engine}, {self.precision.name.lower()}"
+        model, engine = self._model, self._state or f"{self.engine}, {self.precision.name.lower()}"
         return session_html(model.name, self._device.name, engine, model.input_features, model.output_features)
 
     def __repr__(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from functools import cache
 from typing import NamedTuple
 
@@ -42,6 +41,8 @@ def process_memory() -> int | None:
 
 def _query(fields: str) -> list[list[str]]:
     """The rows that `nvidia-smi` answers; none where there is no driver."""
+    import subprocess
+
     command = ["nvidia-smi", f"--query-{fields}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
