@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..base import processor
 from ..base.arguments import member
 from ..base.winrt_object import Object
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError, InvalidDeviceError
-from ..runtime.providers.catalogue import rank
-from ..runtime.providers.plugins import devices, probe
-from ..runtime.providers.provider import CPU_NAME, ProviderDevice
 from ..runtime.request import Compiler
+
+if TYPE_CHECKING:
+    from ..runtime.providers.provider import ProviderDevice
 
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
@@ -65,7 +65,9 @@ class LearningModelDevice(Object):
         A device that two providers can use is there twice, the better provider first. The first call takes a second
         or so: each provider is tried in a process of its own. The answers are kept.
         """
-        found = sorted(devices("gpu"), key=_by_merit(LearningModelDeviceKind.DIRECTX)) + devices("npu")
+        from ..runtime.providers import plugins  # not with the class: sessions on the CPU ask no provider
+
+        found = plugins.gpus() + plugins.devices("npu")
         return [cls(LearningModelDeviceKind.CPU), *(cls._of(device) for device in found)]
 
     @classmethod
@@ -130,7 +132,7 @@ class LearningModelDevice(Object):
     @property
     def provider(self) -> str:
         """The execution provider of ONNX Runtime that runs models there, unless a session's options say otherwise."""
-        return CPU_NAME if self._device is None else self._device.provider
+        return "CPUExecutionProvider" if self._device is None else self._device.provider
 
     @property
     def memory(self) -> int | None:
@@ -141,7 +143,9 @@ class LearningModelDevice(Object):
     def supports_float16(self) -> bool:
         """Whether an installed provider computes in half precision there."""
         if self._device is None:
-            return any(device.float16 for device in devices("cpu"))
+            from ..runtime.providers import plugins
+
+            return any(device.float16 for device in plugins.devices("cpu"))
         return self._device.float16
 
     @property
@@ -170,25 +174,18 @@ def _compiler(device: ProviderDevice | None) -> Compiler:
 
 
 def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
-    found = sorted(devices("gpu"), key=_by_merit(kind))
+    from ..runtime.providers import plugins
+
+    found = plugins.gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
     if not found:
         raise InvalidDeviceError(f"There is no device for {kind.name}: {_why_none()}.", hint=_remedy())
     return found[0]
 
 
-def _by_merit(kind: LearningModelDeviceKind) -> Any:
-    """Sorts GPUs: emulated ones come last; then by the kind's preference, then by the provider."""
-    prefers_shared = kind is LearningModelDeviceKind.DIRECTX_MIN_POWER
-
-    def merit(device: ProviderDevice) -> tuple[Any, ...]:
-        return device.is_software, device.is_discrete is prefers_shared, *rank(device), -(device.memory or 0)
-
-    return merit
-
-
 def _why_none() -> str:
-    problems = [f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem]
-    return "; ".join(problems) or "no installed package has a provider for one"
+    from ..runtime.providers import plugins
+
+    return plugins.problems() or "no installed package has a provider for one"
 
 
 def _remedy() -> str:

@@ -117,10 +117,9 @@ def _named(provider: str) -> ProviderDevice:
     known = {device.provider: device for device in reversed(_plugin_devices())}
     if provider in known:
         return known[provider]
-    problems = [f"{plugin.package}: {plugin.problem}" for plugin in plugins.probe() if plugin.problem]
     raise InvalidDeviceError(
         f"There is no engine {provider} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
-        hint="; ".join(problems) or "pip install 'winml-py[intel]' brings OpenVINO; `winml-py doctor` says more.",
+        hint=plugins.problems() or "pip install 'winml-py[intel]' brings OpenVINO; `winml-py doctor` says more.",
     )
 
 

@@ -36,12 +36,14 @@ def full_name(name: str) -> str:
     return next((known for known in PROVIDERS if short(known) == short(name)), name)
 
 
-def rank(device: ProviderDevice) -> tuple[bool, int]:
-    """A key that sorts the better provider first.
+def merit(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:
+    """A key that sorts the better GPU first. The order is ours: ONNX Runtime's own policies take any plugin.
 
-    The order is ours: ONNX Runtime's own selection policies take any plugin, and never fail.
+    Emulated GPUs come last. Then those with memory of their own come first, or with `prefers_shared` those that share
+    the processor's; then the better provider; then the larger memory.
     """
-    return device.is_software, provider_of(device.provider).rank
+    provider = provider_of(device.provider).rank
+    return device.is_software, device.is_discrete is prefers_shared, provider, -(device.memory or 0)
 
 
 def native_options(target: Target, options: EngineOptions, is_recorded: bool) -> dict[str, str]:

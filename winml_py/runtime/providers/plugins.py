@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import threading
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.child_process import ChildProcess, is_available
 from ...errors import IllegalCallError, InvalidDeviceError
-from .catalogue import provider_of
+from .catalogue import merit, provider_of
 from .provider import BUILT_IN, ProviderDevice
 
 if TYPE_CHECKING:
@@ -86,6 +86,16 @@ def probe(*, again: bool = False) -> list[Plugin]:
 def devices(hardware: str) -> list[ProviderDevice]:
     """The devices of a kind that work, in no order of merit."""
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
+
+
+def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
+    """The GPUs that work, the best first; see `catalogue.merit`."""
+    return sorted(devices("gpu"), key=partial(merit, prefers_shared=prefers_shared))
+
+
+def problems() -> str:
+    """Why plugins have no devices, in one line; "" where all have some."""
+    return "; ".join(f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem)
 
 
 def _told(name: str, child: ChildProcess) -> Plugin:
