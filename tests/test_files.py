@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,56 @@ def test_what_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> Non
     assert (tmp_path / "answer.txt").read_bytes() == b"42"
     with pytest.raises(StorageAccessError, match=r"answer\.txt cannot be written: No such file"):
         write_whole(tmp_path / "nowhere" / "answer.txt", b"42")
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target.name)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    dangling = tmp_path / "dangling.txt"
+    dangling.symlink_to("made.txt")
+    write_whole(dangling, b"made")
+    assert dangling.is_symlink()
+    assert (tmp_path / "made.txt").read_bytes() == b"made"
+    assert sorted(os.listdir(tmp_path)) == ["dangling.txt", "link.txt", "made.txt", "target.txt"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_a_file_that_is_written_again_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "answer.txt"
+    target.write_text("old")
+    target.chmod(mode)
+    write_whole(target, b"new")
+    assert (target.stat().st_mode & 0o777, target.read_bytes()) == (mode, b"new")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_and_a_device_are_written_and_stay(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, b"42")
+        assert os.read(reader, 10) == b"42"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    device = tmp_path / "null"
+    device.symlink_to(os.devnull)  # never the device itself: a test that fails must not remove it
+    write_whole(device, b"42")
+    assert device.is_symlink()
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["null", "pipe"]
+
+
+def test_contents_are_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (calls.append("fsync"), fsync(number))[1])
+    monkeypatch.setattr(os, "replace", lambda old, new: (calls.append("replace"), replace(old, new))[1])
+    write_whole(tmp_path / "answer.txt", b"42")
+    assert calls == ["fsync", "replace"]

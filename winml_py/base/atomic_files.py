@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
@@ -43,6 +44,9 @@ def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
 def written_whole(path: str) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
 
+    A link is written through, and the file it leads to keeps its mode. A device or a pipe is opened itself: to replace
+    it would remove it from the system.
+
     Example:
         >>> import os, tempfile
         >>> target = os.path.join(tempfile.mkdtemp(), "answer.txt")
@@ -51,18 +55,35 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         >>> os.listdir(os.path.dirname(target))
         ['answer.txt']
     """
-    folder, file_name = os.path.split(os.path.abspath(path))
+    real = os.path.realpath(path)
+    mode = _mode(real)
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(real, "wb") as file:
+            yield file
+        return
+    folder, file_name = os.path.split(real)
     temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
     try:
         with open(temporary, "xb") as file:
+            if mode is not None:
+                os.chmod(temporary, stat.S_IMODE(mode))
             yield file
-        os.replace(temporary, path)
+            file.flush()
+            os.fsync(file.fileno())  # or a crash of the system could leave the new name without its contents
+        os.replace(temporary, real)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = path  # the caller knows of no other file
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return None
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
