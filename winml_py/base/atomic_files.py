@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
@@ -56,8 +56,8 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         ['answer.txt']
     """
     real = os.path.realpath(path)
-    mode = _mode(real)
-    if mode is not None and not stat.S_ISREG(mode):
+    is_there = os.path.exists(real)
+    if is_there and not os.path.isfile(real):
         with open(real, "wb") as file:
             yield file
         return
@@ -65,8 +65,8 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
     temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
     try:
         with open(temporary, "xb") as file:
-            if mode is not None:
-                os.chmod(temporary, stat.S_IMODE(mode))
+            if is_there:
+                shutil.copymode(real, temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())  # or a crash of the system could leave the new name without its contents
@@ -77,13 +77,6 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-
-
-def _mode(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mode
-    except OSError:
-        return None
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

@@ -93,6 +93,22 @@ class EngineBinding(Protocol):
         """
 
 
+class HeldValues:
+    """The part of a binding that keeps values until the run, for engines that are given them in each run."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, Value] = {}
+        self.outputs: dict[str, Array | None] = {}
+
+    def set_input(self, name: str, value: Value) -> None:
+        """Binds an input; see `EngineBinding`."""
+        self.inputs[name] = value
+
+    def set_output(self, name: str, array: Array | None) -> None:
+        """Binds an output; see `EngineBinding`."""
+        self.outputs[name] = array
+
+
 class DeviceEngineBinding(EngineBinding, Protocol):
     """A binding that also takes, and gives, memory at its engine's `location`."""
 

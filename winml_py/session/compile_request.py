@@ -60,8 +60,8 @@ def _is_numeric(feature: FeatureDescriptor) -> bool:
 
 def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
     """Whether every input has a rank, and every output too."""
-    outputs = (not isinstance(f, TensorFeatureDescriptor) or f.has_rank for f in model.output_features)
-    return all(feature.name in sizes for feature in model.input_features) and all(outputs)
+    have_rank = all(getattr(feature, "has_rank", True) for feature in model.output_features)
+    return have_rank and all(feature.name in sizes for feature in model.input_features)
 
 
 def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:

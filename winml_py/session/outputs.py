@@ -254,11 +254,6 @@ def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
     return pythonic(value, descriptor.element_descriptor)
 
 
-def _shows(bound: Any, array: np.ndarray[Any, Any]) -> bool:
-    """Whether a buffer's memory is the array's."""
-    return is_buffer(bound) and bool(np.shares_memory(np.frombuffer(bound, np.uint8), array))
-
-
 def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The memory an output tensor offers the engine: None for a placeholder, or for strings.
 
@@ -268,7 +263,8 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
     array = storage_of(tensor).memory()
-    if not isinstance(bound, (Tensor, np.ndarray)) and not _shows(bound, array):
+    is_view = is_buffer(bound) and np.shares_memory(np.frombuffer(bound, np.uint8), array)
+    if not isinstance(bound, (Tensor, np.ndarray)) and not is_view:
         raise InvalidBindingError(
             f"An output cannot be written into {type(bound).__name__}.", hint="Bind an array, a tensor or a list."
         )

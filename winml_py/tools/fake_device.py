@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from ..base.cancellation import Stop
 from ..enums import Precision
 from ..errors import ClosedError
-from ..runtime.engine import Array, Engine, EngineBinding, EngineOptions, PlacedNode, Value
+from ..runtime.engine import Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value
 from ..runtime.explanation import Explanation
+from ..runtime.ort.run import fill
 from ..runtime.request import CompileRequest
 from ..session.device import LearningModelDevice
 
@@ -83,17 +84,10 @@ class FakeEngine:
         self.function = None
 
 
-class _FakeBinding:
+class _FakeBinding(HeldValues):
     def __init__(self, engine: FakeEngine) -> None:
         self._engine = engine
-        self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Array | None] = {}
-
-    def set_input(self, name: str, value: Value) -> None:
-        self._inputs[name] = value
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        self._outputs[name] = array
+        super().__init__()
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if stop is not None:
@@ -101,8 +95,4 @@ class _FakeBinding:
         function = self._engine.function
         if function is None:
             raise ClosedError("The fake engine has been closed.")
-        fresh = dict(function(self._inputs))
-        for name, array in self._outputs.items():
-            if array is not None:
-                array[...] = fresh.pop(name)
-        return fresh
+        return fill(self.outputs, dict(function(self.inputs)))

@@ -11,7 +11,7 @@ import numpy as np
 from ...base.cancellation import Stop
 from ...enums import Precision
 from ...errors import IllegalCallError
-from ..engine import Array, Engine, EngineBinding, EngineOptions, PlacedNode, Value
+from ..engine import Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value
 from ..explanation import Explanation
 from ..ort.run import opened
 from ..request import Inputs
@@ -64,27 +64,20 @@ class DeferredEngine:
             self._engine.close()
 
 
-class _DeferredBinding:
+class _DeferredBinding(HeldValues):
     """Keeps what is bound until the next run, which has an engine to bind it to."""
 
     def __init__(self, engine: DeferredEngine, lock: AbstractContextManager[object]) -> None:
         self._engine, self._lock = engine, lock
-        self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Array | None] = {}
+        super().__init__()
         self._native: EngineBinding | None = None
-
-    def set_input(self, name: str, value: Value) -> None:
-        self._inputs[name] = value
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        self._outputs[name] = array
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         if self._native is None:
-            arrays = {name: value for name, value in self._inputs.items() if isinstance(value, np.ndarray)}
+            arrays = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)}
             self._native = self._engine.decided(arrays).bind(self._lock)
-        while self._inputs:
-            self._native.set_input(*self._inputs.popitem())
-        while self._outputs:
-            self._native.set_output(*self._outputs.popitem())
+        while self.inputs:
+            self._native.set_input(*self.inputs.popitem())
+        while self.outputs:
+            self._native.set_output(*self.outputs.popitem())
         return self._native.run(stop)

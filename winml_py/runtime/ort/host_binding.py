@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ...base.cancellation import Stop
-from ..engine import Array, Value
+from ..engine import Array, HeldValues, Value
 from ..providers.catalogue import UNLOCKED
 from .device_memory import require_process
 from .errors import translate
@@ -84,7 +84,7 @@ class IoBinding:
         self._arrays = {}
 
 
-class FeedBinding:
+class FeedBinding(HeldValues):
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
 
     def __init__(
@@ -93,16 +93,7 @@ class FeedBinding:
         self._shrinks, self._lock, self._process = shrinks, lock, os.getpid()
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
-        self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Array | None] = {}
-
-    def set_input(self, name: str, value: Value) -> None:
-        """Binds an input; see `EngineBinding`."""
-        self._inputs[name] = value
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        """Binds an output; see `EngineBinding`."""
-        self._outputs[name] = array
+        super().__init__()
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
@@ -111,14 +102,14 @@ class FeedBinding:
             require_process(self._process)
         try:
             with translated(), self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
-                values = session.run(self._names, self._inputs, run_options)
+                values = session.run(self._names, self.inputs, run_options)
         finally:
             del session  # see IoBinding.run
             if self._session is None:
                 trim_heap()
-        return fill(self._outputs, dict(zip(self._names, values, strict=True)))
+        return fill(self.outputs, dict(zip(self._names, values, strict=True)))
 
     def close(self) -> None:
         """Lets go of the native session and the bound memory."""
         self._session = None
-        self._inputs, self._outputs = {}, {}
+        self.inputs, self.outputs = {}, {}
