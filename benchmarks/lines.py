@@ -25,7 +25,8 @@ def lines_of_code(source: str) -> int:
     lines = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
     for node in ast.walk(ast.parse(source)):
         for statement in node.body if isinstance(getattr(node, "body", None), list) else ():
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 lines -= set(range(statement.lineno, (statement.end_lineno or 0) + 1))
     return len(lines)
 
