@@ -1,0 +1,241 @@
+"""Cases in which a changed line of the package was noticed by no test: results, crashes, closing, error classes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from build import FLOAT, STRING, data, tensor, unary
+from onnx import helper
+from PIL import Image
+
+from winml_py import (
+    BitmapBounds,
+    BitmapPixelFormat,
+    ClosedError,
+    IllegalCallError,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    ModelVersionError,
+    SoftwareBitmap,
+    TensorFloat,
+    TensorString,
+)
+from winml_py.cache import answers, folders
+from winml_py.session.binding import evaluation_of
+
+
+def bound(model: bytes, **values: Any) -> tuple[LearningModelSession, LearningModelBinding]:
+    session = LearningModelSession(LearningModel.load(model))
+    binding = LearningModelBinding(session)
+    for name, value in values.items():
+        binding.bind(name, value)
+    return session, binding
+
+
+# Results
+
+
+def test_an_empty_list_bound_to_a_tensor_output_is_filled() -> None:
+    found: list[float] = []
+    session, binding = bound(unary("Neg", [2]), x=np.float32([1, 2]), y=found)
+    session.evaluate(binding)
+    assert found == [-1, -2]
+
+
+@pytest.mark.parametrize("pixel_format", [BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8])
+def test_a_cropped_gray_picture_for_a_colour_model(pixel_format: BitmapPixelFormat) -> None:
+    """Cropped and not scaled: the pixels are no memory in a row."""
+    gray = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    picture = ImageFeatureValue.from_array(gray, BitmapPixelFormat.GRAY8)
+    session = LearningModelSession(LearningModel.load(unary(shape=(1, 3, 6, 6))))
+    binding = LearningModelBinding(session)
+    binding.bind("x", picture, {"ImageContract": ImageContract(pixel_format)})
+    result = session.evaluate(binding).outputs["y"].to_numpy()
+    np.testing.assert_array_equal(result, np.broadcast_to(gray[:, 1:7].astype(np.float32), (1, 3, 6, 6)))
+
+
+@pytest.mark.parametrize("size", [(4000, 500), (500, 4000), (3000, 1000)])
+def test_fast_decoding_of_panoramas_is_near_the_exact_way(size: tuple[int, int]) -> None:
+    """The side that shrinks less decides how far the file may be reduced."""
+    y, x = np.mgrid[0 : size[1], 0 : size[0]]
+    levels = np.stack([128 + 100 * np.sin(x / 23), 128 + 100 * np.cos(y / 31), (x + y) / 40 % 256], 2).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(levels).save(file, "JPEG", quality=95)
+    tensors = []
+    for fast in (False, True):
+        session = LearningModelSession(LearningModel.load(unary(shape=(1, 3, 96, 96))))
+        binding = LearningModelBinding(session)
+        contract = ImageContract(crop_mode=ImageCropMode.STRETCH)
+        binding.bind("x", ImageFeatureValue.load(file.getvalue(), fast_decode=fast), {"ImageContract": contract})
+        tensors.append(session.evaluate(binding).outputs["y"].to_numpy())
+    assert float(np.abs(tensors[0] - tensors[1]).mean()) < 2.5
+
+
+def test_defaults() -> None:
+    assert BitmapBounds() == (0, 0, 0, 0)
+    assert ImageContract().pad == (0, 0, 0)
+    session, binding = bound(unary("Neg", [1]), x=np.float32([1]))
+    assert session.evaluate(binding).correlation_id == ""
+    assert session.evaluate(binding, "mine").correlation_id == "mine"
+
+
+@pytest.mark.parametrize("pixel_format", [BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2])
+def test_an_odd_size_cannot_become_video(pixel_format: BitmapPixelFormat) -> None:
+    odd = SoftwareBitmap(BitmapPixelFormat.BGRA8, 5, 3)
+    with pytest.raises(InvalidArgumentError):
+        SoftwareBitmap.convert(odd, pixel_format)
+
+
+def test_an_output_of_words_that_is_bound_no_more_leaves_the_old_array_alone() -> None:
+    session, binding = bound(unary("Identity", [2], STRING), x=np.array(["a", "b"], object))
+    first = TensorString.create((2,))
+    binding.bind("y", first)
+    session.evaluate(binding)
+    second = TensorString.create()
+    binding.bind("y", second)
+    binding.bind("x", np.array(["c", "d"], object))
+    session.evaluate(binding)
+    assert (first.to_numpy().tolist(), second.to_numpy().tolist()) == (["a", "b"], ["c", "d"])
+
+
+def test_a_dict_bound_to_an_output_loses_its_old_keys() -> None:
+    scalar = helper.make_tensor_type_proto(FLOAT, [])
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["cat", "dog"])
+    kind = helper.make_sequence_type_proto(helper.make_map_type_proto(STRING, scalar))
+    whole = data([node], [tensor("x", [None, 2])], [helper.make_value_info("y", kind)], domains={"ai.onnx.ml": 1})
+    found: list[dict[str, float]] = []
+    session, binding = bound(whole, x=np.float32([[1, 2]]), y=found)
+    for _ in range(2):
+        session.evaluate(binding)
+        assert found == [{"cat": 1, "dog": 2}]
+
+
+def test_an_image_contract_is_the_way_out_of_metadata_that_nobody_can_keep_to() -> None:
+    metadata = {"Image.ColorSpaceGamma": "Linear"}
+    session, binding = bound(unary(shape=(1, 3, 2, 2), denotation="IMAGE", metadata=metadata))
+    picture = ImageFeatureValue.from_array(np.full((2, 2, 3), 7, np.uint8), BitmapPixelFormat.RGB8)
+    with pytest.raises(InvalidBindingError):
+        binding.bind("x", picture)
+    binding.bind("x", picture, {"ImageContract": ImageContract()})
+    assert (session.evaluate(binding).outputs["y"].to_numpy() == 7).all()
+
+
+# Memory that is closed, read-only, or not in a row
+
+
+def test_a_closed_tensor_that_has_memory_is_no_output() -> None:
+    closed = TensorFloat.from_numpy(np.zeros(2, np.float32))
+    session, binding = bound(unary("Neg", [2]), x=np.float32([1, 2]), y=closed)
+    closed.close()
+    with pytest.raises(IllegalCallError, match="has been closed"):
+        session.evaluate(binding)
+
+
+@pytest.mark.parametrize("is_read_only", [True, False])
+def test_an_output_that_cannot_be_written_is_an_error_of_binding(is_read_only: bool) -> None:
+    memory = np.zeros((2, 3), np.float32)
+    memory.flags.writeable = not is_read_only
+    _, binding = bound(unary("Neg", [3, 2] if not is_read_only else [2, 3]))
+    with pytest.raises(InvalidBindingError) as info:
+        binding.bind("y", memory if is_read_only else memory.T)
+    assert info.value.hresult == InvalidBindingError("").hresult
+
+
+@pytest.mark.parametrize("copy", [True, False, None])
+def test_numpy_decides_whether_a_tensor_is_copied(copy: bool | None) -> None:
+    memory = np.zeros(2, np.float32)
+    array = np.array(TensorFloat.from_numpy(memory), copy=copy)
+    assert np.shares_memory(array, memory) is (copy is not True)
+
+
+# Closing
+
+
+def test_with_closes_a_session_and_a_stream_lets_go_of_its_bindings() -> None:
+    with LearningModelSession(LearningModel.load(unary("Neg", [1]))) as session:
+        stream = session.evaluate_many([np.float32([1])])
+        assert next(stream).succeeded
+        stream.close()
+        assert stream._jobs._bindings.empty()
+        binding = LearningModelBinding(session)
+    for use in (lambda: session.evaluate(binding), lambda: binding.bind("x", np.float32([1]))):
+        with pytest.raises(ClosedError):
+            use()
+    assert evaluation_of(binding).compiled.is_closed
+
+
+# Caches
+
+
+def test_a_cache_without_a_folder_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "nowhere"))
+    assert (answers.clear(), folders.clear(), answers.entries(), folders.entries()) == (0, 0, [], [])
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_limit_that_is_no_number_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(folders.LIMIT_VARIABLE, "much")
+    assert folders.limit() == folders.LIMIT
+
+
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path))
+    folder = tmp_path / ("0" * answers.KEY_LENGTH)
+    with folders.written(folder, "m.onnx") as unfinished:
+        Path(unfinished, "graph.onnx").write_bytes(b"graph")
+    assert folders.is_whole(folder)
+    return folder
+
+
+def test_a_saved_model_of_another_schema_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = saved(tmp_path, monkeypatch)
+    manifest = folder / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(facts | {"schema_version": answers.SCHEMA + 1}))
+    assert not folders.is_whole(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", "null", '{"schema_version": 1, "model": 3}'])
+def test_a_broken_manifest_is_listed_and_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    folder = saved(tmp_path, monkeypatch)
+    (folder / "manifest.json").write_text(text)
+    assert [entry.path for entry in folders.entries()] == [folder]
+    assert not folders.is_whole(folder)
+
+
+def test_what_cannot_be_removed_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path, monkeypatch)
+
+    def refuse(*_: object) -> None:
+        raise OSError("busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rename", refuse)
+        assert folders.clear() == 0
+    assert folders.clear() == 1
+
+
+# Errors
+
+
+def test_a_model_of_a_later_ir_version_has_windows_mls_code() -> None:
+    with pytest.raises(ModelVersionError) as info:
+        LearningModelSession(LearningModel.load(unary("Neg", [1], ir_version=99)))
+    assert info.value.hresult == 0x80004005
+
+
+def test_the_reference_is_there() -> None:
+    """The slow reference crops as the test above says."""
+    assert reference.center_crop(8, 6, 6, 6) == (1, 0, 6, 6)
