@@ -46,7 +46,10 @@ def folder() -> Path | None:
         return Path(named) if named else None
     from platformdirs import user_cache_path
 
-    return user_cache_path("winml-py", appauthor=False)
+    with suppress(RuntimeError):  # a user without a home has no cache folder; old platformdirs would name it "~"
+        found = user_cache_path("winml-py", appauthor=False)
+        return found if found.is_absolute() else None
+    return None
 
 
 @contextmanager
@@ -87,11 +90,10 @@ def read_file(path: Path) -> dict[str, Any] | None:
 def write(key: str, facts: dict[str, Any]) -> None:
     """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
     where = folder()
-    if where is None:
-        return
     with suppress(OSError):
-        where.mkdir(parents=True, exist_ok=True)
-        write_file(where / f"{key}.json", facts)
+        if where is not None:
+            where.mkdir(parents=True, exist_ok=True)
+            write_file(where / f"{key}.json", facts)
 
 
 def write_file(path: Path, facts: dict[str, Any]) -> None:
@@ -120,9 +122,9 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
     while lock is not None and not lock.is_locked:
         try:
             lock.acquire()
-        except Timeout:
+        except OSError as error:  # a timeout; or it is another user's file, or there is no room for one
             check()
-            if time.monotonic() >= until:
+            if not isinstance(error, Timeout) or time.monotonic() >= until:
                 lock = None
     if lock is None:
         yield False
@@ -137,14 +139,11 @@ def _lock(key: str) -> FileLock | None:
     from filelock import FileLock
 
     where = folder()
-    if where is None:
-        return None
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(where / f"{key}.lock", timeout=SLICE_SECONDS)
-        return lock if os.access(where, os.W_OK) else None
-    except OSError:
-        return None
+    with suppress(OSError):
+        if where is not None:
+            where.mkdir(parents=True, exist_ok=True)
+            return FileLock(where / f"{key}.lock", timeout=SLICE_SECONDS)
+    return None
 
 
 def entries() -> list[Entry]:

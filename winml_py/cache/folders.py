@@ -61,13 +61,13 @@ def folder_for(key: str, weights: int) -> Path | None:
     if folder is None or size > limit():
         return None
     found = folder / key
-    if not found.is_dir():
-        try:
+    try:
+        if not found.is_dir():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if shutil.disk_usage(folder).free < 2 * size:
                 return None
-        except OSError:
-            return None
+    except OSError:  # another user's folder, say: nothing is kept
+        return None
     return found
 
 
