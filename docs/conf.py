@@ -39,7 +39,6 @@ nitpick_ignore_regex = [
     ("py:class", r"(numpy|np|onnx|PIL|collections|contextlib|datetime|enum|os|types|typing)\..*"),
     ("py:class", r"Image"),  # Pillow's, imported only for type checkers
     ("py:class", r"winml_py(\.\w+)+\.[A-Z]"),  # type variables
-    ("py:class", r"winml_py\..*\.(CompiledModel|EncodedPicture|Stop)"),  # private: no program makes one
 ]
 
 html_theme = "furo"
@@ -71,6 +70,14 @@ NOT_CALLED = {
 }
 """Classes that programs receive and do not make: the site does not show their constructors' parameters."""
 
+PUBLIC_SIGNATURES = {
+    "ImageFeatureValue": "(frames: Iterable[VideoFrame])",
+    "LearningModelBinding": "(session: LearningModelSession, /)",
+    "LearningModelSession": "(model: LearningModel, device: LearningModelDevice | None = None, "
+    "options: LearningModelSessionOptions | None = None, /)",
+}
+"""Constructors that also take what only the package itself passes: the site shows what programs pass."""
+
 
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Reads a docstring in Google's style.
@@ -83,9 +90,11 @@ def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
 def shorten_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None] | None:
-    """Hides the parameters of classes that programs do not call, and of errors, which all take the same."""
+    """Hides parameters that programs do not pass, and those of errors, which all take the same."""
     if what != "class":
         return None
+    if obj.__name__ in PUBLIC_SIGNATURES:
+        return PUBLIC_SIGNATURES[obj.__name__], None
     bases = (Enum, winml_py.FeatureDescriptor, winml_py.Tensor, winml_py.WinMLError)
     is_hidden = issubclass(obj, bases) or obj.__name__ in NOT_CALLED
     return ("", None) if is_hidden and obj is not winml_py.WinMLError else None
