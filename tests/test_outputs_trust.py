@@ -47,6 +47,20 @@ def test_two_outputs_of_one_memory_are_refused(is_view: bool) -> None:
     ]
 
 
+def test_a_bind_that_fails_hides_no_memory() -> None:
+    """What was bound before is still written, and still counts."""
+    session = three_outputs()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 4]))
+    memory = np.zeros(2, np.float32)
+    binding.bind("a", memory)
+    with pytest.raises(InvalidBindingError):
+        binding.bind("a", np.zeros(2, np.int64))
+    binding.bind("b", memory)
+    with pytest.raises(InvalidBindingError, match="same memory"):
+        session.evaluate(binding)
+
+
 def test_outputs_may_swap_their_arrays() -> None:
     session = three_outputs()
     binding = LearningModelBinding(session)

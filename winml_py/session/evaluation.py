@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any, cast
 
-import numpy as np
-
 from ..base.cancellation import Stop
 from ..base.device_array import DeviceArray
 from ..errors import CanceledError, DeviceLostError, InvalidBindingError, MissingInputError
@@ -53,7 +51,6 @@ class Evaluation:
         self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self.pictures = PictureInputs(self.compiled)
         self.bound: dict[str, Any] = {}
-        self._output_memory: dict[str, np.ndarray[Any, Any]] = {}
         self._is_checked = True
         self._missing = set(self.compiled.inputs)
         self._slots: dict[str, OutputSlot] = {
@@ -74,7 +71,6 @@ class Evaluation:
             for name in self.bound.keys() & self._slots.keys() - self.compiled.inputs.keys():
                 self.engine_binding.set_output(name, None)
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
-            self._output_memory.clear()
             self._missing = set(self.compiled.inputs)
             self.bound = {}
 
@@ -139,7 +135,6 @@ class Evaluation:
         name = descriptor.name
         with self._lock:
             self.compiled.require_open()
-            self._output_memory.pop(name, None)
             slot = refilled(bound, descriptor)
             if slot is not None:
                 self.engine_binding.set_output(name, None)
@@ -177,10 +172,8 @@ class Evaluation:
             self.engine_binding.keep_output(name)
             return TensorOutput(bound, tensor)
         array = writable_array(bound, tensor)
-        if array is not None:
-            self._output_memory[name] = array
         self.engine_binding.set_output(name, None if value.is_cast else array)
-        return CastOutput(bound, tensor, array, descriptor) if value.is_cast else TensorOutput(bound, tensor)
+        return CastOutput(bound, tensor, array, descriptor) if value.is_cast else TensorOutput(bound, tensor, array)
 
     def run(self, stop: Stop | None = None) -> dict[str, Any]:
         """Runs the model; gives the caller's object for each output, by name.
@@ -193,7 +186,7 @@ class Evaluation:
             if self._missing:
                 raise self._missing_inputs()
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
-                require_apart(self._output_memory)
+                require_apart(self._slots)
                 self._is_checked = True
             try:
                 fresh = self.engine_binding.run(stop)

@@ -32,7 +32,13 @@ from ..runtime.engine import Value
 
 
 class OutputSlot(Protocol):
-    """Receives one output of every run."""
+    """Receives one output of every run.
+
+    Attributes:
+        memory: the host's array that is bound to the output; None where nothing, or something else, is bound.
+    """
+
+    memory: np.ndarray[Any, Any] | None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
@@ -43,6 +49,8 @@ class OutputSlot(Protocol):
 
 class _Whole:
     """An output that is written from the engine's value when a run has ended well, and never by a stopped one."""
+
+    memory: np.ndarray[Any, Any] | None = None
 
     def invalidate(self) -> None:
         """Nothing has been written."""
@@ -130,8 +138,8 @@ class BuffersOutput(_Whole):
 class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
 
-    def __init__(self, bound: Any, tensor: Tensor) -> None:
-        self._bound, self._storage = bound, storage_of(tensor)
+    def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None = None) -> None:
+        self._bound, self._storage, self.memory = bound, storage_of(tensor), memory
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Gives what was bound."""
@@ -154,22 +162,22 @@ class CastOutput(_Whole):
     def __init__(
         self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None, descriptor: FeatureDescriptor
     ) -> None:
-        self._bound, self._storage, self._memory = bound, storage_of(tensor), memory
+        self._bound, self._storage, self.memory = bound, storage_of(tensor), memory
         self._descriptor = descriptor
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the numbers into the tensor's memory, or gives it some."""
         array = _array(value, self._descriptor)
         self._storage.require_open()
-        if self._memory is None:
+        if self.memory is None:
             self._storage.adopt(array.astype(np.float32))
             return self._bound
-        if self._memory.shape != array.shape:
+        if self.memory.shape != array.shape:
             raise SizeMismatchError(
-                f"Memory of shape {self._memory.shape} is bound to an output of shape {array.shape}.",
+                f"Memory of shape {self.memory.shape} is bound to an output of shape {array.shape}.",
                 hint="Bind TensorFloat.create(), which takes any shape.",
             )
-        np.copyto(self._memory, array)
+        np.copyto(self.memory, array)
         return self._bound
 
 
@@ -291,16 +299,14 @@ def _without_class(descriptor: FeatureDescriptor) -> NotSupportedError:
     )
 
 
-def require_apart(memory: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def require_apart(slots: Mapping[str, OutputSlot]) -> None:
     """Refuses outputs that would be written over each other.
-
-    Args:
-        memory: the arrays that are bound to outputs, by name.
 
     Raises:
         InvalidBindingError: two of them share memory.
     """
-    for (one, array), (other, another) in combinations(memory.items(), 2):
+    bound = [(name, slot.memory) for name, slot in slots.items() if slot.memory is not None]
+    for (one, array), (other, another) in combinations(bound, 2):
         if np.shares_memory(array, another):
             raise InvalidBindingError(
                 f"The outputs {one} and {other} are bound to the same memory: one would overwrite the other.",
