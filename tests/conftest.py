@@ -37,7 +37,7 @@ def _apart(
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
     monkeypatch.setenv(
-        "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"verdicts-{request.node.name[:40]}-{id(request)}")
+        "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}")
     )
     if not {"gpu", "openvino", "real_plugins"} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))

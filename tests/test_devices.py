@@ -293,7 +293,7 @@ def test_the_command_shows_and_clears_the_cache() -> None:
     assert "b.onnx" in out
     assert "damaged" in out
     assert len(json.loads(call("cache", "--json")[1])["entries"]) == 2
-    assert call("cache", "--clear") == (0, "2 verdicts forgotten, 0 optimised models removed\n")
+    assert call("cache", "--clear") == (0, "2 remembered choices and 0 optimised models removed\n")
     assert json.loads(call("cache", "--clear", "--json")[1])["cleared"] == 0
 
 

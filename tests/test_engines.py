@@ -292,7 +292,7 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
         session(unary("Frobnicate", [2]), engine="auto")
 
 
-def test_damaged_verdicts_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     session(conv(), engine="auto")
     (entry,) = answers.entries()

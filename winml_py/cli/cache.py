@@ -18,14 +18,14 @@ from .style import emit, say, show
 def cache(clear: bool, as_json: bool) -> None:
     """List or remove what is kept about models.
 
-    These are verdicts (which engine and precision suit a model best), and large models that ONNX Runtime has optimised.
+    These are choices (which engine and precision suit a model best), and large models that ONNX Runtime has optimised.
 
     They lie in the user's cache folder, or in the folder that WINML_PY_CACHE names. Where WINML_PY_CACHE is empty,
     nothing is kept.
     """
     if clear:
         optimized, count = folders.clear(), answers.clear()
-        line = f"{count} verdicts forgotten, {optimized} optimised models removed"
+        line = f"{count} remembered choices and {optimized} optimised models removed"
         emit({"cleared": count, "optimized_cleared": optimized}, as_json, lambda _: say(line))
         return
     facts = {
@@ -39,7 +39,7 @@ def cache(clear: bool, as_json: bool) -> None:
 def _print(facts: dict[str, Any]) -> None:
     entries, optimized = facts["entries"], facts["optimized"]
     folder = facts["folder"] or "no folder: WINML_PY_CACHE is empty, and nothing is kept"
-    say(f"{len(entries)} verdicts, {_size(entries):,} bytes in {folder}")
+    say(f"{len(entries)} remembered choices, {_size(entries):,} bytes in {folder}")
     if entries:
         columns = ["model", "engine", "precision", "reason"]
         rows = [[str(entry.get(key, "damaged")) for key in columns] for entry in entries]

@@ -16,8 +16,8 @@ from .bind_properties import BindProperties
 from .compatibility import FeatureValue
 from .containers import Container, as_tensor
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
+from .lists_and_buffers import from_buffers, from_typed_buffer, from_vector, is_buffer
 from .pictures import ImageFeatureValue
-from .plain_lists import from_buffers, from_typed_buffer, from_vector, is_buffer
 from .tensor import Tensor
 
 

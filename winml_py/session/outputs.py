@@ -20,8 +20,8 @@ from ..features.descriptors import (
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
+from ..features.lists_and_buffers import is_buffer
 from ..features.pictures import ImageFeatureValue
-from ..features.plain_lists import is_buffer
 from ..features.tensor import Tensor, over, storage_of
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
 from ..imaging.contract import ImageContract
