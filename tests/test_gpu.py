@@ -44,7 +44,7 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
-from winml_py.base.agreement import relative_error
+from winml_py.base.differences import relative_error
 from winml_py.features.example_inputs import example_value
 from winml_py.imaging.geometry import compute_placement, resize
 from winml_py.imaging.graph import matrices

@@ -16,6 +16,7 @@ from reference import run_raw
 from test_cli import call, failure
 
 from winml_py import ConversionError, InvalidArgumentError, LearningModel, NotSupportedError
+from winml_py.base.agreement import Agreement
 from winml_py.optimize import optimize
 from winml_py.tools import optimize as module
 from winml_py.tools.optimize import LEVELS
@@ -125,7 +126,7 @@ def test_transformers_are_fused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "outputs_error", lambda expected, came: 0.5)
+    monkeypatch.setattr(module, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
     assert "differ by 5.0e-01" in failure(1, "optimize", DIGITS, tmp_path / "out.onnx")

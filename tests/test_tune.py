@@ -25,7 +25,7 @@ from winml_py import (
     Tuning,
     Weights,
 )
-from winml_py.base.agreement import outputs_error
+from winml_py.base.agreement import compare_outputs
 from winml_py.cache import folders
 from winml_py.runtime.ort import saved_graph
 from winml_py.tools.perf import tune as tuning
@@ -112,7 +112,7 @@ def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning._Contender, "_arrays", arrays)
     timed(monkeypatch, lambda values, batch: 1 if values["intra_op_thread_spinning"] else 0.1)
     trials = {trial.change: trial for trial in tune(DIGITS).trials}
-    assert "its results differ by 1" in trials["no spinning"].problem
+    assert "the results differ by 1" in trials["no spinning"].problem
     assert trials["no spinning"].milliseconds is None
 
 
@@ -125,9 +125,9 @@ def test_batches_for_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_maps_and_sequences_must_be_the_same() -> None:
     one = [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]
-    assert outputs_error({"y": one}, {"y": [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]}) == 0
-    assert outputs_error({"y": one}, {"y": [{1: 0.5, 2: 0.5}, np.ones(2, np.float32)]}) == 0.5
-    assert outputs_error({"y": one}, {"y": one[:1]}) == float("inf")
+    assert compare_outputs({"y": one}, {"y": [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]}, 1e-3).error == 0
+    assert compare_outputs({"y": one}, {"y": [{1: 0.5, 2: 0.5}, np.ones(2, np.float32)]}, 1e-3).error == 0.5
+    assert compare_outputs({"y": one}, {"y": one[:1]}, 1e-3).error == float("inf")
 
 
 def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatc
 
 def test_whole_numbers_must_be_the_same() -> None:
     one, two = np.array([1, 2]), np.array([1, 3])
-    assert outputs_error({"y": one}, {"y": one}) == 0
-    assert outputs_error({"y": one}, {"y": two}) == float("inf")
+    assert compare_outputs({"y": one}, {"y": one}, 1e-3).error == 0
+    assert compare_outputs({"y": one}, {"y": two}, 1e-3).error == float("inf")
 
 
 def test_the_command_really_tunes(tmp_path: Path, seven: Path) -> None:

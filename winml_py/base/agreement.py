@@ -1,15 +1,15 @@
-"""Do two results agree? The difference of two arrays, and of the outputs of two evaluations."""
+"""Do two results agree? Differences are measured channel by channel, and the order of what is ranked is compared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .differences import relative_error
 from .numpy_values import as_numpy
-
-Array = np.ndarray[Any, Any]
+from .ranks import top1_kept
 
 FLOAT_TOLERANCE = 1e-3
 """The largest relative error between two ways to compute in float32."""
@@ -17,45 +17,68 @@ FLOAT_TOLERANCE = 1e-3
 HALF_TOLERANCE = 2e-2
 """The largest relative error of half precision against float32: it has ten bits of mantissa, and errors add up."""
 
-
-def relative_error(expected: Array, came: Array) -> float:
-    """The largest difference over the largest magnitude that was expected; infinite where NaN or infinity came."""
-    if expected.shape != came.shape:
-        return float("inf")
-    if expected.size == 0:
-        return 0.0
-    expected, came = expected.astype(np.float64), came.astype(np.float64)
-    known = np.isfinite(expected)
-    if not np.isfinite(came[known]).all() or not np.array_equal(expected[~known], came[~known], equal_nan=True):
-        return float("inf")
-    if not known.any():
-        return float("inf")  # nothing was compared
-    scale = float(np.abs(expected[known]).max())
-    difference = float(np.abs(expected[known] - came[known]).max())
-    return difference / scale if scale > 0 else difference
+TOP1_KEPT = 0.99
+"""The share of the decided rows that must keep their largest element."""
 
 
-def value_error(expected: Any, came: Any) -> float:
-    """The error of one output: the relative error of floats; 0 or infinity for other types, which must be equal.
+class Agreement(NamedTuple):
+    """How two results compare.
+
+    Attributes:
+        error: the largest difference, over the largest magnitude of its channel; infinite where types, shapes, words,
+            whole numbers or the places of NaN and infinity differ.
+        top1: the share of the rows that keep their largest element, of those where it leads by more than the tolerance
+            allows, or of all rows where that is below `ranks.ROWS_KEPT`; None where nothing is ranked.
+        tolerance: the error that is allowed.
+    """
+
+    error: float
+    top1: float | None
+    tolerance: float
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the error is within the tolerance, and rows keep their largest element."""
+        return self.error <= self.tolerance and (self.top1 is None or self.top1 >= TOP1_KEPT)
+
+    def __str__(self) -> str:
+        if not self.is_good and self.error <= self.tolerance and self.top1 is not None:
+            return f"the largest element changes in {1 - self.top1:.0%} of the rows"
+        return f"the results differ by {self.error:.1e}, and {self.tolerance:g} is allowed"
+
+
+def compare_outputs(expected: Mapping[str, Any], came: Mapping[str, Any], tolerance: float) -> Agreement:
+    """The worst of `compare_values` over the outputs of two evaluations, by name; one that is missing is infinite."""
+    found = [
+        compare_values(value, came[name], tolerance) if name in came else Agreement(float("inf"), None, tolerance)
+        for name, value in expected.items()
+    ]
+    return _worst(found, tolerance)
+
+
+def compare_values(expected: Any, came: Any, tolerance: float) -> Agreement:
+    """How one output compares: floats by their error and their ranks, other types must be equal.
 
     Args:
         expected: an array, a tensor with `to_numpy`, a list or a mapping of such.
         came: the same kind of value.
+        tolerance: the error that is allowed.
     """
     expected, came = as_numpy(expected), as_numpy(came)
     if isinstance(expected, list) and isinstance(came, list) and len(expected) == len(came):
-        return max(map(value_error, expected, came), default=0.0)
+        return _worst([compare_values(*pair, tolerance) for pair in zip(expected, came, strict=True)], tolerance)
     if isinstance(expected, Mapping) and isinstance(came, Mapping) and list(expected) == list(came):
-        return value_error(np.array(list(expected.values())), np.array(list(came.values())))
-    if not (isinstance(expected, np.ndarray) and isinstance(came, np.ndarray)):
-        return 0.0 if type(expected) is type(came) and expected == came else float("inf")
-    if expected.dtype.kind == "f":
-        return relative_error(expected, came)
-    return 0.0 if np.array_equal(expected, came) else float("inf")
+        return compare_values(np.array(list(expected.values())), np.array(list(came.values())), tolerance)
+    if isinstance(expected, np.ndarray) and isinstance(came, np.ndarray) and expected.dtype.kind == "f":
+        return Agreement(relative_error(expected, came), top1_kept(expected, came, tolerance), tolerance)
+    if isinstance(expected, np.ndarray) and isinstance(came, np.ndarray):
+        is_equal = np.array_equal(expected, came)
+    else:
+        is_equal = type(expected) is type(came) and bool(expected == came)
+    return Agreement(0.0 if is_equal else float("inf"), None, tolerance)
 
 
-def outputs_error(expected: Mapping[str, Any], came: Mapping[str, Any]) -> float:
-    """The largest `value_error` of the outputs of two evaluations, by name; infinite where a name is missing."""
-    return max(
-        (value_error(value, came[name]) if name in came else np.inf for name, value in expected.items()), default=0.0
-    )
+def _worst(found: list[Agreement], tolerance: float) -> Agreement:
+    ranked = [agreement.top1 for agreement in found if agreement.top1 is not None]
+    error = max((agreement.error for agreement in found), default=0.0)
+    return Agreement(error, min(ranked, default=None), tolerance)

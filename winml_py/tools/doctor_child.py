@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.agreement import FLOAT_TOLERANCE, relative_error
+from ..base.agreement import FLOAT_TOLERANCE
+from ..base.differences import relative_error
 from ..errors import WinMLError
 from ..session.binding import LearningModelBinding
 from ..session.device import LearningModelDevice

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..base.agreement import FLOAT_TOLERANCE, outputs_error
+from ..base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..base.atomic_files import require_folder, write_whole
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
@@ -34,7 +34,7 @@ class OptimizationReport:
         nodes: how many there were before, and are now.
         size: bytes of the file, before and after.
         moved: initializers that were also inputs, and no longer are.
-        error: the largest difference of an output over its largest magnitude.
+        error: the largest difference of an output, over the largest magnitude of its channel.
     """
 
     nodes: tuple[int, int]
@@ -113,14 +113,14 @@ def optimize(
     nodes = len(original.graph.node), len(changed.graph.node)
     _take_graph(original, changed)
     data = _serialized(original)
-    error = outputs_error(expected, evaluated(LearningModel.load(data), values))
-    if not error <= tolerance:
+    agreement = compare_outputs(expected, evaluated(LearningModel.load(data), values), tolerance)
+    if not agreement.is_good:
         raise ConversionError(
-            f"The optimised model's results differ by {error:.1e}, more than {tolerance:g}; nothing was written.",
+            f"The optimised model does not give what the model gives: {agreement}; nothing was written.",
             hint="Try a lower level, or give inputs that the model is meant for.",
         )
     write_whole(out, data)
-    return OptimizationReport(nodes, (loaded.size, len(data)), moved, error)
+    return OptimizationReport(nodes, (loaded.size, len(data)), moved, agreement.error)
 
 
 def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...errors import CanceledError, EvaluationError, WinMLError
 from ..engine import EngineBinding
 from ..explanation import Candidate
@@ -93,10 +93,10 @@ def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) 
 
 def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
     tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
-    error = outputs_error(expected, outputs)
-    contender.note(error=error)
-    if not error <= tolerance:
-        contender.drop(f"its results differ by more than {tolerance:g}")
+    agreement = compare_outputs(expected, outputs, tolerance)
+    contender.note(error=agreement.error)
+    if not agreement.is_good:
+        contender.drop(str(agreement))
 
 
 def _times(bindings: Mapping[Contender, EngineBinding]) -> dict[Contender, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ...base.agreement import relative_error
+from ...base.differences import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
 from ...runtime.ort.float16_rules import DEFAULT_OP_BLOCK_LIST
 from .half_graph import Choice, half_graph, owners, rounded_graph

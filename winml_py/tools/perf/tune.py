@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from timeit import timeit
 from typing import Any, NamedTuple
 
-from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, outputs_error
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...base.cpu_cores import usable_cores
 from ...base.numpy_values import as_numpy
 from ...cache import answers
@@ -238,9 +238,10 @@ class _Search:
 
 
 def _require_agreement(default: _Contender, contender: _Contender) -> None:
-    error = outputs_error(default.outputs, contender.outputs)
-    if error > (HALF_TOLERANCE if contender.session.precision is Precision.HALF else FLOAT_TOLERANCE):
-        raise EvaluationError(f"its results differ by {error:.1e}")
+    tolerance = HALF_TOLERANCE if contender.session.precision is Precision.HALF else FLOAT_TOLERANCE
+    agreement = compare_outputs(default.outputs, contender.outputs, tolerance)
+    if not agreement.is_good:
+        raise EvaluationError(str(agreement))
 
 
 def _merged(values: Settings, change: Settings) -> Settings:
