@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..base.arguments import is_text
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
 from .header import Header, cut_weights, external_locations, read_header
+from .nodes import Graph, read_graph
 from .protobuf import Buffer
 
 MAPPED_FROM = 16 << 20
@@ -79,11 +80,7 @@ class FileSource(NamedTuple):
             CorruptModelError: the file is no longer the one whose header was read.
         """
         with _mapped(self.path) as (buffer, stamp):
-            if stamp != self.stamp:
-                raise CorruptModelError(
-                    f"The model file {self.path} has changed since the model was loaded from it.",
-                    hint="Load it again, and replace model files by renaming, never in place.",
-                )
+            self._require_unchanged(stamp)
             external = list(external_locations(buffer))
             self._require_data_files(external)
             if is_private:
@@ -101,6 +98,24 @@ class FileSource(NamedTuple):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
         return Skeleton(self.path, files=files) if files else self.path
+
+    def graph(self, header: Header) -> Graph:
+        """The nodes of the model.
+
+        Raises:
+            ModelNotFoundError: the file is gone.
+            CorruptModelError: the file is no longer the one whose header was read.
+        """
+        with _mapped(self.path) as (buffer, stamp):
+            self._require_unchanged(stamp)
+            return read_graph(buffer, header)
+
+    def _require_unchanged(self, stamp: tuple[int, ...]) -> None:
+        if stamp != self.stamp:
+            raise CorruptModelError(
+                f"The model file {self.path} has changed since the model was loaded from it.",
+                hint="Load it again, and replace model files by renaming, never in place.",
+            )
 
     def mappable(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
@@ -150,6 +165,10 @@ class BytesSource(NamedTuple):
         """
         source = cls(data if isinstance(data, bytes) else bytes(data))
         return source, read_header(source.data)
+
+    def graph(self, header: Header) -> Graph:
+        """The nodes of the model."""
+        return read_graph(self.data, header)
 
     @property
     def size(self) -> int:

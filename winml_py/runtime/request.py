@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.cancellation import Stop
+from ..onnx_file.nodes import Graph
 from ..onnx_file.source import Skeleton
 from .engine import Engine, EngineInput, EngineOptions
 
@@ -29,6 +30,7 @@ class CompileRequest:
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
         has_examples: whether any numbers will do for its inputs.
         examples: makes such numbers, of these shapes where the model leaves sizes free.
+        graph: reads the model's nodes.
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
         weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
@@ -45,6 +47,7 @@ class CompileRequest:
     has_only_numbers: bool = False
     has_examples: bool = False
     examples: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
+    graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0
     weights: int = 0

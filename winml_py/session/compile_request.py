@@ -45,6 +45,7 @@ def compile_request(
         examples=partial(_examples, model, sizes),
         size=model.size,
         stop=stop,
+        graph=partial(source.graph, header),
         reopen=partial(source.engine_input, header, is_private),
         weights=file.mappable(header) if file and not is_private else 0,
         stamp=(file.path, *file.stamp) if file else (),

@@ -23,10 +23,12 @@ from ..ort.compile import compile_model
 from ..ort.engine import OrtEngine
 from ..ort.saved_graph import compile_shared
 from ..providers import plugins
-from ..providers.catalogue import UNLOCKED, full_name, require_known
-from ..providers.provider import CPU_NAME, ProviderDevice, Target
+from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_known
+from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest, Inputs
 from .deferred import DeferredEngine
+from .exact import obstacle
+from .guarded import GuardedEngine
 
 AUTO = "auto"
 
@@ -46,11 +48,11 @@ class CpuCompiler:
                 "Work is recorded by GPUs alone, and the session is for the CPU.",
                 hint="Set options.graph_capture = None.",
             )
-        targets = _targets(request)
+        targets, reason = _targets(request)
         require_known(targets[0].provider, dict(request.options.provider_options))
         if len(targets) == 1:
             engine = _compiled(request, targets[0])
-            engine.explanation = Explanation(*targets[0].spelling, _why_alone(request))
+            engine.explanation = Explanation(*targets[0].spelling, reason or _why_alone(request))
             return engine
         if request.has_fixed_shapes and request.has_examples:
             return decide(request, targets, request.examples({}))
@@ -78,20 +80,32 @@ def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs)
     return decide(request, targets, inputs)
 
 
-def _targets(request: CompileRequest) -> list[Target]:
-    """What the options allow, the one that ties go to first."""
+def _targets(request: CompileRequest) -> tuple[list[Target], str]:
+    """What the options allow, the one that ties go to first; and why it is alone, where an engine is not exact."""
     wanted = request.options.engine
     is_cpu = full_name(wanted) == CPU_NAME
-    if wanted in (ONNXRUNTIME, AUTO) or is_cpu:
-        targets = [Target()]
-        if wanted == AUTO and request.has_only_numbers:
-            targets += [Target(device) for device in _plugin_devices()]
-    else:
-        targets = [Target(_named(full_name(wanted)))]
-    if _wants_half(request) and request.has_examples and not is_cpu:
-        allowed = [targets[0].device] if targets[0].device else _plugin_devices()
-        targets += [Target(device, half=True) for device in allowed if device.float16]
-    return targets
+    if wanted not in (ONNXRUNTIME, AUTO) and not is_cpu:
+        named = _named(full_name(wanted))
+        halves = [named] if named.float16 and _wants_half(request) and request.has_examples else []
+        return [Target(named), *(Target(device, half=True) for device in halves)], ""
+    wants_half = _wants_half(request) and request.has_examples and not is_cpu
+    wants_other = wanted == AUTO and request.has_only_numbers
+    devices, reason = _exact_devices(request) if wants_half or wants_other else ([], "")
+    targets = [Target(), *(Target(device) for device in devices if wants_other)]
+    return [*targets, *(Target(device, half=True) for device in devices if wants_half and device.float16)], reason
+
+
+def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
+    """The devices of plugins that compute the model exactly, and why another is not among them."""
+    devices, reason = [], ""
+    for device in _plugin_devices():
+        exact = provider_of(device.provider).exact_operators
+        problem = obstacle(request.graph(), exact, request.has_fixed_shapes)
+        if problem:
+            reason = f"{short(device.provider)} might give other results: {problem}"
+        else:
+            devices.append(device)
+    return devices, reason
 
 
 def _wants_half(request: CompileRequest) -> bool:
@@ -130,11 +144,20 @@ def decide(request: CompileRequest, targets: list[Target], inputs: Inputs) -> En
         WinMLError: no target takes the model.
     """
     key = _key(request, targets, inputs)
-    remembered = _remembered(request, targets, key)
-    if remembered is not None:
-        return remembered
-    with answers.asking(key, request.require_not_stopped):
-        return _remembered(request, targets, key) or _find_out(request, targets, inputs, key)
+    engine = _remembered(request, targets, key)
+    if engine is None:
+        with answers.asking(key, request.require_not_stopped):
+            engine = _remembered(request, targets, key) or _find_out(request, targets, inputs, key)
+    is_named = targets[0].device is not None
+    return engine if is_named or engine.explanation.engine == ONNXRUNTIME else _guarded(request, engine)
+
+
+def _guarded(request: CompileRequest, engine: Engine) -> Engine:
+    def compile_own() -> Engine:
+        model = request.reopen() if request.reopen is not None else request.model
+        return compile_shared(replace(request, model=model, stop=None))
+
+    return GuardedEngine(engine, compile_own)
 
 
 def _key(request: CompileRequest, targets: list[Target], inputs: Inputs) -> str:

@@ -91,6 +91,8 @@ class Provider:
         prepare: called before a provider of the runtime's own package is used.
         meta_device_key: a key in the metadata of devices that stand for others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
+        exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats, so that `engine="auto"`
+            may choose it; see `runtime/cpu/exact.py`.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Provider:
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
+    exact_operators: frozenset[str] = frozenset()
 
 
 def short(name: str) -> str:

@@ -1,0 +1,104 @@
+"""Does an engine that `engine="auto"` may take give ONNX Runtime's results on ONNX's conformance suite?
+
+    pip install openvino
+    python tests/exact_operators.py
+
+Every case that `obstacle` lets through is computed by OpenVINO's own package, whose CPU device is the plugin's and
+which runs on processors of any maker, and compared with ONNX Runtime within the suite's tolerance. Cases that are held
+back are computed too, to see how many of them would have been wrong. Each runs in a process that may die.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from conformance import Case, cases
+
+from winml_py.onnx_file.header import read_header
+from winml_py.onnx_file.nodes import read_graph
+from winml_py.runtime.cpu.exact import obstacle
+from winml_py.runtime.providers.openvino import OPENVINO
+
+
+def allowed(model: bytes) -> bool:
+    """Whether `auto` would try OpenVINO on it."""
+    return not obstacle(read_graph(model, read_header(model)), OPENVINO.exact_operators, has_fixed_shapes=True)
+
+
+def compared(core: Any, case: Case) -> str:
+    """ "right", "wrong: why", or "refused" where one of the two does not take the model."""
+    inputs = case.data[0][0] if case.data else {}
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for value in inputs.values()):
+        return "refused"
+    try:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        expected = onnxruntime.InferenceSession(case.model, options).run(None, inputs)
+        compiled = core.compile_model(core.read_model(case.model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        came = compiled.create_infer_request().infer({port: inputs[port.get_any_name()] for port in compiled.inputs})
+    except Exception as error:  # whatever either of them raises
+        return "refused" if error else ""
+    for value, output in zip(expected, compiled.outputs, strict=True):
+        try:
+            np.testing.assert_allclose(came[output], value, rtol=case.rtol, atol=case.atol, strict=True)
+        except AssertionError as error:
+            return f"wrong: {' '.join(str(error).split())[:100]}"
+    return "right"
+
+
+def work(names: set[str]) -> None:
+    """Compares the cases of these names, a line each before and after."""
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # it sends an event when it is imported
+    import openvino
+
+    core = openvino.Core()
+    for case in cases():
+        if case.name in names:
+            sys.stdout.write(case.name + "\n")
+            sys.stdout.flush()
+            result = compared(core, case)
+            sys.stdout.write(json.dumps([case.name, allowed(case.model), result]) + "\n")
+            sys.stdout.flush()
+
+
+def compare_all(names: set[str]) -> list[tuple[str, bool, str]]:
+    """Name, whether `auto` would try it, and how it compares, of each case."""
+    found = []
+    while names:
+        process = subprocess.run(
+            [sys.executable, __file__, "--work"], input="\n".join(names), capture_output=True, text=True, check=False
+        )
+        lines = process.stdout.splitlines()
+        done = [tuple(json.loads(line)) for line in lines if line.startswith("[")]
+        if not lines:
+            raise RuntimeError(process.stderr)
+        if process.returncode:
+            done.append((lines[-1], True, f"the process ended with {process.returncode}"))
+        found += done
+        names = names - {name for name, *_ in done}
+    return found
+
+
+def main() -> int:
+    if "--work" in sys.argv:
+        work(set(sys.stdin.read().split()))
+        return 0
+    found = compare_all({case.name for case in cases()})
+    counts = Counter((is_allowed, result.partition(":")[0]) for _, is_allowed, result in found)
+    for is_allowed, words in ((True, "may be taken"), (False, "held back")):
+        rows = {result: count for (allowed, result), count in sorted(counts.items()) if allowed is is_allowed}
+        print(f"{words}: {', '.join(f'{count} {result}' for result, count in rows.items())}")
+    bad = [row for row in found if row[1] and row[2] not in ("right", "refused")]
+    for name, _, result in bad:
+        print(f"  {name}: {result}")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""Which models `engine="auto"` may give to another engine, and what becomes of inputs that are not finite."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+import exact_operators
+import numpy as np
+import onnxruntime
+import pytest
+from build import FLOAT, FLOAT16, INT64, data, tensor
+from onnx import TensorProto, helper
+
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
+from winml_py.onnx_file.header import read_header
+from winml_py.onnx_file.nodes import read_graph
+from winml_py.runtime.cpu import choice, measure
+from winml_py.runtime.cpu.exact import obstacle
+from winml_py.runtime.ort.compile import compile_model
+from winml_py.runtime.ort.engine import OrtEngine
+from winml_py.runtime.providers.openvino import OPENVINO
+from winml_py.runtime.providers.provider import ProviderDevice, Target
+from winml_py.runtime.request import CompileRequest
+
+node = helper.make_node
+BOOL, DOUBLE, UINT8 = TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.UINT8
+INT32, INT8, BFLOAT16, STRING = TensorProto.INT32, TensorProto.INT8, TensorProto.BFLOAT16, TensorProto.STRING
+
+SIZES = {"two": np.array([1, -1]), "one": np.array(1), "zero": np.array(0)}
+
+
+def model(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] = SIZES, made: int = FLOAT) -> bytes:
+    """Nodes from x, and from y of the same type, to z."""
+    ends = [tensor("x", [2, 3], element), tensor("y", [2, 3], element)]
+    return data(nodes, ends, [tensor("z", ["a", "b"], made)], dict(constants))
+
+
+def problem(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] = SIZES, **fixed: bool) -> str:
+    content = model(nodes, element, constants)
+    graph = read_graph(content, read_header(content))
+    return obstacle(graph, OPENVINO.exact_operators, fixed.get("fixed", True))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("Add", ["x", "y"], ["s"]), node("Relu", ["s"], ["z"])],
+        [node("Shape", ["x"], ["s"]), node("Mul", ["s", "s"], ["t"]), node("ConstantOfShape", ["t"], ["z"])],
+        [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["g"]), node("Cast", ["g"], ["z"], to=FLOAT)],
+        [node("Gather", ["x", "zero"], ["z"], axis=1)],
+        [node("Greater", ["x", "y"], ["t"]), node("Where", ["t", "x", "y"], ["z"])],
+        [node("Dropout", ["x"], ["z", "mask"])],
+        [node("ArgMax", ["x"], ["a"], axis=1), node("Cast", ["a"], ["z"], to=FLOAT)],
+        [node("Reshape", ["x", "two"], ["z"])],
+        [node("Constant", [], ["c"], value_float=2.0), node("Mul", ["x", "c"], ["z"])],
+    ],
+    ids=lambda nodes: "-".join(node.op_type for node in nodes),
+)
+@pytest.mark.parametrize("element", [FLOAT, FLOAT16])
+def test_floats_and_sizes_are_exact(nodes: list[Any], element: int) -> None:
+    assert problem(nodes, element) == ""
+
+
+@pytest.mark.parametrize("element", [INT64, INT32, DOUBLE, UINT8, INT8, BFLOAT16, STRING])
+def test_what_other_engines_compute_in_other_types_is_not_theirs(element: int) -> None:
+    assert problem([node("Mul", ["x", "y"], ["z"])], element) == "the input x is no tensor of float32, float16 or bool"
+
+
+def test_truths_may_be_bound() -> None:
+    assert problem([node("And", ["x", "y"], ["z"])], BOOL) == ""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("Max", ["x", "y"], ["z"])], "the operator Max is not known"),
+        ([node("Gelu", ["x"], ["z"], domain="com.microsoft")], "the operator Gelu is not known"),
+        ([node("Cast", ["x"], ["i"], to=INT64), node("Cast", ["i"], ["z"], to=FLOAT)], "a Cast to integers"),
+        ([node("Cast", ["x"], ["d"], to=DOUBLE), node("Cast", ["d"], ["z"], to=FLOAT)], "a Cast to integers"),
+        ([node("Dropout", ["x"], ["d", "z"])], "the operator Dropout has outputs"),
+        ([node("Resize", ["x", "", "r"], ["z"], antialias=1)], "the operator Resize has attributes"),
+        ([node("MaxPool", ["x"], ["z"], kernel_shape=[1], ceil_mode=1)], "the operator MaxPool has attributes"),
+        ([node("Add", ["wide", "one"], ["s"]), node("Cast", ["s"], ["z"], to=FLOAT)], "the operator Add computes in"),
+        ([node("Add", ["big", "one"], ["s"]), node("Cast", ["s"], ["z"], to=FLOAT)], "the operator Add computes in"),
+        (
+            [node("QuantizeLinear", ["x", "r"], ["q"]), node("Add", ["q", "q"], ["s"]), node("Shape", ["s"], ["z"])],
+            "the operator Add computes with integers of 8 bits",
+        ),
+    ],
+)
+def test_what_is_not_known_to_be_exact(nodes: list[Any], words: str) -> None:
+    constants = SIZES | {"r": np.float32(1), "wide": np.arange(300.0), "big": np.array([1 << 40])}
+    assert problem(nodes, constants=constants).startswith(words)
+
+
+def test_quantize_and_dequantize_are_exact() -> None:
+    constants = {"scale": np.float32(0.1), "zero": np.uint8(3), "w": np.ones((3, 3), np.int8), "ws": np.float32(0.5)}
+    nodes = [
+        node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        node("DequantizeLinear", ["w", "ws"], ["wd"]),
+        node("MatMul", ["d", "wd"], ["z"]),
+    ]
+    assert problem(nodes, constants=constants) == ""
+
+
+def test_the_two_integers_that_mean_an_end_are_sizes() -> None:
+    constants = {"from": np.array([0]), "to": np.array([np.iinfo(np.int64).max])}
+    assert problem([node("Slice", ["x", "from", "to"], ["z"])], constants=constants) == ""
+
+
+def test_a_gather_of_values_wants_fixed_sizes() -> None:
+    words = problem([node("Gather", ["x", "zero"], ["z"])], fixed=False)
+    assert words.startswith("a Gather may leave its data")
+
+
+# A stand-in for OpenVINO: ONNX Runtime's own kernels, on inputs whose NaN is replaced by 0, as Relu does there
+
+
+DEVICE = ProviderDevice("OpenVINOExecutionProvider", "stand-in", "", 0, "cpu", "stand-in", "nobody")
+
+
+class Blind(OrtEngine):
+    """Counts its runs, and sees no NaN."""
+
+    runs = 0
+    closed = 0
+
+    def bind(self, *lock: Any) -> Any:
+        binding = super().bind(*lock)
+        original_set, original_run = binding.set_input, binding.run
+
+        bound: dict[str, Any] = {}
+
+        def run(stop: Any = None) -> Any:
+            Blind.runs += 1
+            for name, value in bound.items():
+                original_set(name, np.nan_to_num(value))
+            return original_run(stop)
+
+        vars(binding).update(set_input=bound.__setitem__, run=run)
+        return binding
+
+    def close(self) -> None:
+        Blind.closed += 1
+        super().close()
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> type[Blind]:
+    def compile_blind(request: CompileRequest, target: Target) -> OrtEngine:
+        if target.device is None:
+            return compile_model(request, target)
+        engine = compile_model(request, Target())
+        made = Blind(engine._session, request.options, target)  # type: ignore[arg-type]
+        engine.close()
+        return made
+
+    monkeypatch.setenv("WINML_PY_CACHE", "")
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [DEVICE])
+    monkeypatch.setattr(choice, "compile_model", compile_blind)
+    monkeypatch.setattr(measure, "compile_model", compile_blind)
+    monkeypatch.setattr(measure, "_times", lambda rivals: {rival: 1.0 / (1 + i) for i, rival in enumerate(rivals)})
+    monkeypatch.setattr(Blind, "runs", 0)
+    monkeypatch.setattr(Blind, "closed", 0)
+    return Blind
+
+
+def session(content: bytes) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    options.engine = "auto"
+    return LearningModelSession(LearningModel.load(content), None, options)
+
+
+RELU = model([node("Sub", ["x", "y"], ["s"]), node("Relu", ["s"], ["z"])])
+
+
+def raw(content: bytes, **inputs: np.ndarray) -> np.ndarray:
+    return np.asarray(onnxruntime.InferenceSession(content).run(None, inputs)[0])
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_inputs_that_are_not_finite_go_to_onnxruntime(blind: type[Blind], odd: float) -> None:
+    x, y = np.float32([[1, 2, 3], [4, 5, 6]]), np.zeros((2, 3), np.float32)
+    with session(RELU) as made:
+        assert made.explain().engine == DEVICE.provider
+        before, binding, out = blind.runs, LearningModelBinding(made), np.zeros((2, 3), np.float32)
+        binding.bind("x", x)
+        binding.bind("y", y)
+        binding.bind("z", out)
+        made.evaluate(binding)
+        np.testing.assert_array_equal(out, x)
+        assert blind.runs == before + 1
+        x[1, 1] = odd  # arrays are bound by reference
+        made.evaluate(binding)
+        np.testing.assert_array_equal(out, raw(RELU, x=x, y=y))
+        assert blind.runs == before + 1
+        x[1, 1] = 7
+        made.evaluate(binding)
+        np.testing.assert_array_equal(out, x)
+        assert blind.runs == before + 2
+
+
+def test_integers_stay_with_onnxruntime(blind: type[Blind]) -> None:
+    content = model([node("Mul", ["x", "y"], ["z"])], INT64, made=INT64)
+    with session(content) as made:
+        assert made.explain().engine == "onnxruntime"
+        assert "openvino might give other results: the input x is no tensor of float32" in str(made.explain())
+        x, y = np.full((2, 3), 12345), np.full((2, 3), 1000003)
+        came = made.evaluate_features({"x": x, "y": y}).outputs["z"].to_numpy()
+    np.testing.assert_array_equal(came, x * y)
+    assert blind.runs == 0
+
+
+def test_closing_a_session_closes_both_engines(blind: type[Blind]) -> None:
+    made = session(RELU)
+    zeros, odd = np.zeros((2, 3), np.float32), np.full((2, 3), np.nan, np.float32)
+    made.evaluate_features({"x": zeros, "y": zeros})
+    result = made.evaluate_features({"x": odd, "y": zeros})
+    assert np.isnan(result.outputs["z"].to_numpy()).all()
+    made.close()
+    assert blind.closed == 1
+
+
+@pytest.mark.once
+@pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="pip install openvino")
+def test_a_sample_of_the_conformance_suite() -> None:
+    """`python tests/exact_operators.py` compares all of it."""
+    names = {case.name for number, case in enumerate(exact_operators.cases()) if number % 10 == 0}
+    found = exact_operators.compare_all(names)
+    taken = [result for _, is_allowed, result in found if is_allowed]
+    assert taken.count("right") > 40
+    assert {result for result in taken if result not in ("right", "refused")} == set()
