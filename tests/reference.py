@@ -110,7 +110,7 @@ def blocks(plane: Array, across: int, down: int) -> Array:
     height, width = plane.shape
     padded = np.pad(plane, ((0, -height % down), (0, -width % across)), mode="edge").astype(float)
     means = padded.reshape(padded.shape[0] // down, down, padded.shape[1] // across, across).mean(axis=(1, 3))
-    return np.floor(means + 0.5).astype(np.uint8) if down * across == 4 else np.rint(means).astype(np.uint8)
+    return np.floor(means + 0.5).astype(np.uint8) if down == across == 2 else np.rint(means).astype(np.uint8)
 
 
 def convolve(plane: Array, kernel: list[list[float]]) -> Array:

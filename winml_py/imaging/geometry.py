@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,8 @@ from ..errors import InvalidBindingError
 from .formats import Pixels, to_eight_bits
 
 PILLOW_FILTERS = {ImageKernel.ANTIALIASED_CUBIC: "BICUBIC", ImageKernel.ANTIALIASED_LINEAR: "BILINEAR"}
-"""The antialiased kernels, by the names of Pillow's filters. Pillow rounds to bytes after the rows and again after the
-columns; OpenCV, which has the other kernels, rounds once at the end."""
+"""The antialiased kernels, by the names of Pillow's filters. Pillow rounds to bytes after one axis and again after the
+other; OpenCV, which has the other kernels, rounds once at the end."""
 
 _OPENCV_INTERPOLATIONS = {
     ImageKernel.NEAREST: "INTER_NEAREST_EXACT",
@@ -182,20 +182,48 @@ def resize(pixels: Pixels, width: int, height: int, kernel: ImageKernel = ImageK
 
 
 def _resize_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
-    from PIL import Image
-
     source_height, source_width = pixels.shape[:2]
-    across, down = _whole_factor(source_width / width), _whole_factor(source_height / height)
+    across, down = block_size(source_width, source_height, width, height)
     if across > 1 or down > 1:
         pixels = _averaged(pixels, across, down)
+    return scale_with_pillow(pixels, width, height, name, (source_width / across, source_height / down))
+
+
+def scale_with_pillow(pixels: Pixels, width: int, height: int, name: str, used: tuple[float, float]) -> Pixels:
+    """Scales the part of a picture that is `used`, width and height from its corner, with one of Pillow's filters."""
+    from PIL import Image
+
     if pixels.dtype == np.float32:
         mode = "F"
     else:  # RGBX: as RGBA, Pillow would weigh colours by their alpha, which Windows ML ignores
         mode = {1: "L", 3: "RGB", 4: "RGBX"}[pixels.shape[2] if pixels.ndim == 3 else 1]
     size = (pixels.shape[1], pixels.shape[0])
     image: Image.Image = Image.frombytes(mode, size, np.ascontiguousarray(pixels).data)
-    box = (0, 0, source_width / across, source_height / down)
-    return np.asarray(image.resize((width, height), Image.Resampling[name], box))
+    return np.asarray(image.resize((width, height), Image.Resampling[name], (0, 0, *used)))
+
+
+def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:
+    """Whether `resize` with an antialiased kernel scales the height of a picture before its width.
+
+    Pillow 13 does so where the height loses more than twice as many pixels as the width. The order matters because
+    Pillow rounds to bytes after each, and cuts off what a cubic kernel overshoots.
+    """
+    across, down = block_size(width, height, to_width, to_height)
+    lost_width, lost_height = -(-width // across) - to_width, -(-height // down) - to_height
+    return lost_height > max(0, 2 * lost_width) and _pillow_chooses_the_order()
+
+
+@cache
+def _pillow_chooses_the_order() -> bool:
+    """Whether this Pillow ever scales the height first: versions before 13 always begin with the width."""
+    pixels = np.tile(np.array([[0, 255], [255, 0]], np.uint8), (8, 8))
+    height_first = resize(resize(pixels, 16, 9), 23, 9)
+    return bool(np.array_equal(resize(pixels, 23, 9), height_first))
+
+
+def block_size(width: int, height: int, to_width: int, to_height: int) -> tuple[int, int]:
+    """Width and height of the blocks that `resize` averages before it scales with an antialiased kernel."""
+    return _whole_factor(width / to_width), _whole_factor(height / to_height)
 
 
 def _whole_factor(shrink: float) -> int:

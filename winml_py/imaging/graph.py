@@ -2,7 +2,7 @@
 
 Scaling is linear in the pixels: a matrix from the left scales the columns of a picture, one from the right its rows.
 Both are made by scaling an identity matrix with the library that scales on the CPU (Pillow or OpenCV): the GPU gets the
-same weights, and we need not copy the code that computes them.
+same weights, and we need not copy the code that computes them. What is rounded, and when, is as on the CPU, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import numpy as np
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from .contract import ImageContract, has_gray_padding
 from .formats import GRAY_WEIGHTS, layout_of
-from .geometry import PILLOW_FILTERS, Placement, crop, resize
+from .geometry import (
+    PILLOW_FILTERS,
+    Placement,
+    block_size,
+    crop,
+    resize,
+    scale_with_pillow,
+    scales_height_first,
+)
 from .tensorize import channel_order, gray_table
 
 if TYPE_CHECKING:
@@ -37,6 +45,8 @@ class GraphKey(NamedTuple):
         is_scaled: whether anything is cropped, scaled or padded.
         has_padding: whether there is room around the picture in the tensor.
         half: whether the tensor is float16.
+        block: width and height of the blocks of pixels that are averaged before the picture is scaled.
+        height_first: whether the height is scaled before the width; see `scales_height_first`.
     """
 
     contract: ImageContract
@@ -44,15 +54,24 @@ class GraphKey(NamedTuple):
     is_scaled: bool
     has_padding: bool
     half: bool
+    block: tuple[int, int]
+    height_first: bool
+
+    @classmethod
+    def of(cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, half: bool) -> GraphKey:
+        """The key for pictures that go to this placement."""
+        block, height_first = _block(placement, contract.kernel), False
+        if contract.kernel in PILLOW_FILTERS:
+            height_first = scales_height_first(*placement.part[2:], *placement.target[2:])
+        return cls(contract, source, not placement.is_identity, placement.has_padding, half, block, height_first)
 
 
 def tensorize_graph(key: GraphKey) -> bytes:
     """A model from pixels to the tensor.
 
-    Its inputs: `pixels`, uint8, pictures x height x width x channels; where something is scaled, `across`, width x
-    tensor width, and `down`, tensor height x height; where the picture does not fill the tensor, `padding`, 1 or 3 x
-    tensor height x tensor width. These are float32. Its output is `tensor`, in the contract's layout, float32 or
-    float16.
+    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling`, where something is scaled;
+    where the picture does not fill the tensor, `padding`, 1 or 3 x tensor height x tensor width, float32. Its output is
+    `tensor`, in the contract's layout, float32 or float16.
     """
     graph = _Graph()
     contract, layout = key.contract, layout_of(key.source)
@@ -76,12 +95,32 @@ def tensorize_graph(key: GraphKey) -> bytes:
     return graph.model("tensor", kind)
 
 
-def matrices(placement: Placement, kernel: ImageKernel) -> tuple[Array, Array]:
-    """The matrices `across` and `down` that bring a picture to its place in the tensor."""
+def scaling(placement: Placement, kernel: ImageKernel) -> dict[str, Array]:
+    """The inputs that bring a picture to its place in the tensor.
+
+    These are `across`, width x tensor width, and `down`, tensor height x height, float32. Where blocks are averaged
+    first, they are for the picture of the averages, and `columns` and `rows` say which pixels the blocks are made of.
+    """
     part, target, picture, tensor = placement
-    across = _matrix(picture[1], part.x, part.width, tensor[1], target.x, target.width, kernel)
-    down = _matrix(picture[0], part.y, part.height, tensor[0], target.y, target.height, kernel)
-    return across, np.ascontiguousarray(down.T)
+    block_width, block_height = _block(placement, kernel)
+    if (block_width, block_height) == (1, 1):
+        across = _matrix(picture[1], part.x, part.width, tensor[1], target.x, target.width, kernel)
+        down = _matrix(picture[0], part.y, part.height, tensor[0], target.y, target.height, kernel)
+        return {"across": across, "down": np.ascontiguousarray(down.T)}
+    across = _matrix_of_means(part.width, block_width, tensor[1], target.x, target.width, kernel)
+    down = _matrix_of_means(part.height, block_height, tensor[0], target.y, target.height, kernel)
+    columns = _in_blocks(part.x, part.width, block_width)
+    rows = _in_blocks(part.y, part.height, block_height)
+    return {"across": across, "down": np.ascontiguousarray(down.T), "columns": columns, "rows": rows}
+
+
+def _block(placement: Placement, kernel: ImageKernel) -> tuple[int, int]:
+    return block_size(*placement.part[2:], *placement.target[2:]) if kernel in PILLOW_FILTERS else (1, 1)
+
+
+def _in_blocks(start: int, part: int, block: int) -> Array:
+    """The positions of the pixels of whole blocks; the last pixel is repeated where the last block is not full."""
+    return (start + np.minimum(np.arange(-(-part // block) * block), part - 1)).astype(np.int32)
 
 
 def padding(placement: Placement, contract: ImageContract) -> Array:
@@ -102,16 +141,43 @@ def _matrix(length: int, start: int, part: int, total: int, at: int, target: int
     return matrix
 
 
+@lru_cache(maxsize=64)
+def _matrix_of_means(part: int, block: int, total: int, at: int, target: int, kernel: ImageKernel) -> Array:
+    """Blocks x total: what the average of each block gives to each number of the scaled row."""
+    blocks = -(-part // block)
+    matrix = np.zeros((blocks, total), np.float32)
+    identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
+    matrix[:, at : at + target] = scale_with_pillow(identity, target, blocks, PILLOW_FILTERS[kernel], used)
+    matrix.flags.writeable = False
+    return matrix
+
+
 def _scaled(graph: _Graph, value: str, key: GraphKey) -> str:
-    value = graph.node("MatMul", value, graph.input("across", FLOAT, "width", "tensor_width"))
-    if key.contract.kernel in PILLOW_FILTERS:  # which rounds twice
+    if key.block != (1, 1):
+        value = _averaged(graph, value, *key.block)
+    across = graph.input("across", FLOAT, "columns_used", "tensor_width")
+    down = graph.input("down", FLOAT, "tensor_height", "rows_used")
+    for is_height in (key.height_first, not key.height_first):
+        value = graph.node("MatMul", *((down, value) if is_height else (value, across)))
+        if key.contract.kernel in PILLOW_FILTERS:  # which rounds after each
+            value = _rounded(graph, value)
+    if key.contract.kernel not in PILLOW_FILTERS:
         value = _rounded(graph, value)
-    down = graph.input("down", FLOAT, "tensor_height", "height")
-    value = _rounded(graph, graph.node("MatMul", down, value))
     if not key.has_padding:
         return value
     around = graph.input("padding", FLOAT, "planes", "tensor_height", "tensor_width")
     return graph.node("Add", value, around)
+
+
+def _averaged(graph: _Graph, value: str, width: int, height: int) -> str:
+    """The means of blocks of pixels, in whole levels, as OpenCV rounds them."""
+    value = graph.node("Gather", value, graph.input("columns", INT32, "column_count"), axis=3)
+    value = graph.node("Gather", value, graph.input("rows", INT32, "row_count"), axis=2)
+    value = graph.node("AveragePool", value, kernel_shape=[height, width], strides=[height, width])
+    if width == height == 2:  # OpenCV has code of its own for these, which rounds halves up
+        return _rounded(graph, value)
+    magic = graph.constant(np.float32(1 << 23))  # float32 has no digits after the point there: halves go to even
+    return graph.node("Sub", graph.node("Add", value, magic), magic)
 
 
 def _rounded(graph: _Graph, value: str) -> str:

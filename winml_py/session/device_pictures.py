@@ -15,7 +15,7 @@ from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
 from ..imaging.formats import INTERLEAVED_FORMATS
 from ..imaging.geometry import Placement
-from ..imaging.graph import GraphKey, matrices, padding, tensorize_graph
+from ..imaging.graph import GraphKey, padding, scaling, tensorize_graph
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest
 
@@ -112,15 +112,14 @@ class DeviceTensorizer:
         before: DeviceArray | None,
     ) -> DeviceArray:
         """Tensorizes pixels, pictures x height x width x channels, of the host or on the device; see `write`."""
-        key = GraphKey(contract, source, not placement.is_identity, placement.has_padding, dtype == np.float16)
+        key = GraphKey.of(contract, source, placement, dtype == np.float16)
         binding = self._bindings.get(key)
         if binding is None:
             binding = self._bindings[key] = self._pictures.bind(key)
         binding.set_input("pixels", pixels)
         if key.is_scaled:
-            across, down = matrices(placement, contract.kernel)
-            binding.set_input("across", across)
-            binding.set_input("down", down)
+            for name, value in scaling(placement, contract.kernel).items():
+                binding.set_input(name, value)
         if key.has_padding:
             binding.set_input("padding", padding(placement, contract))
         if before is not None and (before.shape, before.dtype) == (shape, dtype):
