@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -16,12 +14,11 @@ import numpy as np
 from ..base.atomic_files import written_whole
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
+from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-logger = logging.getLogger("winml_py")
 
 MAX_PIXELS = 256 << 20
 """The size that a picture file may state, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
@@ -29,9 +26,12 @@ MAX_PIXELS = 256 << 20
 ORIENTATION = 0x0112
 """EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
 
-_WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
-GRAY_MODES = ("1", "L", *_WIDE_GRAY)
+GRAY_MODES = ("1", "L", *WIDE_GRAY)
 """Pillow's modes that become GRAY8."""
+
+FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
+"""The formats that are read, by Pillow's names. Pillow knows more, and some of them start a program to read a file
+(Ghostscript for EPS), or open another file inside of it: what is not named here is never opened."""
 
 
 def decode(
@@ -66,7 +66,7 @@ def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
 
     None where it is no JPEG, has colours that must be converted, or is refused by simplejpeg.
     """
-    if image.format != "JPEG" or image.mode not in ("L", "RGB") or _has_foreign_colours(image):
+    if image.format != "JPEG" or image.mode not in ("L", "RGB") or has_foreign_colours(image):
         return None
     import simplejpeg
 
@@ -135,7 +135,7 @@ def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
-        _translated_errors(failure, "Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and all others that Pillow reads."),
+        _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
         image = _identified(file)
@@ -159,7 +159,7 @@ def _translated_errors(failure: str, hint: str) -> Iterator[None]:
 
 
 def _identified(file: BinaryIO) -> Image:
-    """The image that one of Pillow's plugins makes of a file, its pixels not read yet.
+    """The image that one of Pillow's plugins for `FORMATS` makes of a file, its pixels not read yet.
 
     `PIL.Image.open` does the same, but its limit on sizes is one for the whole process, and not the caller's.
     """
@@ -170,7 +170,7 @@ def _identified(file: BinaryIO) -> Image:
     for _ in range(2):
         for kind in Image.ID:
             factory, accepts = Image.OPEN[kind]
-            if accepts is not None and accepts(prefix) is not True:
+            if kind not in FORMATS or (accepts is not None and accepts(prefix) is not True):
                 continue
             file.seek(0)
             try:
@@ -179,7 +179,8 @@ def _identified(file: BinaryIO) -> Image:
                 continue  # it begins like a file of that kind, but is none
         if not Image.init():
             break
-    raise UnidentifiedImageError("no decoder knows what it is")
+    refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and accepts(prefix) is True]
+    raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else "no decoder knows what it is")
 
 
 def _require_allowed_size(image: Image, max_pixels: int, name: str) -> None:
@@ -202,47 +203,6 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
     return pixels
 
 
-def _has_foreign_colours(image: Image) -> bool:
-    """Whether the file names a colour space other than sRGB."""
-    profile = image.info.get("icc_profile")
-    return bool(profile) and not _is_srgb(profile)
-
-
-@lru_cache(32)
-def _is_srgb(profile: bytes) -> bool:
-    from PIL import ImageCms
-
-    try:
-        return "srgb" in ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).lower()
-    except (ImageCms.PyCMSError, OSError) as error:
-        logger.warning("A picture's colour profile cannot be read, and is ignored: %s", error)
-        return True
-
-
-def in_srgb(image: Image) -> Image:
-    """The image with its colours converted to sRGB, where its profile names another colour space."""
-    if not _has_foreign_colours(image):
-        return image
-    from PIL import ImageCms
-
-    image.load()
-    profile = ImageCms.ImageCmsProfile(io.BytesIO(image.info["icc_profile"]))
-    alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
-    source = image if image.mode in ("L", "RGB", "CMYK") else image.convert("L" if image.mode == "LA" else "RGB")
-    try:
-        converted = ImageCms.profileToProfile(source, profile, ImageCms.createProfile("sRGB"), outputMode="RGB")
-    except ImageCms.PyCMSError as error:  # a profile for other channels than the file has
-        logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
-        return image
-    assert converted is not None
-    if source.mode == "L":
-        converted = converted.convert("L")
-    if alpha is not None:
-        converted = converted.convert("RGB")
-        converted.putalpha(alpha)
-    return converted
-
-
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
 
@@ -253,11 +213,21 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
         PictureError: the image has been closed, or its file is damaged.
     """
     with _translated_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
+        _require_no_program(image)
         return _pixels(image)
 
 
+def _require_no_program(image: Image) -> None:
+    """Refuses an image whose pixels Pillow would read by starting Ghostscript."""
+    if image.format == "EPS" and getattr(image, "tile", None):
+        raise PictureError(
+            "The Pillow image is an EPS file that has not been loaded, and loading it starts Ghostscript.",
+            hint="Call image.load() yourself if you trust the file.",
+        )
+
+
 def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
-    if image.mode in _WIDE_GRAY:
+    if image.mode in WIDE_GRAY:
         return to_eight_bits(np.asarray(image, np.uint16)), BitmapPixelFormat.GRAY8
     if image.mode in ("1", "L"):
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8

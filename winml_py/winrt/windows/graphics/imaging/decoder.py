@@ -13,6 +13,7 @@ from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import InvalidArgumentError, PictureError
 from .....imaging import codecs
 from .....imaging.bitmap import SoftwareBitmap
+from .....imaging.colour_profiles import in_srgb
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
 from .codecs import BitmapCodecInformation, DecoderIds, codec_information
@@ -168,7 +169,7 @@ class BitmapFrame:
         transform = transform or BitmapTransform()
         require_members(transform)
         with self._opened() as file:
-            managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
+            managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             image = scaled(codecs.to_pil(*codecs.from_pil(managed)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             pixels, interleaved_format = codecs.from_pil(image)

@@ -1,0 +1,105 @@
+"""Gray profiles, against the formula of the curve and LittleCMS."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageCms
+
+from winml_py import BitmapPixelFormat, InvalidArgumentError, SoftwareBitmap
+
+Array = np.ndarray[Any, Any]
+
+WHITE = struct.pack(">3i", 0xF6D6, 0x10000, 0xD32D)  # D50, in 1/65536
+
+
+def gray_profile(curve: bytes) -> bytes:
+    """An ICC profile of version 2 for gray pictures, by the specification's tables."""
+    tags = {
+        b"desc": b"desc" + bytes(4) + struct.pack(">I", 5) + b"gray\0" + bytes(78),
+        b"wtpt": b"XYZ " + bytes(4) + WHITE,
+        b"kTRC": b"curv" + bytes(4) + curve,
+        b"cprt": b"text" + bytes(4) + b"none\0",
+    }
+    table, body, start = struct.pack(">I", len(tags)), b"", 132 + 12 * len(tags)
+    for name, data in tags.items():
+        table += name + struct.pack(">II", start + len(body), len(data))
+        body += data + bytes(-len(data) % 4)
+    head = struct.pack(">I4xI4s4s4s12x4s28x", start + len(body), 0x02400000, b"mntr", b"GRAY", b"XYZ ", b"acsp")
+    return (head + WHITE).ljust(128, b"\0") + table + body
+
+
+def gamma(exponent: float) -> bytes:
+    return gray_profile(struct.pack(">IH", 1, round(exponent * 256)))
+
+
+def cubic() -> bytes:
+    """A curve of a thousand points."""
+    points = np.rint(np.linspace(0, 1, 1000) ** 3 * 65535).astype(">u2")
+    return gray_profile(struct.pack(">I", 1000) + points.tobytes())
+
+
+def levels(light: Array) -> Array:
+    """Linear light in sRGB's levels: IEC 61966-2-1."""
+    return 255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * np.maximum(light, 1e-9) ** (1 / 2.4) - 0.055)
+
+
+def loaded(pixels: Array, profile: bytes, kind: str) -> Array:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, icc_profile=profile)
+    bitmap = SoftwareBitmap.load(file.getvalue())
+    assert bitmap.bitmap_pixel_format is BitmapPixelFormat.GRAY8
+    return bitmap.to_numpy().astype(float)
+
+
+CURVES: list[tuple[bytes, Callable[[Array], Array]]] = [
+    (gamma(1), lambda x: x),
+    (gamma(1.8), lambda x: x ** (461 / 256)),
+    (gamma(2.2), lambda x: x ** (563 / 256)),
+    (cubic(), lambda x: x**3),
+]
+
+
+@pytest.mark.parametrize(("profile", "curve"), CURVES)
+def test_a_gray_profile_holds_for_16_bits_8_bits_and_floats(profile: bytes, curve: Callable[[Array], Array]) -> None:
+    wide = np.arange(1 << 16, dtype=np.uint16).reshape(256, 256)
+    expected = levels(curve(wide / 65535))
+    for kind in ("PNG", "TIFF"):
+        assert np.abs(loaded(wide, profile, kind) - expected).max() <= 0.6
+    narrow = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    expected = levels(curve(narrow / 255))
+    for kind in ("PNG", "TIFF"):
+        assert np.abs(loaded(narrow, profile, kind) - expected).max() <= 0.6
+    assert np.abs(loaded(narrow.astype(np.float32), profile, "TIFF") - expected).max() <= 0.6
+
+
+@pytest.mark.parametrize(("profile", "_curve"), CURVES)
+def test_16_bits_are_as_littlecms_has_8(profile: bytes, _curve: object) -> None:
+    narrow = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+    exact = ImageCms.buildTransform(read, srgb, "L", "RGB", flags=ImageCms.Flags.NOOPTIMIZE)
+    expected = np.asarray(exact.apply(Image.fromarray(narrow))).astype(float)
+    wide = loaded(narrow.astype(np.uint16) * 257, profile, "PNG")
+    assert np.abs(wide[..., None] - expected).max() <= 1
+
+
+@pytest.mark.parametrize(("profile", "curve"), CURVES)
+def test_the_alpha_channel_of_a_gray_picture_stays(profile: bytes, curve: Callable[[Array], Array]) -> None:
+    gray, alpha = np.arange(256, dtype=np.uint8).reshape(16, 16), np.full((16, 16), 77, np.uint8)
+    file = io.BytesIO()
+    Image.merge("LA", [Image.fromarray(gray), Image.fromarray(alpha)]).save(file, "PNG", icc_profile=profile)
+    made = SoftwareBitmap.load(file.getvalue()).to_numpy()
+    assert np.abs(made[..., :3] - levels(curve(gray / 255))[..., None]).max() <= 0.6
+    assert (made[..., 3] == 77).all()
+
+
+def test_numbers_without_a_range_are_refused_with_a_profile_too() -> None:
+    file = io.BytesIO()
+    Image.fromarray(np.full((4, 4), 70_000, np.int32)).save(file, "TIFF", icc_profile=gamma(1))
+    with pytest.raises(InvalidArgumentError, match="mode I has no range"):
+        SoftwareBitmap.load(file.getvalue())

@@ -1,0 +1,84 @@
+"""Which picture files are read: the formats that the documentation names, and none that starts a program."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from PIL import EpsImagePlugin, Image
+
+from winml_py import ImageFeatureValue, PictureError, SoftwareBitmap
+from winml_py.imaging.codecs import FORMATS
+
+NAMES = {"WEBP": "WebP", "JPEG2000": "JPEG 2000"}
+
+
+def picture() -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
+    return Image.fromarray(pixels)
+
+
+def file_of(kind: str) -> bytes:
+    file = io.BytesIO()
+    picture().save(file, kind, **({"quality": 100} if kind == "JPEG" else {"lossless": True} if kind == "WEBP" else {}))
+    return file.getvalue()
+
+
+@pytest.fixture
+def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that Pillow takes for Ghostscript; it leaves the file that is given here."""
+    started = tmp_path / "started"
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    return started
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program is a shell script")
+def test_no_program_starts_for_an_eps_file(tmp_path: Path, ghostscript: Path) -> None:
+    data = file_of("EPS")
+    path = tmp_path / "innocent.png"
+    path.write_bytes(data)
+    for source in (data, path):
+        with pytest.raises(PictureError, match=r"EPS files are not read.*Formats that are read: AVIF, BMP"):
+            SoftwareBitmap.load(source)
+        with pytest.raises(PictureError, match="EPS files are not read"):
+            ImageFeatureValue.load(source, fast_decode=True)
+    with Image.open(path) as lazy, pytest.raises(PictureError, match="starts Ghostscript"):
+        SoftwareBitmap.from_pil(lazy)
+    assert not ghostscript.exists()
+    with Image.open(path) as lazy, pytest.raises((OSError, subprocess.CalledProcessError)):
+        lazy.load()  # Pillow does start it
+    assert ghostscript.exists()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_that_is_named_is_read(kind: str) -> None:
+    page = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("| files and bytes: "))
+    named = line.split("|")[1].removeprefix(" files and bytes: ").strip().split(", ")
+    assert sorted(named) == sorted(NAMES.get(kind, kind) for kind in FORMATS)
+    made = SoftwareBitmap.load(file_of(kind))
+    assert (made.pixel_width, made.pixel_height) == ((16, 11) if kind == "ICO" else (30, 20))
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")
+def test_other_formats_that_pillow_reads_are_refused() -> None:
+    Image.init()
+    refused = 0
+    for kind in sorted(set(Image.SAVE) & set(Image.OPEN) - set(FORMATS)):
+        try:
+            data = file_of(kind)
+        except (OSError, ValueError):  # a format without an encoder, or not for colours
+            continue
+        with pytest.raises(PictureError, match="is not a picture that can be decoded"):
+            SoftwareBitmap.load(data)
+        refused += 1
+    assert refused >= 5

@@ -1,0 +1,104 @@
+"""Colour profiles of picture files: their colours brought to sRGB."""
+
+from __future__ import annotations
+
+import io
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .formats import Pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+logger = logging.getLogger("winml_py")
+
+WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
+"""Pillow's modes for gray pictures of 16 bits."""
+
+_GRAY = ("1", "L", "LA", "F", *WIDE_GRAY)
+
+
+def has_foreign_colours(image: Image) -> bool:
+    """Whether the file names a colour space other than sRGB."""
+    profile = image.info.get("icc_profile")
+    return bool(profile) and not _is_srgb(profile)
+
+
+@lru_cache(32)
+def _is_srgb(profile: bytes) -> bool:
+    from PIL import ImageCms
+
+    try:
+        return "srgb" in ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).lower()
+    except (ImageCms.PyCMSError, OSError) as error:
+        logger.warning("A picture's colour profile cannot be read, and is ignored: %s", error)
+        return True
+
+
+def in_srgb(image: Image) -> Image:
+    """The image with its colours converted to sRGB, where its profile names another colour space.
+
+    Gray pictures of any depth become gray ones of 8 bits.
+    """
+    if image.mode == "I" or not has_foreign_colours(image):  # what has no range is refused later
+        return image
+    from PIL import ImageCms
+
+    image.load()
+    profile = image.info["icc_profile"]
+    try:
+        converted = _gray_in_srgb(image, profile) if image.mode in _GRAY else _colours_in_srgb(image, profile)
+    except ImageCms.PyCMSError as error:  # a profile for other channels than the file has
+        logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
+        return image
+    if image.has_transparency_data and image.mode not in WIDE_GRAY:
+        alpha = image.convert("RGBA").getchannel("A")
+        converted = converted.convert("RGB")
+        converted.putalpha(alpha)
+    return converted
+
+
+def _colours_in_srgb(image: Image, profile: bytes) -> Image:
+    from PIL import ImageCms
+
+    source = image if image.mode in ("RGB", "CMYK") else image.convert("RGB")
+    read = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+    converted = ImageCms.profileToProfile(source, read, ImageCms.createProfile("sRGB"), outputMode="RGB")
+    assert converted is not None
+    return converted
+
+
+def _gray_in_srgb(image: Image, profile: bytes) -> Image:
+    from PIL import Image
+
+    return Image.fromarray(_gray_table(profile)[_sixteen_bits(image)])
+
+
+def _sixteen_bits(image: Image) -> Pixels:
+    """The levels of a gray image, from 0 to 65535. Numbers of mode F are taken as 0 to 255."""
+    if image.mode in WIDE_GRAY:
+        return np.asarray(image, np.uint16)
+    if image.mode == "F":
+        numbers: Pixels = np.clip(np.nan_to_num(np.asarray(image), nan=0.0), 0, 255)
+        return np.rint(numbers * 257).astype(np.uint16)
+    levels: Pixels = np.asarray(image.convert("L"), np.uint16) * 257
+    return levels
+
+
+@lru_cache(32)
+def _gray_table(profile: bytes) -> Pixels:
+    """The byte in sRGB of each of the 65536 levels of a gray profile.
+
+    LittleCMS is asked once for each level, without its optimisation: that goes over 33 points alone, and is up to ten
+    levels wrong in the dark.
+    """
+    from PIL import Image, ImageCms
+
+    levels = Image.fromarray(np.arange(1 << 16, dtype=np.uint16).reshape(256, 256))
+    read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+    transform = ImageCms.buildTransform(read, srgb, levels.mode, "RGB", flags=ImageCms.Flags.NOOPTIMIZE)
+    return np.asarray(transform.apply(levels))[..., 1].reshape(-1)
