@@ -19,8 +19,10 @@ from winml_py import (
     InvalidArgumentError,
     LearningModel,
     LearningModelSession,
+    LearningModelSessionOptions,
     ModelDisposedError,
     ModelNotFoundError,
+    Weights,
 )
 from winml_py.session.model import content_of
 
@@ -176,6 +178,22 @@ def test_missing_external_data_are_named(tmp_path: Path) -> None:
         LearningModelSession(loaded)
     with pytest.raises(ModelNotFoundError, match="has no folder to look in"):
         LearningModelSession(LearningModel.load(whole))
+
+
+@pytest.mark.parametrize("location", ["sub/../weights.bin", "weights.bin/", "weights.bin/../weights.bin"])
+@pytest.mark.parametrize("weights", Weights)
+def test_a_name_that_only_looks_like_a_file_is_a_missing_one(tmp_path: Path, location: str, weights: Weights) -> None:
+    (tmp_path / "weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    path = tmp_path / "m.onnx"
+    path.write_bytes(external_model(location).SerializeToString())
+    options = LearningModelSessionOptions()
+    options.weights = weights
+    with pytest.raises(ModelNotFoundError, match="keeps the weight w in the file"):
+        LearningModelSession(LearningModel.load(path), None, options)
+    if location.startswith("sub"):
+        (tmp_path / "sub").mkdir()
+        session = LearningModelSession(LearningModel.load(path), None, options)
+        assert session.evaluate_features({"x": np.ones(4, np.float32)}).outputs["y"].to_numpy().tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "link.bin"])

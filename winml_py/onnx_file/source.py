@@ -143,7 +143,8 @@ class FileSource(NamedTuple):
                     f"The model {self.path} keeps the weight {name} in {location}, outside its folder.",
                     hint="A model may only name files in its own folder; move the data file there and name it so.",
                 )
-            if not os.path.isfile(path):
+            # By the name as it is, too: the engine opens that, and `sub/../x` is no file where there is no `sub`.
+            if not os.path.isfile(path) or not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
                     f"The model {self.path} keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
