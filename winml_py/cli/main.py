@@ -18,10 +18,15 @@ from .optimize import optimize
 from .perf import perf
 from .profile import profile
 from .run import run
+from .streams import shown_streams
 from .tune import tune
 
 
 class _Program(click.Group):
+    def main(self, *args: Any, **extra: Any) -> Any:
+        with shown_streams():
+            return super().main(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         with failures():
             return super().invoke(ctx)

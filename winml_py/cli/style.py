@@ -1,16 +1,22 @@
 """How every command prints: results as a table or as JSON to stdout, everything else to stderr.
 
-Rich itself respects NO_COLOR and leaves colours out where the output is a pipe or a file.
+Rich itself respects NO_COLOR and leaves colours out where the output is a pipe or a file. Its colours are commands to
+the terminal, so it writes past `ShownStream`, and every text that it is given is spelled out here.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
+
+from ..base.shown_text import shown, shown_in_json
+from .streams import original
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,16 +32,30 @@ def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]],
         table: otherwise prints the facts for people.
     """
     if as_json:
-        click.echo(json.dumps({"schema_version": 1} | facts, indent=2, ensure_ascii=False, default=str))
+        click.echo(to_json({"schema_version": 1} | facts))
     else:
         table(facts)
 
 
+def to_json(facts: dict[str, Any]) -> str:
+    """Facts as JSON, which has no numbers that are not finite: they become the strings NaN, Infinity and -Infinity."""
+    text = json.dumps(_in_json(facts), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    return shown_in_json(text)
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _in_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_json(item) for item in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def say(line: object, style: str = "", is_error: bool = False) -> None:
     """Prints a line as it is, without markup."""
-    from rich.text import Text
-
-    _console(is_error).print(Text(str(line), style=style), soft_wrap=True)
+    _console(is_error).print(_text(line, style), soft_wrap=True)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -54,7 +74,6 @@ def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), alig
     """
     from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(columns), header_style="bold")
     cells = list(zip(*rows, strict=True))
@@ -63,15 +82,13 @@ def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), alig
         justify: Literal["left", "right"] = "left" if align[min(index, len(align) - 1)] == "l" else "right"
         table.add_column(columns[index] if columns else "", justify=justify, overflow="fold")
     for row in zip(*(cells[index] for index in kept), strict=True):
-        table.add_row(*map(Text.assemble, row))  # a text, unlike a str, is printed without looking for markup
+        table.add_row(*map(_text, row))
     _console().print(Padding(table, (0, 0, 0, indent), expand=False))
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Prints names and their values; names without a value are left out."""
-    from rich.text import Text
-
-    show([(Text(name, "bold"), value) for name, value in rows if value])
+    show([(_text(name, "bold"), value) for name, value in rows if value])
 
 
 class Advance(Protocol):
@@ -87,17 +104,24 @@ def progress(what: str) -> Iterator[Advance]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     screen = _console(is_error=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(shown(what), total=None)
 
         def advance(done: float | None = None, what: str = "", /) -> None:
-            bar.update(task, total=None if done is None else 1.0, completed=done, description=what or None)
+            bar.update(task, total=None if done is None else 1.0, completed=done, description=shown(what) or None)
 
         yield advance
+
+
+def _text(words: object, style: str = "") -> Text:
+    """A text as it is shown. Unlike a str, Rich prints it without looking for markup."""
+    from rich.text import Text
+
+    return words if isinstance(words, Text) else Text(shown(str(words)), style=style)
 
 
 def _console(is_error: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=is_error, highlight=False)
+    return Console(file=original(sys.stderr if is_error else sys.stdout), stderr=is_error, highlight=False)

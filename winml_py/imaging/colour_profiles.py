@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import io
-import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base.log import logger
 from .formats import Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-logger = logging.getLogger("winml_py")
 
 WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 """Pillow's modes for gray pictures of 16 bits."""
@@ -84,7 +82,7 @@ def _sixteen_bits(image: Image) -> Pixels:
         return np.asarray(image, np.uint16)
     if image.mode == "F":
         numbers: Pixels = np.clip(np.nan_to_num(np.asarray(image), nan=0.0), 0, 255)
-        return np.rint(numbers * 257).astype(np.uint16)
+        return np.asarray(np.rint(numbers * 257), np.uint16)
     levels: Pixels = np.asarray(image.convert("L"), np.uint16) * 257
     return levels
 

@@ -344,10 +344,9 @@ class LearningModelSession(Closeable, CompiledModel):
     def _run(self, evaluation: Evaluation, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
         outputs = evaluation.run(stop)
         if "EnableDebugOutput" in self._properties:
-            import logging
+            from ..base.log import logger
 
-            log = logging.getLogger("winml_py")
-            log.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
+            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
         return LearningModelEvaluationResult(correlation_id, outputs)
 
 

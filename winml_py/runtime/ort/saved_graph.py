@@ -7,12 +7,12 @@ products as the kernels want them; each session opens that with optimisation off
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 
 from ...base import processor
 from ...base.atomic_files import written_whole
+from ...base.log import logger
 from ...cache import answers, folders
 from ...errors import CanceledError, WinMLError
 from ...onnx_file.source import MAPPED_FROM
@@ -23,8 +23,6 @@ from .engine import OrtEngine
 from .prepacked import readable
 from .run import trim_heap
 from .session_options import GRAPH, Saving, flushes_denormals
-
-_log = logging.getLogger("winml_py")
 
 
 def compile_shared(request: CompileRequest) -> OrtEngine:
@@ -74,7 +72,7 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
     except CanceledError:
         raise
     except WinMLError as error:
-        _log.warning("the saved graph %s cannot be used and is made again: %s", folder, error)
+        logger.warning("the saved graph %s cannot be used and is made again: %s", folder, error)
         return None
 
 
@@ -99,6 +97,6 @@ def _made(request: CompileRequest, folder: Path) -> OrtEngine:
     except CanceledError:
         raise
     except (OSError, WinMLError) as error:  # a full disk, say; an error of the model is raised again below
-        _log.info("no saved graph %s: %s", folder, error)
+        logger.info("no saved graph %s: %s", folder, error)
         engine = None
     return engine or compile_model(request)
