@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from ..errors import CanceledError, EvaluationTimeoutError
+
+SLICE_SECONDS = 0.02
+"""How often a wait for a lock looks whether it is to be stopped."""
 
 
 class Stop:
@@ -70,3 +73,24 @@ class Stop:
             )
         if self.requested:
             raise CanceledError("The evaluation was cancelled.")
+
+
+@contextmanager
+def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
+    """Holds a lock within the block. A stop ends the wait for it: another thread may hold it for long.
+
+    Raises:
+        CanceledError: the stop was requested before the lock was free.
+    """
+    acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # no lock, as on the CPU, has none
+    if stop is None or acquire is None:
+        with lock:
+            yield
+        return
+    while not acquire(timeout=SLICE_SECONDS):
+        stop.require_not_requested()
+    try:
+        stop.require_not_requested()
+        yield
+    finally:
+        lock.__exit__(None, None, None)

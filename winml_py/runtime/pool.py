@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 from functools import partial
 
+from ..base.cancellation import Stop, held
 from .engine import Engine
 
 
@@ -55,17 +56,21 @@ class EnginePool:
         self._lock = threading.RLock()
         self._shared: dict[Hashable, _Shared] = {}
 
-    def lease(self, key: Hashable, create: Callable[[], Engine]) -> Lease:
+    def lease(self, key: Hashable, create: Callable[[], Engine], stop: Stop | None = None) -> Lease:
         """Gives the engine under `key`, which `create` makes if nobody uses one.
 
         Threads that ask for the same engine at once wait for one of them to compile it;
         different engines are compiled at the same time.
+
+        Raises:
+            CanceledError: `stop` was requested while another thread compiled the engine.
+            WinMLError: what `create` raises.
         """
         with self._lock:
             shared = self._shared.setdefault(key, _Shared())
             shared.users += 1
         try:
-            with shared.compiling:
+            with held(shared.compiling, stop):
                 if shared.engine is None:
                     shared.engine = create()
                 return Lease(shared.engine, partial(self._release, key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, cast
 
-from ..base.cancellation import Stop
+from ..base.cancellation import Stop, held
 from ..base.device_array import DeviceArray
 from ..errors import CanceledError, DeviceLostError, InvalidBindingError, MissingInputError
 from ..features.bind_properties import BindProperties
@@ -182,7 +182,7 @@ class Evaluation:
             MissingInputError: an input has not been bound.
             WinMLError: what the engine raises.
         """
-        with self._lock:
+        with self._lock if stop is None else held(self._lock, stop):
             if self._missing:
                 raise self._missing_inputs()
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays

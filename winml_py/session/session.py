@@ -106,6 +106,7 @@ class LearningModelSession(Closeable, CompiledModel):
         lease = content.engines.lease(
             (compiler.key(options), options, own),
             lambda: compiler.compile(compile_request(model, source, options, stop)),
+            stop,
         )
         lock = compiler.session_lock()
         return Compiled(model, lease, lock, self._device.name, compiler.compile)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...base.cancellation import Stop
+from ...base.cancellation import Stop, held
 from ...base.device_array import DeviceArray
 from ..engine import Array
 from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed, is_forked, leaked, require_process
@@ -115,28 +115,37 @@ class DeviceBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `DeviceEngineBinding`."""
-        require_process(self._process)
-        session, native = opened(self._native)
+        running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
         try:
             with stoppable(stop or Stop()) as run_options:
-                self._graph.prepare(run_options)
+                with held(self._lock, stop):
+                    running = opened(self._native)
+                    self._submit(*running, run_options)
                 if self._waits_unlocked:
-                    run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-                with self._lock:
-                    self._send_inputs(native)
-                    session.run_with_iobinding(native, run_options)
-                if self._waits_unlocked:
-                    native.synchronize_outputs()
+                    running[1].synchronize_outputs()
             with self._lock:
-                return self._received(session, native)
+                return self._received(*running)
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
-            with self._lock:
-                del session, native
+            if running is not None:
+                with self._lock:
+                    running = None
             if self._native is None:
                 trim_heap()
         raise failure
+
+    def _submit(
+        self,
+        session: onnxruntime.InferenceSession,
+        native: onnxruntime.IOBinding,
+        run_options: onnxruntime.RunOptions,
+    ) -> None:
+        self._graph.prepare(run_options)
+        if self._waits_unlocked:
+            run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self._send_inputs(native)
+        session.run_with_iobinding(native, run_options)
 
     def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
         for name, (value, copy) in tuple(self._inputs.items()):

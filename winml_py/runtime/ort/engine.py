@@ -18,7 +18,7 @@ from ..providers.provider import ProviderDevice, Target
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, host_inputs, is_fixed, is_forked, leaked, require_process
 from .device_recording import Recording
-from .host_binding import FeedBinding, IoBinding
+from .host_binding import FeedBinding, IoBinding, LockedIoBinding
 from .run import opened, translated, trim_heap
 
 if TYPE_CHECKING:
@@ -61,9 +61,11 @@ class OrtEngine:
         """A new, empty binding."""
         session = opened(self._session)
         shrinks = self.options.tuning.arena_shrinkage
-        if self._are_numeric:
+        if not self._are_numeric:
+            return self._closed_with_this(FeedBinding(session, shrinks, lock))
+        if lock is UNLOCKED:
             return self._closed_with_this(IoBinding(session, shrinks))
-        return self._closed_with_this(FeedBinding(session, shrinks, lock))
+        return self._closed_with_this(LockedIoBinding(session, shrinks, lock))
 
     def _closed_with_this(self, binding: B) -> B:
         with self._lock:
@@ -83,7 +85,7 @@ class OrtEngine:
     def end_profiling(self) -> bytes:
         """The profile until this was called first; nothing is added to it from then on."""
         session = opened(self._session)
-        with self._device_lock, self._lock:
+        with self._lock, self._device_lock:
             if self._profile is None:
                 if self._trace is None:
                     raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
@@ -94,13 +96,13 @@ class OrtEngine:
 
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
+        session, self._session = self._session, None
+        with self._lock:  # before the device's: in here a binding may be collected, which takes that
+            bindings = list(self._bindings)
         with self._device_lock:
-            self._session = None
-            with self._lock:
-                bindings = list(self._bindings)
             for binding in bindings:
                 binding.close()
-            del bindings
+            del bindings, session
         if self._trace is not None:
             self._trace.cleanup()  # the runtime still writes to the open file when the session goes; nobody reads that
         trim_heap()

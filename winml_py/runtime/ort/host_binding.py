@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from ...base.cancellation import Stop
+from ...base.cancellation import Stop, held
 from ..engine import Array, HeldValues, Value
-from ..providers.catalogue import UNLOCKED
-from .device_memory import require_process
 from .errors import translate
 from .run import fill, opened, stoppable, translated, trim_heap
 
@@ -84,13 +81,28 @@ class IoBinding:
         self._arrays = {}
 
 
+class LockedIoBinding(IoBinding):
+    """Tensors of a device whose memory is not bound: each run copies them there and back, under the session's lock."""
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+    ) -> None:
+        super().__init__(session, shrinks)
+        self._lock = lock
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `EngineBinding`."""
+        with held(self._lock, stop):
+            return super().run(stop)
+
+
 class FeedBinding(HeldValues):
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
 
     def __init__(
         self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
     ) -> None:
-        self._shrinks, self._lock, self._process = shrinks, lock, os.getpid()
+        self._shrinks, self._lock = shrinks, lock
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         super().__init__()
@@ -98,10 +110,8 @@ class FeedBinding(HeldValues):
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
         session = opened(self._session)
-        if self._lock is not UNLOCKED:
-            require_process(self._process)
         try:
-            with translated(), self._lock, stoppable(stop or Stop(), self._shrinks) as run_options:
+            with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self.inputs, run_options)
         finally:
             del session  # see IoBinding.run

@@ -1,0 +1,156 @@
+"""A stand-in for ONNX Runtime's session on any provider's device; all that is around it is the package's own.
+
+It computes on the CPU, says that it runs on the provider's device, and lets a test see which threads are in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from winml_py import LearningModelDevice
+from winml_py.runtime.ort import compile as compiling
+from winml_py.runtime.providers import catalogue
+from winml_py.runtime.providers.provider import CPU_NAME, Provider, ProviderDevice
+
+PROVIDERS = [provider for provider in catalogue.PROVIDERS.values() if provider.name != CPU_NAME]
+"""Those that the catalogue lists: a new one is tested with the others."""
+
+RealOptions, RealSession, RealValue = onnxruntime.SessionOptions, onnxruntime.InferenceSession, onnxruntime.OrtValue
+
+
+def device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
+    """A device of a provider, from the runtime's own package or with a library from a plugin."""
+    found = ProviderDevice(provider.name, "stand-in", library, number, hardware, "stand-in", "ACME", float16=False)
+    return LearningModelDevice._of(found)
+
+
+class Runtime:
+    """What stands for the runtime: the sessions that were made, and the threads that run them.
+
+    Attributes:
+        sessions: every session that was made.
+        inside: called by each run, while it is counted.
+        compiling: called by each compilation.
+        cancelled: set when the latest compilation is asked to end.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+        self.inside: Callable[[], object] = lambda: None
+        self.compiling: Callable[[], object] = lambda: None
+        self.cancelled = threading.Event()
+
+    def session(self, model: Any, native: Any, providers: Any = None, **_: Any) -> Session:
+        made = Session(self, model, native, providers)
+        self.sessions.append(made)
+        return made
+
+
+class Session:
+    """In place of `onnxruntime.InferenceSession`."""
+
+    def __init__(self, runtime: Runtime, model: Any, native: Options, providers: Any) -> None:
+        self.providers = [*native.devices, CPU_NAME] if providers is None else providers
+        self.names = [entry if isinstance(entry, str) else entry[0] for entry in self.providers]
+        runtime.cancelled = native.cancelled
+        runtime.compiling()
+        plain = RealOptions()
+        plain.log_severity_level = 4
+        self.native, self._runtime = native, runtime
+        self._real = RealSession(model, plain, [CPU_NAME])
+        self._lock = threading.Lock()
+        self.now = self.most = 0
+
+    def get_providers(self) -> list[str]:
+        return self.names
+
+    def io_binding(self) -> Binding:
+        return Binding(self._real)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            self._runtime.inside()
+            yield
+        finally:
+            with self._lock:
+                self.now -= 1
+
+    def run(self, names: Any, feed: Any, options: Any = None) -> Any:
+        with self._counted():
+            return self._real.run(names, feed)
+
+    def run_with_iobinding(self, binding: Binding, options: Any = None) -> None:
+        with self._counted():
+            self._real.run_with_iobinding(binding.real)
+
+    def release_captured_graph(self, number: int) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class Binding:
+    """In place of `onnxruntime.IOBinding`: what is to be on the device is on the host."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self.real = session.io_binding()
+
+    def bind_output(self, name: str, device: str = "cpu", number: int = 0, *where: Any) -> None:
+        self.real.bind_output(name, "cpu", 0, *where)
+
+    def bind_input(self, name: str, device: str, number: int, *where: Any) -> None:
+        self.real.bind_input(name, "cpu", 0, *where)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+class Value:
+    """In place of `onnxruntime.OrtValue`."""
+
+    @staticmethod
+    def ortvalue_from_numpy(array: np.ndarray[Any, Any], *where: Any) -> onnxruntime.OrtValue:
+        return RealValue.ortvalue_from_numpy(array.copy())
+
+    @staticmethod
+    def ortvalue_from_shape_and_type(shape: Any, dtype: Any, *where: Any) -> onnxruntime.OrtValue:
+        return RealValue.ortvalue_from_shape_and_type(shape, dtype)
+
+
+class Options(RealOptions):  # type: ignore[misc]
+    """The runtime's own, which take devices of plugins that are not there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.devices: list[tuple[str, dict[str, str]]] = []
+        self.cancelled = threading.Event()
+
+    def set_load_cancellation_flag(self, value: bool) -> None:
+        self.cancelled.set()
+
+    def add_provider_for_devices(self, devices: list[ProviderDevice], options: dict[str, str]) -> None:
+        self.devices.append((devices[0].provider, options))
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    made = Runtime()
+    monkeypatch.setattr(onnxruntime, "InferenceSession", made.session)
+    monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
+    monkeypatch.setattr(onnxruntime, "OrtValue", Value)
+    monkeypatch.setattr(compiling, "runtime_device", lambda device: device)
+    for provider in PROVIDERS:
+        monkeypatch.setitem(vars(provider), "prepare", lambda: None)
+    return made
