@@ -27,6 +27,7 @@ class DeferredEngine:
         self.explanation = UNDECIDED
         self._decide: Callable[[Inputs], Engine] | None = decide  # None once it has decided, or is closed
         self._engine: Engine | None = None
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
@@ -55,11 +56,13 @@ class DeferredEngine:
             if self._engine is None:
                 self._engine = opened(self._decide)(inputs)
                 self.explanation, self._decide = self._engine.explanation, None
+                if self._is_closed:  # while it decided; `close` sets this first, so that one of the two sees the other
+                    self._engine.close()
             return self._engine
 
     def close(self) -> None:
-        """Frees the engine, if there is one."""
-        self._decide = None
+        """Frees the engine; one that is being chosen, as soon as that is done."""
+        self._is_closed, self._decide = True, None
         if self._engine is not None:
             self._engine.close()
 
