@@ -46,8 +46,8 @@ from winml_py import (
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
 from winml_py.runtime.gpu import recording
-from winml_py.runtime.ort.device_memory import require_process
 from winml_py.runtime.ort.errors import translate
+from winml_py.session.compiled import compiled_of
 from winml_py.tools.doctor import _clash
 
 pytestmark = pytest.mark.once
@@ -291,6 +291,12 @@ def wrong_output() -> None:
     binding._session.evaluate(binding)
 
 
+def inherited() -> None:
+    made = session()
+    compiled_of(made).in_child()
+    made.evaluate_features({})
+
+
 def referenced() -> None:
     image = TensorFloat.create([1, 1, 28, 28])
     with image.create_reference():
@@ -329,7 +335,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: recording.unmet("fixed-shapes"),
     lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
     lambda: session().upload(ZEROS),
-    lambda: require_process(0),
+    inherited,
     lambda: translate(RuntimeError("the device was lost")),
     lambda: TensorFloat.create([1]).to_cupy(),
     lambda: _clash(["onnxruntime", "onnxruntime-gpu"]),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..enums import AsyncStatus
 from ..errors import CanceledError, IllegalCallError
+from . import forks
 from .cancellation import Stop
 from .thread_pools import shared_pool
 
@@ -37,15 +38,29 @@ class AsyncOperation(Generic[T]):
         """Starts the work; it is given the way to find out that it should stop."""
         self._stop = Stop()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
+        self._is_inherited = False
+        forks.watch(self)
         self._future: Future[T] = shared_pool("winml-py", THREADS).submit(self._run, work)
 
     def _run(self, work: Callable[[Stop], T]) -> T:
         self._stop.require_not_requested()
         return work(self._stop)
 
+    def in_child(self) -> None:
+        """After a fork, the thread that does the work is the parent's."""
+        self._is_inherited = True
+
+    def _require_here(self) -> None:
+        if self._is_inherited and not self._future.done():
+            raise IllegalCallError(
+                "The operation was started before a fork, and goes on in the parent process alone.",
+                hint="Start it in this process.",
+            )
+
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio
 
+        self._require_here()
         try:
             return (yield from asyncio.wrap_future(self._future).__await__())
         except asyncio.CancelledError:
@@ -61,10 +76,12 @@ class AsyncOperation(Generic[T]):
         Raises:
             CanceledError: the operation was cancelled.
             TimeoutError: it is not done yet; it goes on.
+            IllegalCallError: it goes on in the process that this one was forked from.
             WinMLError: what the work raised.
         """
         from concurrent.futures import CancelledError
 
+        self._require_here()
         try:
             return self._future.result(timeout)
         except CancelledError:
@@ -74,6 +91,7 @@ class AsyncOperation(Generic[T]):
         """Waits until the operation is done, `timeout` seconds at most, and tells how far it has come."""
         from concurrent.futures import wait
 
+        self._require_here()
         wait([self._future], timeout)
         return self.status
 

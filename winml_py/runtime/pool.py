@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 from functools import partial
 
+from ..base import forks
 from ..base.cancellation import Stop, held
 from .engine import Engine
 
@@ -38,6 +39,10 @@ class Lease:
         if release is not None:
             release()
 
+    def forget(self) -> None:
+        """The engine is another process's, which gives it back."""
+        self._release = None
+
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the interpreter's end everything goes anyway, and half of what release needs has gone before.
         if not is_finalizing():
@@ -52,9 +57,15 @@ class EnginePool:
     """
 
     def __init__(self) -> None:
+        self._clear()
+        forks.watch(self)
+
+    def _clear(self) -> None:
         # Reentrant: a lease may be released by the garbage collector inside a locked region.
         self._lock = threading.RLock()
         self._shared: dict[Hashable, _Shared] = {}
+
+    in_child = _clear  # a forked process makes engines of its own
 
     def lease(self, key: Hashable, create: Callable[[], Engine], stop: Stop | None = None) -> Lease:
         """Gives the engine under `key`, which `create` makes if nobody uses one.

@@ -65,6 +65,7 @@ class LearningModelBinding(Object, MapView[Any]):
             InvalidBindingError: no such feature, or a value of the wrong kind or type.
             SizeMismatchError: a value of the wrong shape.
             ClosedError: the session has been closed.
+            IllegalCallError: another process made the session, and this one was forked from it.
         """
         descriptor, is_input = self._find(name)
         bind = self._evaluation.bind_input if is_input else self._evaluation.bind_output

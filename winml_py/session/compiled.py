@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from ..base import forks
 from ..base.winrt_object import Object
-from ..errors import ClosedError, DeviceLostError
+from ..errors import ClosedError, DeviceLostError, IllegalCallError
 from ..runtime.engine import Engine, device_engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Compiled:
-    """A model that has been compiled for a device, until the session is closed or the device is lost.
+    """A model that has been compiled for a device, until the session is closed, the device is lost, or in a fork.
 
     Attributes:
         inputs: the model's, by name, in the graph's order.
@@ -26,6 +28,7 @@ class Compiled:
         lock: the session's, which the engine's bindings hold while they talk to a GPU.
         location: where the device's memory is, which can be bound; None for engines on the host.
         is_lost: whether the device has gone.
+        is_inherited: whether a fork brought it into this process.
         pictures: the models that tensorize pictures on the device; None where the host does it.
     """
 
@@ -41,7 +44,9 @@ class Compiled:
         self.inputs = {feature.name: feature for feature in model.input_features}
         self.outputs = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
-        self.is_lost = False
+        self.is_lost = self.is_inherited = False
+        self._process = os.getpid()
+        forks.watch(self)
         on_device = device_engine(lease.engine)
         self.location = on_device.location if on_device else None
         self.pictures: DevicePictures | None = None
@@ -57,8 +62,16 @@ class Compiled:
         Raises:
             ClosedError: the session has been closed.
             DeviceLostError: the device has gone.
+            IllegalCallError: another process made the session.
         """
         lease = self._lease
+        if self.is_inherited:
+            raise IllegalCallError(
+                f"The session was made in process {self._process}, and does not survive a fork: its threads are there, "
+                f"and this is process {os.getpid()}.",
+                hint="Make a session in this process; for a GPU, start processes with "
+                'multiprocessing.get_context("spawn").',
+            )
         if lease is None:
             raise ClosedError(
                 "The session has been closed.", hint="Create another from the model, or keep this one open."
@@ -86,6 +99,13 @@ class Compiled:
             lease.release()
             if self.pictures is not None:
                 self.pictures.close()
+
+    def in_child(self) -> None:
+        """After a fork, the engine is the parent's: it is neither used nor given back."""
+        lease, self._lease, self.pictures = self._lease, None, None
+        if lease is not None:
+            self.is_inherited = True
+            lease.forget()
 
 
 class CompiledModel(Object):

@@ -59,6 +59,7 @@ class Evaluation:
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
+        self.compiled.require_open()  # before the lock, which in a forked process nobody might release
         with self._lock:
             self._reset()
 
@@ -76,8 +77,8 @@ class Evaluation:
 
     def bind_input(self, descriptor: FeatureDescriptor, value: Any, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `resolve` does, and where the session is closed."""
+        self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
         with self._lock:
-            self.compiled.require_open()  # before a picture is decoded
             try:
                 self._set_input(descriptor, resolve(value, descriptor, properties))
             except DeviceLostError:  # a picture is tensorized there
@@ -133,8 +134,8 @@ class Evaluation:
     def bind_output(self, descriptor: FeatureDescriptor, bound: Any, properties: BindProperties) -> None:
         """Binds what an output is to be written into; raises as `resolve` does, and where it cannot be written."""
         name = descriptor.name
+        self.compiled.require_open()
         with self._lock:
-            self.compiled.require_open()
             slot = refilled(bound, descriptor)
             if slot is not None:
                 self.engine_binding.set_output(name, None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from ..errors import ModelDisposedError
 from ..onnx_file.header import Header
 from ..onnx_file.source import ModelSource
@@ -22,7 +20,6 @@ class ModelContent:
         self.header = header
         self.engines = EnginePool()
         self._source: ModelSource | None = source
-        self._lock = threading.Lock()
 
     @property
     def is_disposed(self) -> bool:
@@ -35,14 +32,13 @@ class ModelContent:
         Raises:
             ModelDisposedError: the model has been disposed of.
         """
-        with self._lock:
-            if self._source is None:
-                raise ModelDisposedError(
-                    "The model has been disposed.", hint="Load it again, or create its sessions before dispose()."
-                )
-            return self._source
+        source = self._source
+        if source is None:
+            raise ModelDisposedError(
+                "The model has been disposed.", hint="Load it again, or create its sessions before dispose()."
+            )
+        return source
 
     def dispose(self) -> None:
         """Lets go of the bytes. Twice is harmless."""
-        with self._lock:
-            self._source = None
+        self._source = None

@@ -39,6 +39,7 @@ class LearningModelSession(Closeable, CompiledModel):
     thread pool. A CPU session takes no lock: threads evaluate at the same time, each with its own binding.
     A GPU session holds a lock while it talks to the device: one of its own, or with WebGPU one for all sessions there.
     A session that cannot be made on its device is an error: nothing falls back to another one.
+    A session belongs to the process that made it: after a fork, the child makes its own, from the same model.
 
     Args:
         model: the model; it may be disposed of once the session is made.
@@ -222,6 +223,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
         Raises:
             ClosedError: the session has been closed.
+            IllegalCallError: another process made the session, and this one was forked from it.
             InvalidArgumentError: the binding is another session's, or the timeout is no number of seconds.
             EvaluationTimeoutError: the time was up.
             MissingInputError: an input has not been bound.
@@ -311,7 +313,8 @@ class LearningModelSession(Closeable, CompiledModel):
     def close(self) -> None:
         """Frees the engine, unless another session shares it, when the last run in flight returns.
 
-        Twice is harmless. Model, device and results stay readable.
+        Twice is harmless. Model, device and results stay readable. In a forked process it leaves the parent's engine
+        alone.
         """
         self._compiled.close()
 
@@ -329,7 +332,10 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def _state(self) -> str:
-        return "closed" if self._compiled.is_closed else "lost" if self._compiled.is_lost else ""
+        compiled = self._compiled
+        if compiled.is_inherited:
+            return "of another process"
+        return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
 
     def _own(self, binding: LearningModelBinding) -> Evaluation:
         """The inside of a binding, which must be this session's."""

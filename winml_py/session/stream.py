@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base import forks
 from ..base.arguments import whole_number
 from ..base.closeable import Closeable
 from ..base.cpu_cores import usable_cores
 from ..base.thread_pools import shared_pool
-from ..errors import E_FAIL, ClosedError, EvaluationError, InvalidArgumentError, InvalidBindingError, WinMLError
+from ..errors import (
+    E_FAIL,
+    ClosedError,
+    EvaluationError,
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    WinMLError,
+)
 from ..features.containers import as_tensor
 from ..features.conversion import as_picture
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
@@ -48,7 +57,8 @@ class EvaluationStream(Closeable):
         self._jobs = jobs
         self._source = iter(inputs)
         self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
-        self._is_exhausted = self._is_closed = False
+        self._is_exhausted = self._is_closed = self._is_inherited = False
+        forks.watch(self)
         workers = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
         self._limit = workers * AHEAD
         self._pool = ThreadPoolExecutor(workers, "winml-py many")
@@ -59,7 +69,19 @@ class EvaluationStream(Closeable):
     def __iter__(self) -> Iterator[LearningModelEvaluationResult]:
         return self
 
+    def in_child(self) -> None:
+        """After a fork, the threads that evaluate are the parent's."""
+        self._is_inherited = True
+
+    def _require_here(self) -> None:
+        if self._is_inherited:
+            raise IllegalCallError(
+                "The stream was made before a fork, and its threads are in the parent process alone.",
+                hint="Make a session and a stream in this process.",
+            )
+
     def __next__(self) -> LearningModelEvaluationResult:
+        self._require_here()
         if not self._ready:
             self._fill()
             if self._pending:
@@ -79,6 +101,7 @@ class EvaluationStream(Closeable):
     async def __anext__(self) -> LearningModelEvaluationResult:
         import asyncio
 
+        self._require_here()
         while True:
             if self._awaited is None and self._is_closed:
                 raise StopAsyncIteration
@@ -96,6 +119,8 @@ class EvaluationStream(Closeable):
 
     def close(self) -> None:
         """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
+        if self._is_inherited:
+            return
         self._is_exhausted = self._is_closed = True
         self._ready.clear()
         self._pending.clear()

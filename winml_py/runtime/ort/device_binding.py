@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...base.cancellation import Stop, held
 from ...base.device_array import DeviceArray
 from ..engine import Array
-from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed, is_forked, leaked, require_process
+from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed
 from .device_outputs import DeviceOutput
 from .device_recording import RecordedGraph, Recording
 from .errors import translate
@@ -57,7 +56,6 @@ class DeviceBinding:
         self._memory, self._lock = memory, lock
         # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
-        self._process = os.getpid()
         self._graph = RecordedGraph(recording)
         self._inputs: dict[str, _Input] = {}
         self._outputs: dict[str, DeviceOutput] = {}
@@ -76,7 +74,6 @@ class DeviceBinding:
 
         What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
         """
-        require_process(self._process)
         session, native = opened(self._native)
         with self._lock, translated():
             before = self._inputs.get(name)
@@ -101,14 +98,12 @@ class DeviceBinding:
 
     def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
         """Binds an output to the host's memory, to the device's, or to none."""
-        require_process(self._process)
         with self._lock, translated():
             session, native = opened(self._native)
             self._outputs[name].set_target(native, array, partial(self._graph.forget, session))
 
     def keep_output(self, name: str) -> None:
         """Leaves an output in the device's memory."""
-        require_process(self._process)
         with self._lock, translated():
             session, native = opened(self._native)
             self._outputs[name].keep(native, partial(self._graph.forget, session))
@@ -167,11 +162,10 @@ class DeviceBinding:
 
     def close(self) -> None:
         """Lets go of the native session, the bound memory and the native binding."""
-        if is_forked(self._process):
-            leaked.append((self._native, self._inputs, self._outputs))
+        if self._native is None:
             return
         with self._lock:
-            if self._native is not None:
+            if self._native is not None:  # or another thread has closed it meanwhile
                 self._graph.forget(self._native[0])
             self._native = None
             self._inputs = {}

@@ -1,15 +1,14 @@
-"""A device's memory: the one way from the host into it, how it is shown and bound, and what a fork does to it."""
+"""A device's memory: the one way from the host into it, and how it is shown and bound."""
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...base.device_array import DeviceArray, MemoryLocation
-from ...errors import IllegalCallError, SizeMismatchError
+from ...errors import SizeMismatchError
 from ..engine import Array
 from ..providers.provider import Provider
 
@@ -21,28 +20,6 @@ _SAME_NAMES = "float16 double int8 int16 int32 int64 uint8 uint16 uint32 uint64 
 DTYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(name) for name in _SAME_NAMES.split()}
 """The types of tensors as ONNX Runtime spells them, and numpy's; `float` is numpy's float32."""
 DTYPES["tensor(float)"] = np.dtype(np.float32)
-
-leaked: list[object] = []
-"""What a forked process has of its parent's device. To free it would wait for the driver's threads, which stay with
-the parent."""
-
-
-def is_forked(process: int) -> bool:
-    """Whether this is another process than the one of that number."""
-    return os.getpid() != process
-
-
-def require_process(process: int) -> None:
-    """Refuses to go on in a forked process.
-
-    Raises:
-        IllegalCallError: this is another process than the one of that number.
-    """
-    if is_forked(process):
-        raise IllegalCallError(
-            "A GPU session does not survive a fork: the driver's threads are not in this process.",
-            hint='Start processes with multiprocessing.get_context("spawn"), and make the session there.',
-        )
 
 
 def is_fixed(end: Any) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import weakref
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
+from ...base import forks
 from ...base.device_array import DeviceArray
 from ...errors import IllegalCallError
 from ..engine import Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode
@@ -16,7 +16,7 @@ from ..explanation import Explanation
 from ..providers.catalogue import UNLOCKED, device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
 from .device_binding import DeviceBinding
-from .device_memory import DeviceMemory, host_inputs, is_fixed, is_forked, leaked, require_process
+from .device_memory import DeviceMemory, host_inputs, is_fixed
 from .device_recording import Recording
 from .host_binding import FeedBinding, IoBinding, LockedIoBinding
 from .run import opened, translated, trim_heap
@@ -56,6 +56,7 @@ class OrtEngine:
         self._trace = trace  # where the runtime writes its profile, which goes with it
         self._device_lock = device_lock(target.device)
         self._are_numeric = are_numeric(session)
+        forks.watch(self)
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
@@ -107,6 +108,11 @@ class OrtEngine:
             self._trace.cleanup()  # the runtime still writes to the open file when the session goes; nobody reads that
         trim_heap()
 
+    def in_child(self) -> None:
+        """After a fork nothing of this is freed: that would wait for the runtime's threads, which are the parent's."""
+        for thing in (self, *self._bindings):
+            forks.keep_forever(thing)
+
 
 class OrtDeviceEngine(OrtEngine):
     """A compiled model whose inputs and outputs are tensors of numbers in the memory of a device."""
@@ -124,12 +130,10 @@ class OrtDeviceEngine(OrtEngine):
         self._memory = DeviceMemory(provider_of(device.provider), device.number)
         self.location = self._memory.location
         self._recording = recording
-        self._process = os.getpid()
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""
         session = opened(self._session)
-        require_process(self._process)
         return self._closed_with_this(DeviceBinding(session, self._memory, lock, self._recording))
 
     @property
@@ -141,15 +145,6 @@ class OrtDeviceEngine(OrtEngine):
     def upload(self, array: Array) -> DeviceArray:
         """A copy of an array in the device's memory; the caller holds the session's lock."""
         session = opened(self._session)
-        require_process(self._process)
         with translated():
             memory = self._memory.upload(array)
         return self._memory.array(memory, session, self._device_lock)
-
-    def close(self) -> None:
-        """As of every engine; in a forked process nothing is freed."""
-        if is_forked(self._process):
-            leaked.append((self._session, self._bindings))
-            self._session = None
-        else:
-            super().close()
