@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ class Runtime:
         sessions: every session that was made.
         inside: called by each run, while it is counted.
         compiling: called by each compilation.
+        takes: the operators that a provider takes, where those are not all.
         cancelled: set when the latest compilation is asked to end.
     """
 
@@ -45,6 +48,7 @@ class Runtime:
         self.sessions: list[Session] = []
         self.inside: Callable[[], object] = lambda: None
         self.compiling: Callable[[], object] = lambda: None
+        self.takes: dict[str, set[str]] = {}
         self.cancelled = threading.Event()
 
     def session(self, model: Any, native: Any, providers: Any = None, **_: Any) -> Session:
@@ -63,6 +67,7 @@ class Session:
         runtime.compiling()
         plain = RealOptions()
         plain.log_severity_level = 4
+        plain.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         self.native, self._runtime = native, runtime
         self._real = RealSession(model, plain, [CPU_NAME])
         self._lock = threading.Lock()
@@ -70,6 +75,22 @@ class Session:
 
     def get_providers(self) -> list[str]:
         return self.names
+
+    def get_provider_graph_assignment_info(self) -> list[Any]:
+        """Every node, where the first provider of the list is that takes it."""
+        takes = self._runtime.takes
+        nodes = [node for part in self._real.get_provider_graph_assignment_info() for node in part.get_nodes()]
+        return [
+            SimpleNamespace(
+                ep_name=next(name for name in self.names if node.op_type in takes.get(name, {node.op_type})),
+                get_nodes=partial(list, [node]),
+            )
+            for node in nodes
+        ]
+
+    def get_input_memory_infos(self) -> list[Any]:
+        """Every input is read on the device."""
+        return [SimpleNamespace(name="Device") for _ in self._real.get_inputs()]
 
     def io_binding(self) -> Binding:
         return Binding(self._real)

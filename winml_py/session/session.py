@@ -158,7 +158,8 @@ class LearningModelSession(Closeable, CompiledModel):
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph: node, operator, provider.
 
-        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not take.
+        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not take. What TensorRT does not
+        take goes to CUDA first, and has its name.
 
         Raises:
             IllegalCallError: the first evaluation has yet to decide on the engine.

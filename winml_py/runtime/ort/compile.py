@@ -12,7 +12,7 @@ from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions
 from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
-from ..providers.provider import CPU_NAME, Target
+from ..providers.provider import CPU_NAME, Provider, Target
 from ..request import CompileRequest
 from ..tuning import Tuning
 from .device_recording import Recording
@@ -93,8 +93,16 @@ def _providers(
     if device.library:
         native.add_provider_for_devices([runtime_device(device)], own)
         return None
-    provider_of(device.provider).prepare()
-    return [(device.provider, own), CPU_NAME]
+    provider = provider_of(device.provider)
+    provider.prepare()
+    helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording is of one provider
+    return [(provider.name, own), *helpers, CPU_NAME]
+
+
+def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
+    """The providers that take what a provider does not; the caller's options are for that one alone."""
+    options = options._replace(provider_options=())
+    return [(name, native_options(target.on(name), options, False)) for name in provider.helpers]
 
 
 def save_optimized(model: bytes, path: str, level: str) -> None:

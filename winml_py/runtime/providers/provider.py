@@ -69,6 +69,10 @@ class Target(NamedTuple):
         name = self.device.provider if self.device else ONNXRUNTIME
         return name, Precision.HALF if self.half else Precision.FLOAT32
 
+    def on(self, provider: str) -> Target:
+        """The same device as another provider has it."""
+        return self._replace(device=self.device._replace(provider=provider) if self.device else None)
+
 
 @dataclass(frozen=True)
 class Provider:
@@ -86,6 +90,7 @@ class Provider:
         recording_option: the option that makes it record its work and replay it; "" where it cannot.
         records_unasked: whether it records where that is possible, or only where the options demand it.
         shares_lock: whether all sessions on a device share one lock, or each has its own.
+        helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
         built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
             InvalidDeviceError where there are none; plugins list theirs themselves.
         prepare: called before a provider of the runtime's own package is used.
@@ -105,6 +110,7 @@ class Provider:
     recording_option: str = ""
     records_unasked: bool = False
     shares_lock: bool = False
+    helpers: tuple[str, ...] = ()
     built_in_devices: Callable[[], Sequence[ProviderDevice]] = tuple
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from . import nvidia
+from .cuda import CUDA
 from .provider import Provider
 
 _NAME = "TensorrtExecutionProvider"
@@ -25,6 +26,7 @@ TENSORRT = Provider(
     has_addresses=True,
     waits_unlocked=True,
     recording_option="trt_cuda_graph_enable",
+    helpers=(CUDA.name,),
     built_in_devices=partial(nvidia.devices, _NAME),
     prepare=nvidia.preload,
 )

@@ -1,0 +1,66 @@
+"""What TensorRT does not take: it goes to CUDA, and only then to the CPU. No card was here: see `helpers_providers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor
+from helpers_providers import PROVIDERS, Runtime, device, runtime
+from onnx import helper
+
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
+from winml_py.runtime.providers.catalogue import CUDA, TENSORRT
+from winml_py.runtime.providers.provider import CPU_NAME, Provider
+
+__all__ = ["runtime"]  # a fixture
+
+NODES = [helper.make_node(name, [x], [y], name) for name, x, y in (("Neg", "x", "p"), ("Abs", "p", "q"))]
+MODEL = data([*NODES, helper.make_node("Sin", ["q"], ["y"], "Sin")], [tensor("x", [2])], [tensor("y", [2])])
+
+
+def session(provider: Provider, number: int = 1, **settings: Any) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return LearningModelSession(LearningModel.load(MODEL), device(provider, number=number), options)
+
+
+def test_the_placement_names_who_took_each_node(runtime: Runtime) -> None:
+    runtime.takes = {TENSORRT.name: {"Neg"}, CUDA.name: {"Neg", "Abs"}}
+    made = session(TENSORRT)
+    placed = {node.operator: node.provider for node in made.placement}
+    assert placed == {"Neg": TENSORRT.name, "Abs": CUDA.name, "Sin": CPU_NAME}
+    result = made.evaluate_features({"x": np.float32([1, -2])})
+    np.testing.assert_allclose(result.outputs["y"].to_numpy(), np.sin(np.float32([1, 2])), rtol=1e-6)
+
+
+def test_both_are_told_the_card_and_the_options_are_tensorrts_alone(runtime: Runtime) -> None:
+    session(TENSORRT, precision=Precision.FLOAT32, provider_options={"trt_min_subgraph_size": 3})
+    assert runtime.sessions[0].providers == [
+        (TENSORRT.name, {"device_id": "1", "trt_min_subgraph_size": "3"}),
+        (CUDA.name, {"device_id": "1", "use_tf32": "0"}),
+        CPU_NAME,
+    ]
+
+
+def test_cuda_helps_also_where_the_cpu_may_not(runtime: Runtime) -> None:
+    session(TENSORRT, allow_cpu_fallback=False)
+    (made,) = runtime.sessions
+    assert made.names == [TENSORRT.name, CUDA.name, CPU_NAME]
+    assert made.native.get_session_config_entry("session.disable_cpu_ep_fallback") == "1"
+
+
+def test_a_recording_is_of_tensorrt_alone(runtime: Runtime) -> None:
+    session(TENSORRT, graph_capture=True)
+    (made,) = runtime.sessions
+    assert made.names == [TENSORRT.name, CPU_NAME]
+    assert made.providers[0][1]["trt_cuda_graph_enable"] == "1"
+    assert made.native.get_session_config_entry("session.disable_cpu_ep_fallback") == "1"
+
+
+@pytest.mark.parametrize("provider", [provider for provider in PROVIDERS if provider is not TENSORRT])
+def test_the_others_leave_nodes_to_the_cpu(runtime: Runtime, provider: Provider) -> None:
+    session(provider)
+    assert [made.names for made in runtime.sessions] == [[provider.name, CPU_NAME]]
