@@ -414,3 +414,19 @@ def test_frames_copy_to_frames(source: str, target: str) -> None:
     assert made.direct3d_surface is None
     with pytest.raises(InvalidArgumentError, match="read-only"):
         made.copy_to(VideoFrame.create_with_software_bitmap(frame.software_bitmap.get_read_only_view()))
+
+
+def one_pixel_views(channels: int) -> list[np.ndarray[Any, Any]]:
+    """One pixel of a picture: numpy calls it contiguous whatever its strides are."""
+    picture = np.zeros((8, 8, channels), np.uint8)
+    planes = np.zeros((channels, 1, 1), np.uint8)
+    return [picture[:1, :1], picture[:1, ::-1][:, :1], picture[::2, ::2][:1, :1], planes.transpose(1, 2, 0)]
+
+
+@pytest.mark.parametrize("view", range(4))
+@pytest.mark.parametrize("pixel_format", [BitmapPixelFormat.BGR8, BitmapPixelFormat.BGRA8])
+def test_a_picture_of_one_pixel_is_written(pixel_format: BitmapPixelFormat, view: int) -> None:
+    pixels = one_pixel_views(4 if pixel_format == BitmapPixelFormat.BGRA8 else 3)[view]
+    numbers = np.array([10, 20, 30], np.float32).reshape(3, 1, 1)
+    detensorize(numbers, ImageContract(), SoftwareBitmap.from_array(pixels, pixel_format))
+    assert pixels[0, 0].tolist() == [10, 20, 30, 255][: pixels.shape[2]]

@@ -88,7 +88,8 @@ def _fill(
         opaque = scratch.get("opaque", planes[0].shape)
         opaque[:] = 255
         ordered.append(opaque)
-    if pixels.flags.c_contiguous:
+    width, channels = pixels.shape[1:]
+    if pixels.strides == (width * channels, channels, 1):  # of one pixel numpy calls any strides contiguous
         import cv2
 
         cv2.merge(ordered, pixels)
