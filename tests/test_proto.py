@@ -15,7 +15,6 @@ from onnx import helper
 
 from winml_py.errors import CorruptModelError
 from winml_py.onnx_file.header import (
-    MAX_TYPE_NESTING,
     Dimension,
     MapType,
     OnnxType,
@@ -25,6 +24,7 @@ from winml_py.onnx_file.header import (
     read_header,
 )
 from winml_py.onnx_file.protobuf import encode_varint, fields, varint
+from winml_py.onnx_file.walk import MAX_NESTING
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
@@ -128,7 +128,7 @@ def test_what_is_no_model_is_corrupt(damaged: bytes, complaint: str) -> None:
 
 def test_types_nested_too_deep_are_corrupt() -> None:
     kind = helper.make_tensor_type_proto(FLOAT, [1])
-    for _ in range(MAX_TYPE_NESTING + 2):
+    for _ in range(MAX_NESTING + 2):
         kind = helper.make_sequence_type_proto(kind)
     proto = model([], [helper.make_value_info("x", kind)], [])
     with pytest.raises(CorruptModelError, match="nested"):

@@ -8,17 +8,19 @@ Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.prot
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..errors import CorruptModelError
-from .protobuf import BYTES, VARINT, Buffer, Field, corrupt, encode_field, encode_varint, fields
+from .protobuf import BYTES, VARINT, Buffer, Field, corrupt, encode_field, encode_varint, fields, tag_of
+from .walk import LOCATION, MAX_NESTING, found
 
-MAX_TYPE_NESTING = 16
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
 
 # TensorProto's data fields whose bytes are already the little-endian elements in a row.
-_FLOAT_DATA, _RAW_DATA, _DOUBLE_DATA = 4, 9, 10
+_DATA = (4, 9, 10)  # float_data, raw_data, double_data
+_WEIGHT_TAGS = frozenset((tag_of(2, VARINT), *map(tag_of, (8, 13, *_DATA))))
 
 
 class Dimension(NamedTuple):
@@ -82,11 +84,11 @@ class Weight(NamedTuple):
         return self.data.end - self.data.value if self.data else 0
 
 
-_NOWHERE = Field(0, BYTES, 0, 0, 0)
-
-
 class Header:
-    """All of a model but its nodes and weights."""
+    """All of a model but its nodes and weights.
+
+    A graph may stand in the file in several parts, which protobuf merges.
+    """
 
     def __init__(self) -> None:
         self.ir_version = 0
@@ -102,7 +104,7 @@ class Header:
         self.outputs: list[ValueInfo] = []
         self.weights: list[Weight] = []
         self.node_count = 0
-        self.graph = _NOWHERE
+        self.graphs: list[Field] = []
 
 
 def read_header(buffer: Buffer) -> Header:
@@ -134,7 +136,7 @@ def read_header(buffer: Buffer) -> Header:
             case 14:
                 key, value = _key_value(buffer, item)
                 header.metadata[key] = value
-    if header.graph is _NOWHERE:
+    if not header.graphs:
         raise CorruptModelError(
             f"Failed to parse the model: {len(buffer):,} bytes hold no graph.",
             hint="An ONNX model has one; is this another kind of file, or an empty one?",
@@ -144,7 +146,7 @@ def read_header(buffer: Buffer) -> Header:
 
 def _read_graph(buffer: Buffer, graph: Field, header: Header) -> None:
     graph.require(BYTES)
-    header.graph = graph
+    header.graphs.append(graph)
     for item in fields(buffer, graph.value, graph.end):
         match item.number:
             case 1:
@@ -168,20 +170,23 @@ def _append_named(values: list[ValueInfo], value: ValueInfo | None) -> None:
 def _weight(buffer: Buffer, tensor: Field) -> Weight:
     tensor.require(BYTES)
     name, location, element = "", "", 0
-    data: Field | None = None
-    for item in fields(buffer, tensor.value, tensor.end):
+    data: list[Field] = []
+    for item in fields(buffer, tensor.value, tensor.end, _WEIGHT_TAGS):
         if item.number == 8:
             name = item.text(buffer)
         elif item.number == 2 and item.wire_type == VARINT:
             element = item.value
-        elif (
-            item.number in (_FLOAT_DATA, _RAW_DATA, _DOUBLE_DATA) and item.wire_type == BYTES and item.end > item.value
-        ):
-            data = item
         elif item.number == 13:
             key, value = _key_value(buffer, item)
-            location = value if key == "location" else location
-    return Weight(name, tensor, data, location, element)
+            location = value if key == LOCATION else location
+        elif item.number in _DATA:
+            data.append(item)
+    return Weight(name, tensor, _in_a_row(data), location, element)
+
+
+def _in_a_row(data: list[Field]) -> Field | None:
+    """A tensor's only data field, if it has one with the elements in a row."""
+    return data[0] if len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value else None
 
 
 def _parts(buffer: Buffer, message: Field) -> dict[int, Field]:
@@ -205,8 +210,8 @@ _OTHER_TYPES = {7: "opaque", 8: "sparse_tensor", 9: "optional"}
 
 
 def _type(buffer: Buffer, proto: Field, nesting: int = 0) -> OnnxType | None:
-    if nesting > MAX_TYPE_NESTING:
-        raise corrupt(f"a type is nested more than {MAX_TYPE_NESTING} deep")
+    if nesting > MAX_NESTING:
+        raise corrupt(f"a type is nested more than {MAX_NESTING} deep")
     parts = _parts(buffer, proto)
     if tensor := parts.get(1):
         return _tensor_type(buffer, tensor, _text(buffer, parts, 6))
@@ -243,40 +248,16 @@ def _key_value(buffer: Buffer, proto: Field) -> tuple[str, str]:
     return _text(buffer, parts, 1), _text(buffer, parts, 2)
 
 
-_CHILDREN = {
-    "model": {7: "graph", 25: "function"},
-    "function": {7: "node"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
-    "sparse tensor": {1: "tensor", 2: "tensor"},  # its values, and where they are
-}
-"""The fields of each message that tensors can be in, by their numbers in onnx.proto."""
-
-
 def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
     """Names the tensors that are kept in other files, and those files: of graphs, subgraphs, attributes and functions.
 
     Raises:
         CorruptModelError: subgraphs nested too deep to be meant.
     """
-    for tensor in _tensors(buffer, "model", 0, len(buffer), 0):
+    for tensor in found(buffer, "tensor", "model", 0, len(buffer)):
         weight = _weight(buffer, tensor)
         if weight.location:
             yield weight.name, weight.location
-
-
-def _tensors(buffer: Buffer, kind: str, start: int, end: int, nesting: int) -> Iterator[Field]:
-    if nesting > MAX_TYPE_NESTING:
-        raise corrupt(f"subgraphs are nested more than {MAX_TYPE_NESTING} deep")
-    for item in fields(buffer, start, end):
-        child = _CHILDREN[kind].get(item.number)
-        if child is None or item.wire_type != BYTES:
-            continue
-        if child == "tensor":
-            yield item
-        else:
-            yield from _tensors(buffer, child, item.value, item.end, nesting + (kind == "attribute"))
 
 
 def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
@@ -291,15 +272,27 @@ def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
         A ModelProto without weights: the caller's own bytes, nothing of `buffer` is referred to.
     """
     pieces: list[bytes] = []
-    position = header.graph.value
-    for weight in header.weights:
+    position = 0
+    for graph in header.graphs:
+        pieces += (buffer[position : graph.tag], encode_field(7, _cut_graph(buffer, header, graph, location)))
+        position = graph.end
+    return b"".join((*pieces, buffer[position:]))
+
+
+def _cut_graph(buffer: Buffer, header: Header, graph: Field, location: str) -> bytes:
+    pieces: list[bytes] = []
+    position = graph.value
+    first, last = (bisect_left(header.weights, place, key=_place) for place in (graph.value, graph.end))
+    for weight in header.weights[first:last]:
         if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE:
             pieces.append(buffer[position : weight.field.tag])
             pieces.append(encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
             position = weight.field.end
-    pieces.append(buffer[position : header.graph.end])
-    graph = encode_field(7, b"".join(pieces))
-    return b"".join((buffer[: header.graph.tag], graph, buffer[header.graph.end :]))
+    return b"".join((*pieces, buffer[position : graph.end]))
+
+
+def _place(weight: Weight) -> int:
+    return weight.field.tag
 
 
 def _external_tensor(buffer: Buffer, tensor: Field, data: Field, location: str) -> bytes:
