@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..base.arguments import is_text
-from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError
+from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
+from .functions import require_bounded
 from .header import Header, cut_weights, external_locations, read_header
 from .nodes import Graph, read_graph
 from .protobuf import Buffer
@@ -78,10 +79,12 @@ class FileSource(NamedTuple):
         Raises:
             ModelNotFoundError: the file, or a data file it names, is gone.
             CorruptModelError: the file is no longer the one whose header was read.
+            NotSupportedError: its functions call each other without end.
         """
         with _mapped(self.path) as (buffer, stamp):
             self._require_unchanged(stamp)
             external = list(external_locations(buffer))
+            require_bounded(buffer)
             self._require_data_files(external)
             if is_private:
                 return self._read_whole(external)
@@ -183,6 +186,7 @@ class BytesSource(NamedTuple):
 
         Raises:
             ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
+            NotSupportedError: its functions call each other without end.
         """
         for name, location in external_locations(self.data):
             raise ModelNotFoundError(
@@ -190,6 +194,7 @@ class BytesSource(NamedTuple):
                 "and a model loaded from memory has no folder to look in.",
                 hint="Load it from its path, or save it as one file.",
             )
+        require_bounded(self.data)
         if sum(weight.size for weight in header.weights) < MAPPED_FROM:
             return self.data
         return Skeleton(cut_weights(self.data, header, _IN_MEMORY), files={_IN_MEMORY: self.data})
@@ -212,7 +217,7 @@ def _mapped(path: str) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
                 if hasattr(mmap, "MADV_RANDOM"):  # no read-ahead: only the pages with tags are wanted
                     buffer.madvise(mmap.MADV_RANDOM)
                 yield buffer, stamp
-    except (CorruptModelError, ModelNotFoundError):
+    except WinMLError:
         raise
     except (OSError, ValueError) as error:
         raise ModelNotFoundError(
