@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,6 +35,26 @@ class Skeleton(NamedTuple):
     model: bytes | str
     folder: str = ""
     files: Mapping[str, bytes] = MappingProxyType({})
+
+
+class FileStamp(NamedTuple):
+    """What tells a file from another of its name.
+
+    Attributes:
+        name: relative to the model's folder.
+        size: in bytes.
+        modified: the time of the last write.
+        changed: the time of the last change of any kind, renaming included, which no program can set back.
+        inode: its number on the disk.
+        device: the disk's number.
+    """
+
+    name: str
+    size: int
+    modified: int
+    changed: int
+    inode: int
+    device: int
 
 
 class FileSource(NamedTuple):
@@ -81,9 +102,9 @@ class FileSource(NamedTuple):
             CorruptModelError: the file is no longer the one whose header was read.
             NotSupportedError: its functions call each other without end.
         """
+        external = list(_external(self))
         with _mapped(self.path) as (buffer, stamp):
-            self._require_unchanged(stamp)
-            external = list(external_locations(buffer))
+            self._require_same(stamp)
             require_bounded(buffer)
             self._require_data_files(external)
             if is_private:
@@ -96,10 +117,11 @@ class FileSource(NamedTuple):
             return Skeleton(cut_weights(buffer, header, name), folder)
 
     def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
-        files = {}
+        files, stamps = {}, self.data_stamps()
         for location in sorted({location for _, location in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
+        self.require_unchanged(stamps)
         return Skeleton(self.path, files=files) if files else self.path
 
     def graph(self, header: Header) -> Graph:
@@ -110,15 +132,8 @@ class FileSource(NamedTuple):
             CorruptModelError: the file is no longer the one whose header was read.
         """
         with _mapped(self.path) as (buffer, stamp):
-            self._require_unchanged(stamp)
+            self._require_same(stamp)
             return read_graph(buffer, header)
-
-    def _require_unchanged(self, stamp: tuple[int, ...]) -> None:
-        if stamp != self.stamp:
-            raise CorruptModelError(
-                f"The model file {self.path} has changed since the model was loaded from it.",
-                hint="Load it again, and replace model files by renaming, never in place.",
-            )
 
     def mappable(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
@@ -126,15 +141,47 @@ class FileSource(NamedTuple):
         beside = sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
         return beside + sum(weight.size for weight in header.weights)
 
-    def data_stamps(self) -> tuple[tuple[str, int, int, int], ...]:
-        """Name, size and times of the model's file, and of each file beside it that holds weights.
+    def data_stamps(self) -> tuple[FileStamp, ...]:
+        """What tells the model's file, and each file beside it that holds weights, from another of its name.
 
-        The time of the last change of any kind is among them, which no program that changes a file can set back.
+        Raises:
+            CorruptModelError: the model's file is no longer the one whose header was read, or a data file has gone.
         """
-        with _mapped(self.path) as (buffer, _):
-            names = sorted({location for _, location in list(external_locations(buffer))})
-        found = [(name, os.stat(os.path.join(self.folder, name))) for name in (os.path.basename(self.path), *names)]
-        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for name, status in found)
+        stamps = self._stamps((os.path.basename(self.path), *sorted({location for _, location in _external(self)})))
+        model = stamps[0]
+        self._require_same((model.size, model.modified, model.inode, model.device))
+        return stamps
+
+    def require_unchanged(self, stamps: tuple[FileStamp, ...]) -> None:
+        """Refuses what an engine has made of files that were others than those of `stamps` when it opened them.
+
+        The engine opens files by their names. So the same files must stand there before and after.
+
+        Raises:
+            CorruptModelError: a file has been replaced or changed since.
+        """
+        if self._stamps([stamp.name for stamp in stamps]) != stamps:
+            raise self._changed()
+
+    def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
+        try:
+            found = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
+        except OSError as error:
+            raise self._changed() from error
+        return tuple(
+            FileStamp(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+            for name, status in found
+        )
+
+    def _require_same(self, stamp: tuple[int, ...]) -> None:
+        if stamp != self.stamp:
+            raise self._changed()
+
+    def _changed(self) -> CorruptModelError:
+        return CorruptModelError(
+            f"The model file {self.path}, or a file with its weights, has changed since the model was loaded from it.",
+            hint="Load it again, and replace model files by renaming, never in place.",
+        )
 
     def _require_data_files(self, external: list[tuple[str, str]]) -> None:
         # Model caches keep links in one folder to files in another: both are the model's own.
@@ -201,6 +248,14 @@ class BytesSource(NamedTuple):
 
 
 ModelSource = FileSource | BytesSource
+
+
+@lru_cache(16)
+def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
+    """The weights that a model keeps in other files, and those files: asked several times for one session."""
+    with _mapped(source.path) as (buffer, stamp):
+        source._require_same(stamp)
+        return tuple(external_locations(buffer))
 
 
 @contextmanager

@@ -35,7 +35,8 @@ class CompileRequest:
         size: bytes of the model file.
         weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
         stamp: what tells the file from another of the same name; () for a model in memory.
-        data_stamps: gives the same of the files beside it that hold weights.
+        data_stamps: the same of the files beside it that hold weights, too.
+        require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
         stop: lets another thread end the compilation.
     """
 
@@ -52,7 +53,8 @@ class CompileRequest:
     size: int = 0
     weights: int = 0
     stamp: Sequence[object] = ()
-    data_stamps: Callable[[], object] = tuple
+    data_stamps: Sequence[object] = ()
+    require_unchanged: Callable[[], None] = lambda: None
     stop: Stop | None = None
 
     def require_not_stopped(self) -> None:
@@ -68,7 +70,7 @@ class CompileRequest:
         """A fingerprint of the model: of its bytes, or of its file's skeleton, path, size and time."""
         import hashlib
 
-        stamps = (tuple(self.stamp), self.data_stamps())
+        stamps = (tuple(self.stamp), tuple(self.data_stamps))
         digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
         pieces = (self.model.model, *self.model.files.values()) if isinstance(self.model, Skeleton) else (self.model,)
         for piece in pieces:

@@ -32,8 +32,10 @@ def compile_request(
     sizes = _sizes(model, header, options)
     is_private = options.weights is Weights.PRIVATE
     file = source if isinstance(source, FileSource) else None
+    engine_input = source.engine_input(header, is_private)
+    data_stamps = file.data_stamps() if file else ()
     return CompileRequest(
-        source.engine_input(header, is_private),
+        engine_input,
         options,
         has_float16=model.precision in ("float16", "mixed"),
         float16_features=frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16),
@@ -49,7 +51,8 @@ def compile_request(
         reopen=partial(source.engine_input, header, is_private),
         weights=file.mappable(header) if file and not is_private else 0,
         stamp=(file.path, *file.stamp) if file else (),
-        data_stamps=file.data_stamps if file else tuple,
+        data_stamps=data_stamps,
+        require_unchanged=partial(file.require_unchanged, data_stamps) if file else lambda: None,
     )
 
 

@@ -47,6 +47,7 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+        CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
 
@@ -66,6 +67,8 @@ def compile_model(
             ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
             session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
+        if not is_optimized:  # such a graph has files of its own
+            request.require_unchanged()
     except BaseException:
         if trace is not None:
             trace.cleanup()
