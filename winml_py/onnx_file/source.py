@@ -104,7 +104,7 @@ class FileSource(NamedTuple):
         """
         external = list(_external(self))
         with _mapped(self.path) as (buffer, stamp):
-            self._require_same(stamp)
+            self.require_same(stamp)
             require_bounded(buffer)
             self._require_data_files(external)
             if is_private:
@@ -149,7 +149,7 @@ class FileSource(NamedTuple):
         """
         stamps = self._stamps((os.path.basename(self.path), *sorted({location for _, location in _external(self)})))
         model = stamps[0]
-        self._require_same((model.size, model.modified, model.inode, model.device))
+        self.require_same((model.size, model.modified, model.inode, model.device))
         return stamps
 
     def require_unchanged(self, stamps: tuple[FileStamp, ...]) -> None:
@@ -173,7 +173,12 @@ class FileSource(NamedTuple):
             for name, status in found
         )
 
-    def _require_same(self, stamp: tuple[int, ...]) -> None:
+    def require_same(self, stamp: tuple[int, ...]) -> None:
+        """Refuses a file that is not the one whose header was read.
+
+        Raises:
+            CorruptModelError: its stamp is another.
+        """
         if stamp != self.stamp:
             raise self._changed()
 
@@ -254,7 +259,7 @@ ModelSource = FileSource | BytesSource
 def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
     """The weights that a model keeps in other files, and those files: asked several times for one session."""
     with _mapped(source.path) as (buffer, stamp):
-        source._require_same(stamp)
+        source.require_same(stamp)
         return tuple(external_locations(buffer))
 
 
