@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import threading
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from winml_py import (
     SoftwareBitmap,
     VideoReader,
 )
+from winml_py.imaging.pillow_limit import allowed
 from winml_py.session.binding import evaluation_of
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
@@ -200,6 +202,62 @@ def test_the_limit_is_ours_and_not_pillows(monkeypatch: pytest.MonkeyPatch) -> N
     data = file_of(photograph((40, 30)), "PNG")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert SoftwareBitmap.load(data).pixel_width == 40
+
+
+def files_of_a_size(width: int, height: int) -> dict[str, bytes]:
+    """A gray picture with one white pixel, in the formats that the docs name."""
+    image = Image.new("L", (width, height))
+    image.putpixel((width - 1, height - 2), 255)
+    options: dict[str, dict[str, Any]] = {
+        "JPEG": {"quality": 95},
+        "WEBP": {"lossless": True, "quality": 0, "method": 0},
+    }
+    return {
+        kind: file_of(image, kind, **options.get(kind, {})) for kind in ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+    }
+
+
+def test_every_format_is_read_beyond_pillows_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_of_a_size(40, 30)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow refuses twice as many
+    for kind, data in files.items():
+        pixels = SoftwareBitmap.load(data).to_numpy()
+        assert pixels.shape[:2] == (30, 40), kind
+        assert np.ravel(pixels[-2, -1])[0] > 240, kind
+        assert Image.MAX_IMAGE_PIXELS == 100
+        with pytest.raises(PictureError, match=r"1,199 are allowed|exceeds limit"):
+            SoftwareBitmap.load(data, max_pixels=1199)
+        assert Image.MAX_IMAGE_PIXELS == 100
+
+
+def test_pillows_limit_comes_back_when_the_last_picture_has_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with allowed(50):
+        assert Image.MAX_IMAGE_PIXELS == 100
+    first, second = allowed(1000), allowed(2000)
+    with ExitStack() as stack:
+        stack.enter_context(second)
+        with first:
+            assert Image.MAX_IMAGE_PIXELS == 2000
+        assert Image.MAX_IMAGE_PIXELS == 2000
+    assert Image.MAX_IMAGE_PIXELS == 100
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    with allowed(1000):
+        assert Image.MAX_IMAGE_PIXELS is None
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "TIFF", "GIF"])
+def test_a_picture_of_256_megapixels_is_read(kind: str, tmp_path: Path) -> None:
+    side, path = 16384, tmp_path / "large"
+    image = Image.new("L", (side, side))
+    image.paste(255, (side - 8, side - 8, side, side))
+    image.save(path, kind)
+    del image
+    pixels = SoftwareBitmap.load(path).to_numpy()
+    assert pixels.shape[:2] == (side, side)
+    assert np.ravel(pixels[-1, -1])[0] > 250
+    assert np.ravel(pixels[-9, -9])[0] < 5
 
 
 def test_a_sample_of_mutated_files() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from ..base.atomic_files import written_whole
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
+from . import pillow_limit
 from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
 
@@ -138,9 +139,10 @@ def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
         _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
-        image = _identified(file)
+        image = _opened(file, max_pixels)
         _require_allowed_size(image, max_pixels, name)
-        yield image, file
+        with pillow_limit.allowed(image.width * image.height):
+            yield image, file
 
 
 @contextmanager
@@ -156,6 +158,17 @@ def _translated_errors(failure: str, hint: str) -> Iterator[None]:
         ) from None
     except Exception as error:
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
+
+
+def _opened(file: BinaryIO, max_pixels: int) -> Image:
+    from PIL import Image
+
+    try:
+        return _identified(file)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        file.seek(0)
+        with pillow_limit.allowed(max_pixels):
+            return _identified(file)
 
 
 def _identified(file: BinaryIO) -> Image:
