@@ -288,7 +288,7 @@ def test_the_command_shows_and_clears_the_cache() -> None:
     )
     place = answers.folder()
     assert place is not None
-    (place / f"{'b' * 40}.json").write_text("{")
+    (place / f"{'b' * 40}.winml-py.json").write_text("{")
     code, out = call("cache")
     assert "b.onnx" in out
     assert "damaged" in out

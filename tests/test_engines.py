@@ -331,9 +331,10 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
         answers.write(question, {"answer": 42})
     assert answers.read(question) == {"schema_version": 1, "answer": 42}
     kept = {"package-lock.json", "uv.lock", ".x.json.1f"}  # somebody else's
+    kept |= {f"{question}.json", f"{question}.lock", f".{question}.json.0123abcd"}  # names as of other caches
     for name in kept:
         (tmp_path / "folder" / name).write_text("{}")
-    (tmp_path / "folder" / f".{question}.json.0123abcd").write_text("half")
+    (tmp_path / "folder" / f".{question}.winml-py.json.0123abcd").write_text("half")
     assert len(answers.entries()) == 1
     assert answers.clear() == 1
     assert {path.name for path in (tmp_path / "folder").iterdir()} == kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import shutil
 import subprocess
@@ -10,6 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import onnx
@@ -95,25 +98,100 @@ def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
     assert len(folders.entries()) == 4
 
 
-@pytest.mark.parametrize("name", ["graph.onnx", "weights.bin", "manifest.json"])
+@pytest.mark.parametrize("name", ["graph.onnx", "weights.bin"])
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
 def test_a_damaged_one_is_made_again(chain: Path, one: np.ndarray[Any, Any], name: str, damage: str) -> None:
     opened(chain).close()
     (made,) = folders.entries()
-    folder = made.path / name
-    good = folder.read_bytes()
-    status = folder.stat()
+    file = made.path / name
+    good = file.read_bytes()
+    status = file.stat()
     bad = {"flipped": good[:-9] + bytes([good[-9] ^ 1]) + good[-8:], "cut": good[: len(good) // 2], "empty": b""}
     if damage == "gone":
-        folder.unlink()
+        file.unlink()
     else:
-        folder.write_bytes(bad[damage])
-        os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
-    if name != "manifest.json" or damage != "flipped":  # a flipped bit of the manifest may be in a blank
-        assert not folders.is_whole(made.path)
+        file.write_bytes(bad[damage])
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert not folders.is_whole(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
     assert folders.is_whole(made.path)
-    assert folder.read_bytes()[:100] == good[:100]
+    assert file.read_bytes()[:100] == good[:100]
+
+
+def test_one_whose_manifest_states_something_else_is_made_again(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    opened(chain).close()
+    (made,) = folders.entries()
+    manifest = made.path / "manifest.json"
+    good = json.loads(manifest.read_text())
+    for bad in (
+        {"sizes": {name: size + 1 for name, size in good["sizes"].items()}},
+        {"checksums": {name: [0, *sums[1:]] for name, sums in good["checksums"].items()}},
+        {"sizes": "all right"},
+        {"checksums": [float(2**70), {}]},
+        {"schema_version": [good["schema_version"]]},
+    ):
+        manifest.write_text(json.dumps(good | bad))
+        assert not folders.is_whole(made.path)
+        np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+        assert json.loads(manifest.read_text()) == good | {"sizes": ANY, "checksums": ANY}
+        assert folders.is_whole(made.path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "gone", "nested", "nan", "huge", "link", "pipe", "another's"])
+def test_one_without_a_manifest_of_ours_stays_as_it_is(
+    chain: Path, one: np.ndarray[Any, Any], damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "winml_py")
+    opened(chain).close()
+    (made,) = folders.entries()
+    manifest = made.path / "manifest.json"
+    good = manifest.read_text()
+    manifest.unlink()
+    bad = {
+        "cut": good[: len(good) // 2],
+        "empty": "",
+        "nested": "[" * 100_000 + "]" * 100_000,
+        "nan": good.replace(f'"{made.path.name}"', "NaN"),
+        "huge": good + " " * (1 << 20),
+        "another's": good.replace(made.path.name, "0" * 40),
+    }
+    if damage in bad:
+        manifest.write_text(bad[damage])
+    elif damage == "link":
+        (made.path.parent / "elsewhere").write_text(good)
+        manifest.symlink_to(made.path.parent / "elsewhere")
+    elif damage == "pipe":
+        os.mkfifo(manifest)
+    before = {path: path.lstat() for path in made.path.iterdir()}
+    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    assert folders.entries() == []
+    assert folders.clear() == 0
+    folders._make_room(made.path.parent / ("f" * 40))
+    after = {path: path.lstat() for path in made.path.iterdir()}
+    assert [(path, status.st_ino, status.st_size) for path, status in before.items()] == [
+        (path, status.st_ino, status.st_size) for path, status in after.items()
+    ]
+    assert "no manifest of winml-py" in caplog.text
+
+
+def test_an_empty_folder_under_its_name_is_replaced(chain: Path) -> None:
+    """Programs that clean up remove old files, and leave folders."""
+    opened(chain).close()
+    (made,) = folders.entries()
+    for file in made.path.iterdir():
+        file.unlink()
+    opened(chain).close()
+    assert folders.is_whole(made.path)
+
+
+def test_a_pipe_among_its_files_is_not_waited_for(chain: Path, one: np.ndarray[Any, Any]) -> None:
+    opened(chain).close()
+    (made,) = folders.entries()
+    (made.path / "weights.bin").unlink()
+    os.mkfifo(made.path / "weights.bin")
+    assert not folders.is_whole(made.path)
+    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    assert folders.is_whole(made.path)
 
 
 def test_one_that_the_runtime_refuses_is_made_again(
@@ -275,7 +353,7 @@ LearningModelSession(LearningModel.load(sys.argv[1]))
 def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(chain)
     (made,) = folders.entries()
-    left = made.path.parent / f".{'f' * 40}.{'0' * 16}"
+    left = made.path.parent / f".{'f' * 40}.{'0' * 16}.winml-py"
     left.mkdir()
     folders._make_room(made.path)
     assert left.is_dir()  # somebody may be writing it
@@ -399,17 +477,6 @@ def test_weights_in_files_of_functions_are_the_models_too(tmp_path: Path) -> Non
         assert set(came.reshape(-1)) == {number}
 
 
-def test_what_is_left_of_one_is_seen_and_removed(chain: Path) -> None:
-    opened(chain)
-    (made,) = folders.entries()
-    (made.path / "manifest.json").unlink()
-    (left,) = folders.entries()
-    assert (left.path, left.used, left.model) == (made.path, 0.0, "")
-    assert left.size > 18e6
-    assert folders.clear() == 1
-    assert not made.path.exists()
-
-
 def test_another_models_under_its_name_is_not_used(chain: Path, one: np.ndarray[Any, Any]) -> None:
     opened(chain)
     (made,) = folders.entries()
@@ -439,13 +506,13 @@ def test_who_has_waited_too_long_neither_builds_nor_deletes(
     opened(chain)
     (made,) = folders.entries()
     folders.clear()
-    building = made.path.parent / f".{made.path.name}.{'0' * 16}"
+    building = made.path.parent / f".{made.path.name}.{'0' * 16}.winml-py"
     building.mkdir()
     monkeypatch.setattr(answers, "WAIT_SECONDS", 0.2)
-    with FileLock(made.path.parent / f"{made.path.name}.lock"):
+    with FileLock(made.path.parent / f"{made.path.name}.winml-py.lock"):
         np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
         assert answers.clear() == 0
-        assert (made.path.parent / f"{made.path.name}.lock").exists()
+        assert (made.path.parent / f"{made.path.name}.winml-py.lock").exists()
     assert building.is_dir()
     assert folders.entries() == []
 
@@ -456,7 +523,7 @@ def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
     folders.clear()
     options = LearningModelSessionOptions()
     options.intra_op_num_threads = 1
-    with FileLock(made.path.parent / f"{made.path.name}.lock"):
+    with FileLock(made.path.parent / f"{made.path.name}.winml-py.lock"):
         operation = LearningModelSession.create_async(LearningModel.load(chain), None, options)
         operation.cancel()
         with pytest.raises(CanceledError):

@@ -208,11 +208,17 @@ def test_a_saved_model_of_another_schema_is_not_used(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", "null", '{"schema_version": 1, "model": 3}'])
-def test_a_broken_manifest_is_listed_and_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_folder_with_a_broken_manifest_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     folder = saved(tmp_path, monkeypatch)
     (folder / "manifest.json").write_text(text)
-    assert [entry.path for entry in folders.entries()] == [folder]
+    assert folders.entries() == []
+    assert folders.clear() == 0
     assert not folders.is_whole(folder)
+    with pytest.raises(FileExistsError, match="no manifest of winml-py"), folders.written(folder):
+        pytest.fail("it is replaced")
+    assert (folder / "graph.onnx").read_bytes() == b"graph"
 
 
 def test_what_cannot_be_removed_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import BinaryIO
 
 from ..errors import StorageAccessError, StorageNotFoundError, WinMLError
@@ -41,11 +42,16 @@ def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def written_whole(path: str) -> Iterator[BinaryIO]:
+def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
 
     A link is written through, and the file it leads to keeps its mode. A device or a pipe is opened itself: to replace
     it would remove it from the system.
+
+    Args:
+        path: of the file.
+        mode: what the file's mode will be, from its first byte on; None for that of the file that is there, or the
+            umask's.
 
     Example:
         >>> import os, tempfile
@@ -64,8 +70,10 @@ def written_whole(path: str) -> Iterator[BinaryIO]:
     folder, file_name = os.path.split(real)
     temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
     try:
-        with open(temporary, "xb") as file:
-            if is_there:
+        with open(temporary, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
+            if mode is not None:
+                os.chmod(temporary, mode)  # the umask may have taken the owner's rights
+            elif is_there:
                 shutil.copymode(real, temporary)
             yield file
             file.flush()

@@ -2,33 +2,48 @@
 
 A file is written whole or not at all, and one that cannot be read counts as missing. So processes that run at once, a
 full disk, or a process that is killed lose no more than the answer that was being written.
+
+Every file and lock has a name of ours: the folder may be one that others use, too, and nothing of theirs is touched.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import math
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..base.atomic_files import written_whole
+from . import private
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
 SCHEMA = 1
 KEY_LENGTH = 40
+OURS = ".winml-py"
+"""Part of the name of each of our files, and of each folder that is not finished."""
+
+LARGEST = 1 << 20
+"""Bytes that a file of facts may have."""
+
 ENVIRONMENT = "WINML_PY_CACHE"
 """The environment variable that names another folder; empty, nothing is remembered."""
 
 WAIT_SECONDS = 120.0
 SLICE_SECONDS = 0.1  # between two looks at whether to go on waiting
+
+_log = logging.getLogger("winml_py")
 
 
 class Entry(NamedTuple):
@@ -40,16 +55,46 @@ class Entry(NamedTuple):
 
 
 def folder() -> Path | None:
-    """Where answers are kept: the user's cache folder, or what WINML_PY_CACHE says; None where nothing is kept."""
+    """Where answers belong: the user's cache folder, or what WINML_PY_CACHE says; None where nothing is kept."""
     named = os.environ.get(ENVIRONMENT)
     if named is not None:
-        return Path(named) if named else None
+        return Path(os.path.realpath(named)) if named else None
     from platformdirs import user_cache_path
 
     with suppress(RuntimeError):  # a user without a home has no cache folder; old platformdirs would name it "~"
         found = user_cache_path("winml-py", appauthor=False)
-        return found if found.is_absolute() else None
+        if found.is_absolute():
+            return Path(os.path.realpath(found))
+    say_once(logging.INFO, "This user has no cache folder: nothing is kept.")
     return None
+
+
+def trusted(make: bool = False) -> Path | None:
+    """The folder, if it is there and nobody else can change it; else None, and a line in the log says why.
+
+    Args:
+        make: whether to make it where it is missing.
+    """
+    where = folder()
+    if where is None:
+        return None
+    try:
+        if make:
+            private.make(where)
+        reason = private.objection(where)
+    except OSError as error:  # it is missing, or the disk is full, or it is in another user's folder
+        if make:
+            say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
+        return None
+    if reason:
+        say_once(logging.WARNING, f"Nothing is kept in {where}: {reason}.")
+    return None if reason else where
+
+
+@cache
+def say_once(level: int, line: str) -> None:
+    """Logs a line, once in a process."""
+    _log.log(level, "%s", line)
 
 
 @contextmanager
@@ -74,31 +119,51 @@ def key_of(*parts: object) -> str:
 
 def read(key: str) -> dict[str, Any] | None:
     """The answer under a key, or None: never given, damaged, or written by another version."""
-    where = folder()
-    return None if where is None else read_file(where / f"{key}.json")
+    where = trusted()
+    return None if where is None else read_file(where / f"{key}{OURS}.json")
 
 
 def read_file(path: Path) -> dict[str, Any] | None:
     """The facts in a file, or None: not there, damaged, or written by another version."""
+    facts = read_any_version(path)
+    return facts if facts is not None and facts.get("schema_version") == SCHEMA else None
+
+
+def read_any_version(path: Path) -> dict[str, Any] | None:
+    """The facts in a file, whichever version wrote it, or None: not there, or nothing that we could have written."""
     try:
-        facts = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            return None
+        facts = json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_refuse)
+    except (OSError, ValueError, RecursionError):
         return None
-    return facts if isinstance(facts, dict) and facts.get("schema_version") == SCHEMA else None
+    return facts if isinstance(facts, dict) else None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def write(key: str, facts: dict[str, Any]) -> None:
     """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
-    where = folder()
-    with suppress(OSError):
-        if where is not None:
-            where.mkdir(parents=True, exist_ok=True)
-            write_file(where / f"{key}.json", facts)
+    where = trusted(make=True)
+    if where is None:
+        return
+    try:
+        write_file(where / f"{key}{OURS}.json", facts)
+    except OSError as error:
+        say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
 
 
 def write_file(path: Path, facts: dict[str, Any]) -> None:
     """Writes facts for `read_file`, whole or not at all."""
-    with written_whole(str(path)) as file:
+    with written_whole(str(path), private.FILE_MODE) as file:
         file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
 
 
@@ -122,10 +187,13 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
     while lock is not None and not lock.is_locked:
         try:
             lock.acquire()
-        except OSError as error:  # a timeout; or it is another user's file, or there is no room for one
+        except Timeout:
             check()
-            if not isinstance(error, Timeout) or time.monotonic() >= until:
+            if time.monotonic() >= until:
                 lock = None
+        except (OSError, NotImplementedError) as error:  # no room for one, or the file system has no locks
+            say_once(logging.INFO, f"Nobody waits for {lock.lock_file}: {error}")
+            lock = None
     if lock is None:
         yield False
         return
@@ -138,31 +206,30 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
 def _lock(key: str) -> FileLock | None:
     from filelock import FileLock
 
-    where = folder()
-    with suppress(OSError):
-        if where is not None:
-            where.mkdir(parents=True, exist_ok=True)
-            return FileLock(where / f"{key}.lock", timeout=SLICE_SECONDS)
-    return None
+    where = trusted(make=True)
+    if where is None:
+        return None
+    return FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=private.FILE_MODE)
 
 
 def entries() -> list[Entry]:
     """All answers, oldest first."""
     found = []
-    for path in own(r"\.json"):
+    for path in own(re.escape(f"{OURS}.json")):
         with suppress(OSError):
-            status = path.stat()
+            status = path.lstat()
             found.append((status.st_mtime, Entry(path, status.st_size, read_file(path) or {})))
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
 
 
 def own(ending: str, start: str = "") -> list[Path]:
-    """Our files among whatever else is in the folder: a key between a start and an ending, given as patterns."""
-    where = folder()
-    if where is None or not where.is_dir():
-        return []
+    """What is in the folder under such names: a key between a start and an ending, given as patterns."""
+    where = trusted()
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
-    return [path for path in where.iterdir() if pattern.fullmatch(path.name)]
+    with suppress(OSError):
+        if where is not None:
+            return [path for path in where.iterdir() if pattern.fullmatch(path.name)]
+    return []
 
 
 def clear() -> int:
@@ -170,11 +237,12 @@ def clear() -> int:
     from filelock import FileLock, Timeout
 
     count = 0
-    for path in [*own(r"\.json"), *own(r"\.json\.[0-9a-f]+", r"\.")]:
+    kept = re.escape(f"{OURS}.json")
+    for path in [*own(kept), *own(rf"{kept}\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"
-    for path in own(r"\.lock"):
-        with suppress(OSError, Timeout), FileLock(path, timeout=0):  # not one that somebody holds
+    for path in own(re.escape(f"{OURS}.lock")):
+        with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # not one that somebody holds
             path.unlink()
     return count

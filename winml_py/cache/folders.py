@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shutil
 import stat
 import time
@@ -11,10 +13,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..base.cpu_cores import usable_cores
-from . import answers
+from . import answers, private
 
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 """The environment variable that sets another bound, in bytes."""
@@ -56,26 +58,28 @@ def folder_for(key: str, weights: int) -> Path | None:
 
     None where nothing is kept, it would break the bound, or it would take more than half of what is free on the disk.
     """
-    folder = answers.folder()
     size = int(weights * _GROWTH)
-    if folder is None or size > limit():
+    folder = answers.trusted(make=True) if size <= limit() else None
+    if folder is None:
         return None
     found = folder / key
     try:
-        if not found.is_dir():
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if shutil.disk_usage(folder).free < 2 * size:
-                return None
-    except OSError:  # another user's folder, say: nothing is kept
-        return None
-    return found
+        if found.is_dir() or shutil.disk_usage(folder).free >= 2 * size:
+            return found
+        reason = f"it takes {size} bytes, and more than half of what is free"
+    except OSError as error:
+        reason = str(error)
+    answers.say_once(logging.INFO, f"No saved graph {found}: {reason}.")
+    return None
 
 
 def is_whole(path: Path) -> bool:
     """Whether a saved model is there, ours, and as it was written under this name; notes that it was used."""
-    manifest = answers.read_file(path / _MANIFEST) or {}
     try:
-        if manifest.get("key") != path.name or not _is_ours(path) or manifest.get("files") != _described(path):
+        manifest = _manifest(path)
+        if manifest.get("schema_version") != answers.SCHEMA or manifest.get("sizes") != _sizes(path):
+            return False
+        if manifest.get("checksums") != _checksums(path):
             return False
     except OSError:
         return False
@@ -84,10 +88,17 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether it is a folder, not a link to one, and its owner this user, or the system's."""
-    status = path.lstat()
-    return stat.S_ISDIR(status.st_mode) and (not hasattr(os, "geteuid") or status.st_uid in (os.geteuid(), 0))
+def _manifest(path: Path) -> dict[str, Any]:
+    """What a folder's manifest says; nothing where it is not ours.
+
+    Ours is a folder of this user, which nobody else can write to, with a manifest that states the folder's name. It may
+    be of another version.
+    """
+    try:
+        facts = {} if private.objection(path) else answers.read_any_version(path / _MANIFEST) or {}
+    except OSError:
+        facts = {}
+    return facts if facts.get("key") == path.name else {}
 
 
 @contextmanager
@@ -98,33 +109,48 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     saved model that was there, because it was damaged.
 
     Raises:
-        OSError: the disk refuses.
+        OSError: the disk refuses, or there is something under that name which is not ours.
     """
-    for left in path.parent.glob(f".{path.name}.*"):
+    _require_free(path)
+    for left in path.parent.glob(f".{path.name}.*{answers.OURS}"):
         shutil.rmtree(left, ignore_errors=True)
-    temporary = path.parent / f".{path.name}.{os.urandom(8).hex()}"
-    temporary.mkdir(mode=0o700)
+    temporary = _unfinished_name(path)
+    private.make(temporary)
     try:
         yield str(temporary)
-        manifest = {"key": path.name, "model": model, "files": _described(temporary)}
-        answers.write_file(temporary / _MANIFEST, manifest)
-        _remove(path)
+        for file in temporary.iterdir():
+            file.chmod(private.FILE_MODE)
+        answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, **_described(temporary)})
+        if _manifest(path):
+            _remove(path)
         os.rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _make_room(path)
 
 
+def _require_free(path: Path) -> None:
+    """Refuses to replace what is not ours, before time is spent on a new one. An empty folder may be replaced."""
+    if os.path.lexists(path) and not _manifest(path) and any(path.iterdir()):
+        raise FileExistsError(
+            f"{path} stays as it is, because it has no manifest of winml-py. Remove it if you need none of it."
+        )
+
+
+def _unfinished_name(path: Path) -> Path:
+    return path.parent / f".{path.name}.{os.urandom(8).hex()}{answers.OURS}"
+
+
 def entries() -> list[CachedFolder]:
-    """All saved models, the one that has not been used for longest first."""
+    """All saved models, the one that has not been used for longest first; no folder that is not ours."""
     found = []
     for path in answers.own(""):
+        manifest = _manifest(path)
         with suppress(OSError):
-            files = {file.name: file.stat() for file in path.iterdir()}
-            size = sum(status.st_size for status in files.values())
-            used = files[_MANIFEST].st_mtime if _MANIFEST in files else 0.0  # nobody uses one without its manifest
-            manifest = answers.read_file(path / _MANIFEST) or {}
-            found.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
+            if manifest:
+                size = sum(file.lstat().st_size for file in path.iterdir())
+                used = (path / _MANIFEST).stat().st_mtime
+                found.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
     return sorted(found, key=lambda saved: saved.used)
 
 
@@ -141,7 +167,7 @@ def _remove(path: Path) -> bool:
 
     First it gets the name of an unfinished one: nobody opens that, and it is removed later if this process dies.
     """
-    left = path.parent / f".{path.name}.{os.urandom(8).hex()}"
+    left = _unfinished_name(path)
     try:
         os.rename(path, left)
     except OSError:
@@ -152,7 +178,7 @@ def _remove(path: Path) -> bool:
 
 def _unfinished() -> list[Path]:
     """Saved models that are being written, or were when their process was killed."""
-    return answers.own(r"\.[0-9a-f]+", r"\.")
+    return answers.own(rf"\.[0-9a-f]+{re.escape(answers.OURS)}", r"\.")
 
 
 def _make_room(newest: Path) -> None:
@@ -167,13 +193,24 @@ def _make_room(newest: Path) -> None:
             total -= saved.size
 
 
-def _described(folder: Path) -> dict[str, list[int]]:
-    """Of each file its size and the checksums of its parts: against accidents, not against attacks."""
-    names = sorted(file.name for file in folder.iterdir() if file.name != _MANIFEST)
-    return {name: [(folder / name).stat().st_size, *_checksums(folder / name)] for name in names}
+def _described(folder: Path) -> dict[str, dict[str, Any]]:
+    return {"sizes": _sizes(folder), "checksums": _checksums(folder)}
 
 
-def _checksums(path: Path) -> list[int]:
+def _sizes(folder: Path) -> dict[str, int]:
+    """The size of each file; refuses what is no file, such as a pipe that nobody writes to."""
+    status = {file.name: file.lstat() for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
+    if not all(stat.S_ISREG(found.st_mode) for found in status.values()):
+        raise FileExistsError(f"{folder} holds something that is not a file")
+    return {name: found.st_size for name, found in status.items()}
+
+
+def _checksums(folder: Path) -> dict[str, list[int]]:
+    """The checksums of the parts of each file: against accidents, not against attacks."""
+    return {name: _checksums_of(folder / name) for name in _sizes(folder)}
+
+
+def _checksums_of(path: Path) -> list[int]:
     def part(offset: int) -> int:
         checksum, buffer = 0, bytearray(_READ)
         with open(path, "rb", buffering=0) as file:

@@ -30,7 +30,7 @@ def cache(clear: bool, as_json: bool) -> None:
         return
     facts = {
         "folder": str(answers.folder() or ""),
-        "entries": [{"path": str(entry.path), "size": entry.size} | entry.facts for entry in answers.entries()],
+        "entries": [entry.facts | {"path": str(entry.path), "size": entry.size} for entry in answers.entries()],
         "optimized": [folder._asdict() | {"path": str(folder.path)} for folder in folders.entries()],
     }
     emit(facts, as_json, _print)

@@ -49,7 +49,8 @@ def read_graph(buffer: Buffer, header: Header) -> Graph:
     try:
         nodes = [
             onnx.NodeProto.FromString(buffer[item.value : item.end])
-            for item in fields(buffer, header.graph.value, header.graph.end)
+            for graph in header.graphs
+            for item in fields(buffer, graph.value, graph.end)
             if item.number == 1 and item.wire_type == BYTES
         ]
         constants = {name: _tensor(buffer, weight) for name, weight in weights.items()}

@@ -132,7 +132,7 @@ class FileSource(NamedTuple):
             CorruptModelError: the file is no longer the one whose header was read.
         """
         with _mapped(self.path) as (buffer, stamp):
-            self._require_same(stamp)
+            self.require_same(stamp)
             return read_graph(buffer, header)
 
     def mappable(self, header: Header) -> int:

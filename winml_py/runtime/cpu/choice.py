@@ -177,7 +177,7 @@ def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Eng
         engine = _compiled(request, target)
     except CanceledError:
         raise
-    except (KeyError, TypeError, ValueError, StopIteration, WinMLError):
+    except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
         return None  # damaged, or no longer true
     engine.explanation = explanation
     return engine
@@ -224,6 +224,20 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
 
 
 def _from_facts(facts: dict[str, Any]) -> Explanation:
-    candidates = (Candidate(**facts | {"precision": Precision(facts["precision"])}) for facts in facts["candidates"])
+    candidates = tuple(map(_candidate, facts["candidates"]))
     precision = Precision[facts["precision"]]
-    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), tuple(candidates), is_remembered=True)
+    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, is_remembered=True)
+
+
+def _candidate(facts: dict[str, Any]) -> Candidate:
+    milliseconds, error = _figure(facts["milliseconds"]), _figure(facts["error"])
+    return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, str(facts["problem"]))
+
+
+def _figure(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if not np.isfinite(number):
+        raise ValueError(f"{value} is no figure")
+    return number

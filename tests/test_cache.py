@@ -1,0 +1,289 @@
+"""The cache folder: private to its owner, believed only where it is, and nothing in it touched that is not ours."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from winml_py.cache import answers, folders
+from winml_py.cli.main import main
+from winml_py.runtime.cpu import choice
+from winml_py.runtime.cpu.choice import Target
+
+KEY = "0123456789" * 4
+ANSWER = {
+    "engine": "onnxruntime",
+    "precision": "FLOAT32",
+    "reason": "measured",
+    "candidates": [{"engine": "onnxruntime", "precision": 0, "milliseconds": 1.5, "error": None, "problem": ""}],
+    "model": "/a/b.onnx",
+    "shapes": {},
+}
+
+needs_modes = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners and modes here")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "parent" / "cache"))
+    answers.say_once.cache_clear()
+    return tmp_path / "parent" / "cache"
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def keep() -> None:
+    """An answer, a lock, and a saved model."""
+    with answers.asking(KEY) as is_alone:
+        answers.write(KEY, ANSWER)
+        folder = folders.folder_for(KEY, 1)
+        if is_alone and folder is not None:
+            with folders.written(folder, "m.onnx") as unfinished:
+                Path(unfinished, "graph.onnx").write_bytes(b"graph")
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in [folder, *folder.rglob("*")]}
+
+
+@needs_modes
+def test_all_of_it_is_private_under_any_umask(place: Path, umask: int) -> None:
+    keep()
+    if umask & 0o700 and os.geteuid() != 0:
+        pytest.skip("only root reads files without the owner's rights")
+    assert modes(place.parent) == {
+        "parent": "0o700",
+        "cache": "0o700",
+        KEY: "0o700",
+        "graph.onnx": "0o600",
+        "manifest.json": "0o600",
+        f"{KEY}.winml-py.json": "0o600",
+        f"{KEY}.winml-py.lock": "0o600",
+    }
+    assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
+    assert folders.is_whole(place / KEY)
+
+
+def used(place: Path) -> list[bool]:
+    """Whether an answer, a saved model, and the list of either can be had."""
+    return [
+        answers.read(KEY) is not None,
+        folders.folder_for(KEY, 1) is not None,
+        answers.entries() != [],
+        folders.entries() != [],
+    ]
+
+
+@needs_modes
+@pytest.mark.parametrize(
+    ("part", "mode", "words"),
+    [
+        ("cache", 0o777, "others can write"),
+        ("cache", 0o720, "others can write"),
+        ("cache", 0o702, "others can write"),
+        ("cache", 0o755, ""),
+        ("parent", 0o777, "anybody can rename"),
+        ("parent", 0o1777, ""),
+        ("parent", 0o770, ""),
+    ],
+)
+def test_a_folder_that_others_can_change_is_not_used(
+    place: Path, part: str, mode: int, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep()
+    assert used(place) == [True] * 4
+    changed = place if part == "cache" else place.parent
+    changed.chmod(mode)
+    assert used(place) == [words == ""] * 4
+    before = sorted(place.rglob("*"))
+    if words:
+        keep()
+        assert (answers.clear(), folders.clear()) == (0, 0)
+        assert len([record for record in caplog.records if words in record.message]) == 1  # not once a call
+    assert sorted(place.rglob("*")) == before
+
+
+@needs_modes
+def test_a_folder_of_somebody_else_is_not_used(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep()
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert used(place) == [False] * 4
+    assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in caplog.text
+
+
+@needs_modes
+def test_a_saved_model_that_others_can_write_to_is_not_used(place: Path) -> None:
+    keep()
+    (place / KEY).chmod(0o770)
+    assert not folders.is_whole(place / KEY)
+    assert folders.entries() == []
+    assert folders.clear() == 0
+
+
+def test_a_link_to_a_folder_may_be_the_folder(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    place.parent.mkdir()
+    place.symlink_to(tmp_path / "real")
+    keep()
+    assert used(place) == [True] * 4
+    assert answers.folder() == (tmp_path / "real").resolve()
+
+
+def test_what_others_keep_there_stays(place: Path) -> None:
+    """A Hugging Face cache, for one, has folders and locks whose names are forty hexadecimal digits."""
+    keep()
+    saved = place / KEY
+    others = [place / f"{number:040x}" for number in range(1, 5)]
+    for folder in others:
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+    (others[1] / "manifest.json").write_text('{"files": []}')
+    (others[2] / "manifest.json").write_bytes((saved / "manifest.json").read_bytes())  # it states another name
+    others.append(place / ("e" * 40))
+    others[-1].symlink_to(saved)
+    for name in (f"{KEY}.json", f"{KEY}.lock", f".{KEY}.json.0123456789abcdef", f".{KEY}.0123456789abcdef"):
+        others.append(place / name)
+        others[-1].write_text("{}")
+    before = sorted(path for other in others for path in [other, *other.rglob("*")])
+    os.environ[folders.LIMIT_VARIABLE] = "0"
+    try:
+        folders._make_room(saved)
+    finally:
+        del os.environ[folders.LIMIT_VARIABLE]
+    assert [entry.path for entry in folders.entries()] == [saved]
+    assert [entry.path for entry in answers.entries()] == [place / f"{KEY}.winml-py.json"]
+    outcome = CliRunner().invoke(main, ["cache", "--clear", "--json"])
+    assert json.loads(outcome.stdout) == {"schema_version": 1, "cleared": 1, "optimized_cleared": 1}
+    before = [path for path in before if path.parent.name != "e" * 40]
+    assert sorted(path for path in place.rglob("*")) == before
+
+
+def test_another_versions_saved_models_are_cleared(place: Path) -> None:
+    keep()
+    manifest = place / KEY / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99}))
+    assert not folders.is_whole(place / KEY)
+    assert folders.clear() == 1
+
+
+HOSTILE = {
+    "deep lists": "[" * 200_000 + "]" * 200_000,
+    "deep objects": '{"schema_version": 1, "a": ' + '{"a":' * 100_000 + "1" + "}" * 100_001,
+    "huge": '{"schema_version": 1, "engine": "' + "x" * (1 << 20) + '"}',
+    "NaN": '{"schema_version": 1, "engine": NaN}',
+    "infinity": '{"schema_version": 1, "engine": -Infinity}',
+    "too large": '{"schema_version": 1, "engine": 1e999}',
+    "many digits": '{"schema_version": 1, "engine": ' + "9" * 5000 + "}",
+    "not text": "\udcff\udcfe",
+    "a list": "[]",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_answer_counts_as_none(place: Path, text: str) -> None:
+    answers.write(KEY, ANSWER)
+    path = place / f"{KEY}.winml-py.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert answers.read(KEY) is None
+    (entry,) = json.loads(CliRunner().invoke(main, ["cache", "--json"]).stdout)["entries"]
+    assert entry == {"path": str(path), "size": len(text)}
+    answers.write(KEY, ANSWER)
+    assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes among files here")
+def test_an_answer_that_is_no_file_is_not_waited_for(place: Path) -> None:
+    keep()
+    path = place / f"{KEY}.winml-py.json"
+    path.unlink()
+    os.mkfifo(path)
+    assert answers.read(KEY) is None
+
+
+def test_the_list_is_right_about_paths_and_sizes(place: Path) -> None:
+    answers.write(KEY, ANSWER | {"path": "/etc/passwd", "size": "large"})
+    (entry,) = json.loads(CliRunner().invoke(main, ["cache", "--json"]).stdout)["entries"]
+    path = place / f"{KEY}.winml-py.json"
+    assert (entry["path"], entry["size"]) == (str(path), path.stat().st_size)
+    assert CliRunner().invoke(main, ["cache"]).exit_code == 0
+
+
+def candidate(**facts: Any) -> dict[str, Any]:
+    return {"candidates": [*ANSWER["candidates"], ANSWER["candidates"][0] | facts]}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"engine": ["onnxruntime"]},
+        {"engine": None},
+        {"precision": "FLOAT8"},
+        {"precision": ["FLOAT32"]},
+        {"precision": {}},
+        {"candidates": 7},
+        {"candidates": [7]},
+        {"candidates": [[]]},
+        {"candidates": None},
+        {"candidates": "onnxruntime"},
+        candidate(milliseconds="fast"),
+        candidate(milliseconds="nan"),
+        candidate(error=[0.1]),
+        candidate(error=10**400),
+        candidate(precision="0"),
+        candidate(precision=77),
+    ],
+)
+def test_an_answer_of_wrong_types_counts_as_none(
+    place: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(choice, "_compiled", lambda *_: SimpleNamespace())
+    targets: Any = [Target(None, False)]
+    answers.write(KEY, ANSWER)
+    engine: Any = choice._remembered(None, targets, KEY)  # type: ignore[arg-type]
+    assert str(engine.explanation).startswith("onnxruntime in float32: measured")
+    answers.write(KEY, ANSWER | facts)
+    assert choice._remembered(None, targets, KEY) is None  # type: ignore[arg-type]
+
+
+def test_no_room_and_no_locks_are_no_errors(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "winml_py")
+    place.mkdir(parents=True, mode=0o700)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def unlockable(*_: object) -> None:
+        raise NotImplementedError("FileSystem does not appear to support flock")
+
+    monkeypatch.setattr("filelock.FileLock._acquire", unlockable)
+    with answers.asking(KEY) as is_alone:
+        assert not is_alone
+    assert "does not appear to support flock" in caplog.text
+    monkeypatch.undo()
+    os.environ[answers.ENVIRONMENT] = str(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(answers, "write_file", refuse)
+        answers.write(KEY, ANSWER)
+    assert "No space left" in caplog.text
+    shutil.rmtree(place)
