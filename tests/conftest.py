@@ -36,9 +36,12 @@ def _apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
-    monkeypatch.setenv(
-        "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}")
-    )
+    if "WINML_PY_TEST_TROUBLE" in os.environ and not request.node.get_closest_marker("kept"):
+        monkeypatch.delenv("WINML_PY_CACHE", raising=False)  # the user's folder, which is in trouble: under_trouble.py
+    else:
+        monkeypatch.setenv(
+            "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}")
+        )
     if not {"gpu", "openvino", "real_plugins"} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
 

@@ -20,6 +20,8 @@ from winml_py.cli.main import main
 from winml_py.runtime.cpu import choice
 from winml_py.runtime.cpu.choice import Target
 
+pytestmark = pytest.mark.kept
+
 KEY = "0123456789" * 4
 ANSWER = {
     "engine": "onnxruntime",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import under_trouble
 from conftest import MODELS
 
 pytestmark = pytest.mark.skipif(
@@ -43,15 +43,20 @@ print(evaluate(), os.listdir("."))
 """
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that other users can enter. Those of pytest's `tmp_path` are closed again by each pytest that starts."""
+    with tempfile.TemporaryDirectory(prefix="cache-trouble-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
 def run(folder: Path, code: str = CODE, **environment: str) -> subprocess.CompletedProcess[str]:
     base = {key: value for key, value in os.environ.items() if key not in ("HOME", "XDG_CACHE_HOME", "WINML_PY_CACHE")}
     base |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment}
     model = folder / "digits.onnx"
     model.write_bytes((MODELS / "digits.onnx").read_bytes())
     model.chmod(0o644)
-    for parent in (folder, *folder.parents):
-        if str(parent).startswith("/tmp/") and parent.stat().st_uid == 0:
-            parent.chmod(parent.stat().st_mode | 0o055)
     empty = folder / "empty"
     empty.mkdir()
     empty.chmod(0o777)
@@ -59,64 +64,57 @@ def run(folder: Path, code: str = CODE, **environment: str) -> subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True, env=base, check=False)
 
 
-def test_a_user_without_a_home_and_without_an_entry(tmp_path: Path) -> None:
-    done = run(tmp_path)
+def test_a_user_without_a_home_and_without_an_entry(place: Path) -> None:
+    done = run(place)
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755])
-def test_a_folder_of_another_user(tmp_path: Path, mode: int) -> None:
-    cache = tmp_path / "cache"
+def test_a_folder_of_another_user(place: Path, mode: int) -> None:
+    cache = place / "cache"
     cache.mkdir()
     cache.chmod(mode)
-    done = run(tmp_path, WINML_PY_CACHE=str(cache))
+    done = run(place, WINML_PY_CACHE=str(cache))
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
     assert list(cache.iterdir()) == []
 
 
-def test_a_lock_file_of_another_user(tmp_path: Path) -> None:
+def test_a_lock_file_of_another_user(place: Path) -> None:
     """In a folder of this user, made by root: every lock file there is root's, and cannot be opened by others."""
-    cache = tmp_path / "cache"
+    cache = place / "cache"
     cache.mkdir(mode=0o700)
     lock = cache / f"{'0' * 40}.winml-py.lock"
     lock.touch(mode=0o600)
     os.chown(cache, 54321, 54321)
     patched = CODE.replace("os.chdir", "answers.key_of = lambda *parts: '0' * 40\nos.chdir")
-    done = run(tmp_path, patched, WINML_PY_CACHE=str(cache))
+    done = run(place, patched, WINML_PY_CACHE=str(cache))
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
     assert "Nobody waits for" in done.stderr
     assert list(cache.iterdir()) == [lock]
 
 
 @pytest.fixture(params=["size=64k", "size=1m,nr_inodes=10", "ro"])
-def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+def mounted(request: pytest.FixtureRequest, place: Path) -> Iterator[Path]:
     """A disk without space, without inodes, or read-only."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    options = f"mode=700,{request.param}"
-    if (
-        not shutil.which("mount")
-        or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], capture_output=True, check=False
-        ).returncode
-    ):
+    if not under_trouble.can_mount():
         pytest.skip("this process may not mount file systems")
-    try:
-        with suppress(OSError):
-            if "size=64k" in options:
-                (disk / "all").write_bytes(bytes(1 << 20))
-            for number in range(20 * ("inodes" in options)):
-                (disk / str(number)).touch()
+    with under_trouble.full_disk(place / "disk", request.param) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
 @pytest.mark.parametrize("under", ["", "cache"])
-def test_a_disk_that_takes_nothing(mounted: Path, tmp_path: Path, under: str) -> None:
+def test_a_disk_that_takes_nothing(mounted: Path, place: Path, under: str) -> None:
     before = sorted(path for path in mounted.rglob("*") if path.is_file())
     code = CODE.replace("os.setgid(54321); os.setuid(54321)", "")
-    done = run(tmp_path, code, WINML_PY_CACHE=str(mounted / under))
+    done = run(place, code, WINML_PY_CACHE=str(mounted / under))
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
     assert any(words in done.stderr for words in ("Nothing is kept in", "Nobody waits for", "No saved graph"))
     assert sorted(path for path in mounted.rglob("*") if path.is_file()) == before
+
+
+@pytest.mark.once
+def test_a_sample_of_the_tests_under_each_trouble() -> None:
+    """`python tests/under_trouble.py` runs all of them."""
+    if not under_trouble.can_mount() or not under_trouble.can_be_run_by_others():
+        pytest.skip("this process may not mount file systems, or other users cannot read its Python")
+    assert under_trouble.main(["-q", "-p", "no:cacheprovider", "tests/test_session.py", "tests/test_cache.py"]) == 0

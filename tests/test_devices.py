@@ -280,6 +280,7 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
         assert words in " ".join(result.stderr.split())
 
 
+@pytest.mark.kept
 def test_the_command_shows_and_clears_the_cache() -> None:
     code, out = call("cache")
     assert (code, out.split()[0]) == (0, "0")

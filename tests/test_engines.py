@@ -112,6 +112,7 @@ def test_an_engine_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("winner", [0, 1])
+@pytest.mark.kept
 def test_auto_takes_the_fastest_and_remembers(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, winner: int
 ) -> None:
@@ -135,6 +136,7 @@ def test_auto_takes_the_fastest_and_remembers(
     assert entry.facts["shapes"] == {"x": [1, 3, 16, 16]}
 
 
+@pytest.mark.kept
 def test_other_options_models_and_shapes_are_other_questions(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +294,7 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
         session(unary("Frobnicate", [2]), engine="auto")
 
 
+@pytest.mark.kept
 def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     session(conv(), engine="auto")
@@ -352,6 +355,7 @@ print(session.engine, session.explain().is_remembered)
 """
 
 
+@pytest.mark.kept
 def test_many_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> None:
     """One measures, the others wait for its verdict; and one that is killed holds up nobody."""
     path = tmp_path / "model.onnx"
