@@ -11,8 +11,10 @@ from .enums import AsyncStatus as AsyncStatus
 from .enums import BitmapAlphaMode as BitmapAlphaMode
 from .enums import BitmapBufferAccessMode as BitmapBufferAccessMode
 from .enums import BitmapPixelFormat as BitmapPixelFormat
+from .enums import ImageAnchor as ImageAnchor
 from .enums import ImageCropMode as ImageCropMode
 from .enums import ImageKernel as ImageKernel
+from .enums import ImageRounding as ImageRounding
 from .enums import LearningModelDeviceKind as LearningModelDeviceKind
 from .enums import LearningModelFeatureKind as LearningModelFeatureKind
 from .enums import LearningModelPixelRange as LearningModelPixelRange
@@ -70,6 +72,7 @@ from .imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescript
 from .imaging.contract import ImageContract as ImageContract
 from .imaging.frame import VideoFrame as VideoFrame
 from .imaging.geometry import BitmapBounds as BitmapBounds
+from .imaging.scaling import ImageScaling as ImageScaling
 from .imaging.video import VideoReader as VideoReader
 from .runtime.tuning import Tuning as Tuning
 from .session.binding import LearningModelBinding as LearningModelBinding

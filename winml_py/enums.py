@@ -145,6 +145,32 @@ class ImageKernel(IntEnum):
     """Pillow's `BILINEAR`, which is torchvision's antialiased one."""
     ANTIALIASED_CUBIC = 5
     """Pillow's `BICUBIC`."""
+    ANTIALIASED_LANCZOS = 6
+    """Pillow's `LANCZOS`."""
+    ANTIALIASED_BOX = 7
+    """Pillow's `BOX`."""
+    ANTIALIASED_HAMMING = 8
+    """Pillow's `HAMMING`."""
+
+
+class ImageRounding(IntEnum):
+    """How a size or an offset in pixels becomes a whole number."""
+
+    DOWN = 0
+    HALF_EVEN = 1
+    """To the nearest; halves to the even one, as Python's `round` does."""
+    HALF_UP = 2
+    """To the nearest; halves up."""
+    UP = 3
+
+
+class ImageAnchor(IntEnum):
+    """Where a picture lies in a tensor that is larger."""
+
+    CENTER = 0
+    """In the middle; an odd pixel of padding is on the right and below."""
+    TOP_LEFT = 1
+    """In the corner: all padding is on the right and below."""
 
 
 class TensorLayout(IntEnum):

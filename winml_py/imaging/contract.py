@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import member
-from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
+from ..enums import (
+    BitmapPixelFormat,
+    ImageCropMode,
+    ImageKernel,
+    ImageRounding,
+    LearningModelPixelRange,
+    TensorKind,
+    TensorLayout,
+)
 from ..errors import InvalidArgumentError
+from .scaling import ImageScaling, Size
 
 Floats = tuple[float, ...]
 
@@ -57,6 +66,8 @@ _FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Mean": ("mean", {}),
     "Image.Std": ("std", {}),
     "Image.Pad": ("pad", {}),
+    "Image.Size": ("size", {}),
+    "Image.Scaling": ("scaling", {}),
 }
 """For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
 OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
@@ -81,7 +92,10 @@ class ImageContract:
         tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None is the feature's own.
         crop_mode: what happens to a picture of another aspect ratio.
         kernel: how it is scaled.
-        pad: red, green and blue of the letterbox's padding, 0 to 255.
+        pad: red, green and blue of the padding, 0 to 255.
+        size: height and width that the tensor gets where the model leaves them free; None where the contract does not
+            state them.
+        scaling: the size that a picture is scaled to before it is cropped or padded, in place of `crop_mode`.
 
     Raises:
         InvalidArgumentError: numbers or words that mean nothing, such as a std of 0.
@@ -103,6 +117,8 @@ class ImageContract:
     crop_mode: ImageCropMode = ImageCropMode.CENTER
     kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC
     pad: tuple[int, int, int] = (0, 0, 0)
+    size: tuple[int, int] | None = None
+    scaling: ImageScaling | None = None
 
     def __post_init__(self) -> None:
         """Brings each field to its one form, so that equal contracts are equal."""
@@ -113,6 +129,7 @@ class ImageContract:
             "crop_mode": member(ImageCropMode, self.crop_mode, "The crop_mode of an image contract"),
             "kernel": member(ImageKernel, self.kernel, "The kernel of an image contract"),
             "pad": _levels(self.pad),
+            "size": _size(self.size),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -122,6 +139,10 @@ class ImageContract:
             raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
         if self.tensor_kind is not None and self.tensor_kind not in _TENSOR_KINDS:
             raise InvalidArgumentError(f"A picture's tensor is FLOAT, FLOAT16 or UINT8, not {self.tensor_kind!r}.")
+        if self.scaling is not None and not isinstance(self.scaling, ImageScaling):
+            raise InvalidArgumentError(
+                f"The scaling of an image contract is {self.scaling!r}.", hint="Write ImageScaling(shortest_side=256)."
+            )
 
     def _per_channel(self, name: str) -> Floats:
         given = getattr(self, name)
@@ -142,13 +163,16 @@ class ImageContract:
 
     @classmethod
     def imagenet(cls) -> ImageContract:
-        """What torchvision's classifiers were trained on, without torchvision's crop of 224 out of 256 pixels."""
+        """What torchvision's classifiers are evaluated on: the shorter side becomes the model's size / 0.875 (256 for
+        224), and the middle is cropped out of that.
+        """
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
             (0.485, 0.456, 0.406),
             (0.229, 0.224, 0.225),
             kernel=ImageKernel.ANTIALIASED_LINEAR,
+            scaling=ImageScaling(crop_ratio=0.875, crop_rounding=ImageRounding.HALF_EVEN),
         )
 
     @classmethod
@@ -200,6 +224,8 @@ class ImageContract:
                 continue
             if words:
                 stated[key] = next(word for word, known in words.items() if known == value)
+            elif isinstance(value, ImageScaling):
+                stated[key] = value.to_text()
             else:
                 stated[key] = ",".join(map(repr, value))
         return stated
@@ -221,12 +247,14 @@ class ImageContract:
     def describe(self) -> str:
         """The contract in one line, without the fields that have their default."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
-        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad"):
+        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad", "size", "scaling"):
             value = getattr(self, name)
             if value == getattr(ImageContract(), name):
                 continue
             if isinstance(value, tuple):
                 parts.append(f"{name} {' '.join(f'{number:g}' for number in value)}")
+            elif isinstance(value, ImageScaling):
+                parts.append(str(value))
             else:
                 parts.append(value.name if name == "layout" else value.name.lower())
         return ", ".join(parts)
@@ -284,10 +312,24 @@ def _levels(pad: Any) -> tuple[int, ...]:
     return levels
 
 
+def _size(size: Any) -> Size | None:
+    if size is None:
+        return None
+    try:
+        sides = tuple(operator.index(side) for side in size)
+    except TypeError:
+        sides = ()
+    if len(sides) != 2 or not all(0 < side <= 1 << 20 for side in sides):
+        raise InvalidArgumentError(f"The size of an image contract is {size!r}.", hint="It is height and width.")
+    return sides[0], sides[1]
+
+
 def _value(key: str, text: str) -> Any:
     """What the text under a key of the metadata means."""
     words = _FIELDS[key][1]
-    number = int if key == "Image.Pad" else float
+    if key == "Image.Scaling":
+        return ImageScaling.from_text(text)
+    number = int if key in ("Image.Pad", "Image.Size") else float
     try:
         return words[text] if words else tuple(number(part) for part in text.split(","))
     except (KeyError, ValueError):
