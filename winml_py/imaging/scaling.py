@@ -22,8 +22,8 @@ class ImageScaling:
     smaller is padded.
 
     Torchvision's, Hugging Face's and timm's pipelines scale by the shorter side and crop afterwards; detectors limit
-    the longer side and pad. State one way: `height` and `width`; `shortest_side`, `longest_side` or both; `crop_ratio`; or
-    none of them, and a picture keeps its size.
+    the longer side and pad. State one way: `height` and `width`; `shortest_side`, `longest_side` or both; `crop_ratio`.
+    Without any of them, a picture keeps its size.
 
     Attributes:
         height: pixels; the picture is stretched to `height` and `width`, whatever its aspect ratio.
