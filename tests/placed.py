@@ -21,5 +21,6 @@ def tensorize(
 ) -> None:
     _, height_axis, width_axis = contract.axes()
     size = (out.shape[width_axis - 1], out.shape[height_axis - 1])
-    placement = compute_placement(picture.pixel_width, picture.pixel_height, *size, contract.crop_mode, bounds)
+    sizes = picture.pixel_width, picture.pixel_height, *size
+    placement = compute_placement(*sizes, contract.crop_mode, bounds, contract.scaling)
     imaging.tensorize(picture, contract, out, placement, scratch)

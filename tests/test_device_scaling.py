@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from winml_py import BitmapBounds, BitmapPixelFormat, ImageContract, ImageCropMode, ImageKernel
-from winml_py.imaging.geometry import PILLOW_FILTERS, Placement, compute_placement, crop, resize
-from winml_py.imaging.graph import GraphKey, padding, scaling, tensorize_graph
+from winml_py.imaging.geometry import Placement, compute_placement
+from winml_py.imaging.graph import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.imaging.resize import PILLOW_FILTERS, crop, resize
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +31,7 @@ def session_of(key: GraphKey) -> onnxruntime.InferenceSession:
 def by_the_graph(pixels: Array, placement: Placement, contract: ImageContract) -> Array:
     """One plane of the tensor that the graph makes of a gray picture: levels, as the contract has no range."""
     key = GraphKey.of(contract, BitmapPixelFormat.GRAY8, placement, half=False)
-    feeds = {"pixels": pixels[None, ..., None]} | scaling(placement, contract.kernel)
+    feeds = {"pixels": pixels[None, ..., None]} | scaling_inputs(placement, contract)
     if placement.has_padding:
         feeds["padding"] = padding(placement, contract)
     return np.asarray(session_of(key).run(None, feeds)[0])[0, 0]

@@ -193,7 +193,7 @@ def test_pictures_are_tensorized_on_the_device(
     levels = np.moveaxis(np.abs(came - expected), contract.axes()[0], -1) / steps
     assert levels.max() <= 1.01
     is_pillow = contract.kernel in (ImageKernel.ANTIALIASED_CUBIC, ImageKernel.ANTIALIASED_LINEAR)
-    assert np.mean(levels > 0.01) < (0.01 if is_pillow else 0.15)  # OpenCV rounds its weights to a few bits
+    assert np.mean(levels > 0.01) < (0.03 if is_pillow else 0.15)  # OpenCV rounds its weights to a few bits
 
 
 def test_pictures_that_need_no_scaling_are_exact(gpu: LearningModelDevice) -> None:

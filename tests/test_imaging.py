@@ -33,7 +33,8 @@ from winml_py import (
 from winml_py.imaging.contract import ImageContract
 from winml_py.imaging.detensorize import detensorize
 from winml_py.imaging.formats import gray_of
-from winml_py.imaging.geometry import center_crop, resize
+from winml_py.imaging.geometry import center_crop
+from winml_py.imaging.resize import resize
 from winml_py.imaging.scratch import Scratch
 
 FORMATS = ["GRAY8", "RGB8", "BGR8", "RGBA8", "BGRA8"]

@@ -58,6 +58,7 @@ NAMES = [
     "NotSupportedError",
     "PictureError",
     "PictureNotFoundError",
+    "PicturePlacement",
     "Precision",
     "Prediction",
     "PropertySet",

@@ -72,6 +72,7 @@ from .imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescript
 from .imaging.contract import ImageContract as ImageContract
 from .imaging.frame import VideoFrame as VideoFrame
 from .imaging.geometry import BitmapBounds as BitmapBounds
+from .imaging.picture_placement import PicturePlacement as PicturePlacement
 from .imaging.scaling import ImageScaling as ImageScaling
 from .imaging.video import VideoReader as VideoReader
 from .runtime.tuning import Tuning as Tuning

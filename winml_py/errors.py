@@ -65,6 +65,7 @@ class WinMLError(OSError):
         hresult: the HRESULT as Windows writes it, unsigned, `0x88900002` say.
         winerror: the same number as pywinrt raises it, a signed 32-bit integer.
         hint: what to do next, or "".
+        message: the rest: what was expected, and what came.
 
     Example:
         >>> from winml_py import errors
@@ -77,7 +78,7 @@ class WinMLError(OSError):
 
     def __init__(self, message: str, *, hint: str = "", hresult: int | None = None) -> None:
         super().__init__(f"{message} {hint}" if hint else message)
-        self.hint = hint
+        self.message, self.hint = message, hint
         if hresult is not None:
             self.hresult = hresult
         self.winerror = self.hresult - (1 << 32) if self.hresult & 0x80000000 else self.hresult

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..base.arguments import member, truth
 from ..enums import BitmapPixelFormat, LearningModelPixelRange
-from ..errors import InvalidBindingError
-from ..imaging.contract import ImageContract
+from ..errors import InvalidArgumentError, InvalidBindingError
+from ..imaging.contract import ImageContract, size_of
 from ..imaging.geometry import BitmapBounds
+from ..imaging.scaling import Size
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -27,6 +28,7 @@ class BindProperties(NamedTuple):
         pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
         pixel_range: what the bytes 0 to 255 become.
         contract: all of how a picture becomes the tensor, in place of what the model says.
+        size: height and width of the tensor, where the model leaves them free.
         stays_on_device: whether an output stays in the device's memory.
     """
 
@@ -34,6 +36,7 @@ class BindProperties(NamedTuple):
     pixel_format: BitmapPixelFormat | None = None
     pixel_range: LearningModelPixelRange | None = None
     contract: ImageContract | None = None
+    size: Size | None = None
     stays_on_device: bool = False
 
     @classmethod
@@ -56,6 +59,7 @@ class BindProperties(NamedTuple):
             _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
             _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
             _contract(properties.get("ImageContract")),
+            _size(properties.get("ImageSize")),
             stays is not None and truth(stays, "The property DisableTensorCpuSync", InvalidBindingError),
         )
 
@@ -102,6 +106,15 @@ def _contract(value: Any) -> ImageContract | None:
             f"The property ImageContract is {value!r}.", hint="Write ImageContract.imagenet(), or make one."
         )
     return value
+
+
+def _size(value: Any) -> Size | None:
+    try:
+        return size_of(value)
+    except InvalidArgumentError as error:
+        raise InvalidBindingError(
+            f"The property ImageSize is {value!r}.", hint="It is height and width: (224, 224)."
+        ) from error
 
 
 def _member(enum: type[E], value: Any, key: str) -> E | None:

@@ -16,7 +16,8 @@ from ..base.device_array import DeviceArray, as_device_array, is_cuda_array
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, InvalidBindingError
 from ..imaging.contract import ImageContract
-from ..imaging.geometry import BitmapBounds, Placement, compute_placement
+from ..imaging.geometry import Placement, compute_placement
+from ..imaging.scaling import Size
 from .bind_properties import BindProperties
 from .compatibility import (
     PictureDescriptor,
@@ -60,7 +61,8 @@ class Pictures:
         value: the pictures.
         descriptor: the feature.
         contract: how they become its tensor.
-        bounds: the part of each to use; None for what the crop mode leaves.
+        bounds: the part of each to use; None for all of it.
+        placements: where each of them goes; inputs alone have them.
         shape: of the tensor.
     """
 
@@ -69,18 +71,26 @@ class Pictures:
         value: ImageFeatureValue,
         descriptor: PictureDescriptor,
         contract: ImageContract,
-        bounds: BitmapBounds | None,
+        properties: BindProperties,
     ) -> None:
-        self.value, self.descriptor, self.contract, self.bounds = value, descriptor, contract, bounds
+        self.value, self.descriptor, self.contract = value, descriptor, contract
+        self.bounds, self._properties = properties.bounds, properties
 
     @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
+    def placements(self) -> list[Placement]:
+        """See above."""
+        return placements(self.descriptor, self.contract, self._properties, self.value.sizes)
+
+    @property
+    def keeps_own_size(self) -> bool:
+        """Whether nothing states a size, and the model takes any."""
+        sides = fixed_sides(self.descriptor, self.contract, self._properties)
+        return sides == (None, None) and self.contract.scaling is None
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """See above."""
-        return tensor_shape(self.descriptor, self.contract, self.value.sizes)
-
-    def placement_of(self, size: tuple[int, int]) -> Placement:
-        """Which part of a picture of this width and height goes to which part of the tensor."""
-        return _placement(size, self.contract, self.shape, self.bounds)
+        return tensor_shape(self.contract, len(self.value.sizes), self.placements[0].tensor)
 
 
 class DevicePixels(NamedTuple):
@@ -115,7 +125,7 @@ def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindPropertie
         return _resolve_cuda(as_device_array(value), descriptor, properties)
     feature, properties = feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
-        return Pictures(feature, *fitting_picture(feature, descriptor, properties), properties.bounds)
+        return Pictures(feature, *fitting_picture(feature, descriptor, properties), properties)
     if not isinstance(feature, Tensor):
         return Container(container_for_engine(feature, descriptor))
     if is_cast(feature, descriptor):
@@ -130,9 +140,8 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
         pixel_format = pixel_format_of(array.shape, descriptor, properties)
         contract = contract_of(descriptor, properties._replace(pixel_format=None))
-        size = (array.shape[1], array.shape[0])
-        shape = tensor_shape(descriptor, contract, [size])
-        placement = _placement(size, contract, shape, properties.bounds)
+        placement = placements(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
+        shape = tensor_shape(contract, 1, placement.tensor)
         return DevicePixels(array, pixel_format, descriptor, contract, shape, placement)
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the device.")
@@ -141,38 +150,56 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
     return DeviceTensor(tensor, array)
 
 
-def _placement(
-    size: tuple[int, int], contract: ImageContract, shape: tuple[int, ...], bounds: BitmapBounds | None
-) -> Placement:
-    _, height_axis, width_axis = contract.axes()
-    return compute_placement(*size, shape[width_axis], shape[height_axis], contract.crop_mode, bounds)
-
-
-def tensor_shape(
-    descriptor: PictureDescriptor, contract: ImageContract, sizes: Sequence[tuple[int, int]]
-) -> tuple[int, ...]:
-    """The shape of the tensor for pictures of these widths and heights.
+def placements(
+    descriptor: PictureDescriptor,
+    contract: ImageContract,
+    properties: BindProperties,
+    sizes: Sequence[tuple[int, int]],
+) -> list[Placement]:
+    """Where pictures of these widths and heights go in the feature's tensor.
 
     Raises:
+        InvalidBindingError: bounds that leave a picture, or a stated size that contradicts the model.
         InvalidArgumentError: the model leaves a side free, and the pictures of the batch do not agree on it.
     """
+    height, width = fixed_sides(descriptor, contract, properties)
+    mode, scaling = contract.crop_mode, contract.scaling
+    found = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
+    tensors = {placement.tensor for placement in found}
+    if len(tensors) > 1:
+        came = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
+        raise InvalidArgumentError(
+            f"The model variable {descriptor.name} takes any size, but pictures of one batch must agree on it; these "
+            f"become {came}.",
+            hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
+        )
+    return found
+
+
+def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
+    """The shape of a batch."""
     channels_axis, height_axis, width_axis = contract.axes()
-    shape = [len(sizes)] * 4
-    shape[channels_axis] = contract.channels
-    for axis, side, index in ((height_axis, "height", 1), (width_axis, "width", 0)):
-        shape[axis] = _model_size(descriptor, axis, side, [size[index] for size in sizes])
+    shape = [count] * 4
+    shape[channels_axis], shape[height_axis], shape[width_axis] = contract.channels, *tensor
     return tuple(shape)
 
 
-def _model_size(descriptor: PictureDescriptor, axis: int, side: str, sizes: Sequence[int]) -> int:
-    """The model's height or width; where it is free, that of the pictures, which must then agree."""
-    fixed = descriptor.shape[axis]
-    if fixed >= 0:
-        return fixed
-    if len(set(sizes)) > 1:
-        raise InvalidArgumentError(
-            f"The model variable {descriptor.name} takes any {side}, but pictures of one batch must agree on it; "
-            f"these have {', '.join(map(str, sizes))}.",
-            hint="Scale or crop them to one size first.",
-        )
-    return sizes[0]
+def fixed_sides(
+    descriptor: PictureDescriptor, contract: ImageContract, properties: BindProperties
+) -> tuple[int | None, int | None]:
+    """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
+
+    Raises:
+        InvalidBindingError: the model fixes another.
+    """
+    stated = properties.size or contract.size or (None, None)
+    by = "the bind" if properties.size else "the image contract"
+    model = [descriptor.shape[axis] if descriptor.shape[axis] >= 0 else None for axis in contract.axes()[1:]]
+    for side, of_model, wanted in zip(("height", "width"), model, stated, strict=True):
+        if None not in (of_model, wanted) and of_model != wanted:
+            raise InvalidBindingError(
+                f"The {side} of the model variable {descriptor.name} is {of_model}, and {by} states {wanted}.",
+                hint="Leave the size out, or check that the contract belongs to this model.",
+            )
+    height, width = (wanted if of_model is None else of_model for of_model, wanted in zip(model, stated, strict=True))
+    return height, width

@@ -129,7 +129,7 @@ class ImageContract:
             "crop_mode": member(ImageCropMode, self.crop_mode, "The crop_mode of an image contract"),
             "kernel": member(ImageKernel, self.kernel, "The kernel of an image contract"),
             "pad": _levels(self.pad),
-            "size": _size(self.size),
+            "size": size_of(self.size),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -312,7 +312,12 @@ def _levels(pad: Any) -> tuple[int, ...]:
     return levels
 
 
-def _size(size: Any) -> Size | None:
+def size_of(size: Any) -> Size | None:
+    """Height and width, checked; None stays None.
+
+    Raises:
+        InvalidArgumentError: anything else.
+    """
     if size is None:
         return None
     try:

@@ -12,7 +12,8 @@ from ..enums import BitmapAlphaMode, BitmapPixelFormat
 from ..errors import InvalidArgumentError
 from .bitmap import SoftwareBitmap
 from .formats import VIDEO_FORMATS, convert, convert_alpha, to_interleaved
-from .geometry import BitmapBounds, center_crop, crop, require_inside, resize
+from .geometry import BitmapBounds, center_crop, require_inside
+from .resize import crop, resize
 
 
 class VideoFrame(Object, Closeable):

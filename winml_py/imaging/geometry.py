@@ -1,27 +1,19 @@
-"""The placement of a picture in a tensor (which part of it goes where), and scaling."""
+"""The placement of a picture in a tensor: which part of it is scaled to which size, and goes where."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from ..enums import ImageCropMode, ImageKernel
+from ..enums import ImageCropMode
 from ..errors import InvalidBindingError
-from .formats import Pixels, to_eight_bits
+from .scaling import ImageScaling, Size
 
-PILLOW_FILTERS = {ImageKernel.ANTIALIASED_CUBIC: "BICUBIC", ImageKernel.ANTIALIASED_LINEAR: "BILINEAR"}
-"""The antialiased kernels, by the names of Pillow's filters. Pillow rounds to bytes after one axis and again after the
-other; OpenCV, which has the other kernels, rounds once at the end."""
-
-_OPENCV_INTERPOLATIONS = {
-    ImageKernel.NEAREST: "INTER_NEAREST_EXACT",
-    ImageKernel.LINEAR: "INTER_LINEAR",
-    ImageKernel.CUBIC: "INTER_CUBIC",
-    ImageKernel.AREA: "INTER_AREA",
-}
+MOST_PIXELS = 1 << 28
+"""What a picture may be scaled to; of a long thin one, most is cropped afterwards."""
 
 
 class BitmapBounds(NamedTuple):
@@ -34,24 +26,28 @@ class BitmapBounds(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Which part of a picture goes to which part of the tensor: all that the crop mode and the bounds decide.
+    """Which part of a picture goes to which part of the tensor: all that the contract and the bounds decide.
 
     Attributes:
         part: the rectangle of the picture that is used, in its pixels.
-        target: the rectangle of the tensor that it is scaled to.
+        scaled: height and width that the part is scaled to.
+        cut: the rectangle of the scaled part that is left.
+        target: the rectangle of the tensor that it goes to, of the same size.
         picture: height and width of the picture.
         tensor: height and width of the tensor.
     """
 
     part: BitmapBounds
+    scaled: Size
+    cut: BitmapBounds
     target: BitmapBounds
-    picture: tuple[int, int]
-    tensor: tuple[int, int]
+    picture: Size
+    tensor: Size
 
     @property
     def is_identity(self) -> bool:
         """Whether nothing is cropped, scaled or padded."""
-        return self.part == self.target and self.picture == self.tensor == (self.part.height, self.part.width)
+        return self.part == self.target and self.picture == self.tensor == self.scaled
 
     @property
     def has_padding(self) -> bool:
@@ -61,34 +57,105 @@ class Placement(NamedTuple):
     @property
     def shrink(self) -> tuple[float, float]:
         """By how much the width and the height shrink; less than 1 where they grow."""
-        return self.part.width / self.target.width, self.part.height / self.target.height
+        return self.part.width / self.scaled[1], self.part.height / self.scaled[0]
+
+    def reduced_to(self, width: int, height: int) -> Placement:
+        """The same for a copy of the picture that is smaller: the part is as much of it as it was."""
+        across, down = width / self.picture[1], height / self.picture[0]
+        left, top = round(self.part.x * across), round(self.part.y * down)
+        right, bottom = round((self.part.x + self.part.width) * across), round((self.part.y + self.part.height) * down)
+        part = BitmapBounds(left, top, max(1, right - left), max(1, bottom - top))
+        return self._replace(part=part, picture=(height, width))
 
 
 @lru_cache(maxsize=256)  # frames of a video, and pictures of a folder, mostly have one size
 def compute_placement(
-    width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, bounds: BitmapBounds | None
+    width: int,
+    height: int,
+    tensor_width: int | None,
+    tensor_height: int | None,
+    mode: ImageCropMode,
+    bounds: BitmapBounds | None = None,
+    scaling: ImageScaling | None = None,
 ) -> Placement:
-    """Decides where a picture goes in a tensor. Nothing else looks at the crop mode; but `VideoFrame.copy_to` calls
-    `center_crop` itself, as Windows ML does.
+    """Decides where a picture goes in a tensor. Nothing else looks at the crop mode and the scaling; but
+    `VideoFrame.copy_to` calls `center_crop` itself, as Windows ML does.
 
     Args:
         width: of the picture.
         height: of the picture.
-        model_width: of the tensor.
-        model_height: of the tensor.
+        tensor_width: of the tensor; None where nothing fixes it.
+        tensor_height: of the tensor; None where nothing fixes it. With one free side, the picture is scaled to the
+            other, and its aspect ratio is kept; with two, the picture keeps its size, unless the scaling states one.
         mode: what happens where the aspect ratios differ.
         bounds: the part to use. Where the mode crops, it is stretched and not cropped again, as in Windows ML; where
             the mode pads, it keeps its aspect ratio.
+        scaling: the size that the part is scaled to, in place of the mode.
 
     Raises:
-        InvalidBindingError: the bounds leave the picture.
+        InvalidBindingError: the bounds leave the picture, or it would be scaled to more than 2**28 pixels.
+        InvalidArgumentError: the scaling is relative to a size that nothing fixes.
     """
     if bounds is not None:
         require_inside(bounds, width, height)
     given = bounds or BitmapBounds(0, 0, width, height)
-    part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, model_width, model_height))
-    # Bounds are the part, also where the mode would take less of them.
-    return Placement(bounds or part, target, (height, width), (model_height, model_width))
+    picture = (height, width)
+    if tensor_width is None and tensor_height is None and scaling is None:
+        tensor_height, tensor_width = picture
+    if tensor_width is not None and tensor_height is not None:
+        tensor = (tensor_height, tensor_width)
+        if scaling is not None and scaling.crops_first:
+            return _whole(_square(given, scaling), tensor, picture)
+        if scaling is not None:
+            return _anchored(given, scaling.scaled(given.width, given.height, tensor), tensor, picture, scaling)
+        part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, tensor_width, tensor_height))
+        # Bounds are the part, also where the mode would take less of them.
+        scaled = (target.height, target.width)
+        return Placement(bounds or part, scaled, _all_of(scaled), target, picture, tensor)
+    scaling = scaling or ImageScaling()
+    scaled = _free_size(given, tensor_width, tensor_height, scaling)
+    tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
+    return _anchored(given, scaled, tensor, picture, scaling)
+
+
+def _free_size(given: BitmapBounds, width: int | None, height: int | None, scaling: ImageScaling) -> Size:
+    """The size that a picture is scaled to where at least one side of the tensor is free."""
+    if scaling.states_size or (width is None and height is None):
+        return scaling.scaled(given.width, given.height)
+    if height is not None:
+        return height, scaling.followed(height * given.width / given.height)
+    return scaling.followed((width or 1) * given.height / given.width), width or 1
+
+
+def _anchored(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
+    """Crops what leaves the tensor, and pads where it is larger, along each axis."""
+    if scaled[0] * scaled[1] > MOST_PIXELS:
+        raise InvalidBindingError(
+            f"A picture of {picture[1]}x{picture[0]} would be scaled to {scaled[1]}x{scaled[0]} pixels.",
+            hint="Bind a part of it, BitmapBounds, or state another scaling in the contract.",
+        )
+    (y, cut_y, height), (x, cut_x, width) = (
+        (max(0, -start), max(0, start), min(side, whole))
+        for side, whole in zip(scaled, tensor, strict=True)
+        for start in [scaling.offset(side, whole)]
+    )
+    cut, target = BitmapBounds(cut_x, cut_y, width, height), BitmapBounds(x, y, width, height)
+    return Placement(part, scaled, cut, target, picture, tensor)
+
+
+def _whole(part: BitmapBounds, tensor: Size, picture: Size) -> Placement:
+    return Placement(part, tensor, _all_of(tensor), _all_of(tensor), picture, tensor)
+
+
+def _all_of(size: Size) -> BitmapBounds:
+    return BitmapBounds(0, 0, size[1], size[0])
+
+
+def _square(given: BitmapBounds, scaling: ImageScaling) -> BitmapBounds:
+    """The middle of a picture, square."""
+    side = max(1, int((scaling.crop_ratio or 1) * min(given.width, given.height)))
+    x, y = (given.width - side) // 2, (given.height - side) // 2
+    return BitmapBounds(given.x + x, given.y + y, side, side)
 
 
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
@@ -147,99 +214,3 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
             f"{width}x{height}.",
             hint="They are x, y, width and height, in pixels of the picture.",
         )
-
-
-def crop(pixels: Pixels, bounds: BitmapBounds) -> Pixels:
-    """The part of a picture inside `bounds`: a view."""
-    return pixels[bounds.y : bounds.y + bounds.height, bounds.x : bounds.x + bounds.width]
-
-
-def resize(pixels: Pixels, width: int, height: int, kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC) -> Pixels:
-    """Scales a picture, channel by channel; alpha does not weigh the colours.
-
-    The antialiased kernels are Pillow's, because torchvision and most training code scale with it. A side that shrinks
-    to a quarter or less is first averaged by a whole factor: this takes less than half of the time, and changes the
-    result by a third of a level on average. The other kernels are OpenCV's, and alias when they shrink, except `AREA`.
-
-    Args:
-        pixels: height x width, or height x width x 3 or 4, of uint8; uint16 becomes uint8; float32 in two dimensions.
-        width: pixels of the result.
-        height: pixels of the result.
-        kernel: how.
-
-    Returns:
-        A new array, or `pixels` itself when nothing is to be done.
-    """
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    pixels = to_eight_bits(pixels)
-    if kernel in PILLOW_FILTERS:
-        return _resize_with_pillow(pixels, width, height, PILLOW_FILTERS[kernel])
-    import cv2
-
-    interpolation = getattr(cv2, _OPENCV_INTERPOLATIONS[kernel])
-    return cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
-
-
-def _resize_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
-    source_height, source_width = pixels.shape[:2]
-    across, down = block_size(source_width, source_height, width, height)
-    if across > 1 or down > 1:
-        pixels = _averaged(pixels, across, down)
-    return scale_with_pillow(pixels, width, height, name, (source_width / across, source_height / down))
-
-
-def scale_with_pillow(pixels: Pixels, width: int, height: int, name: str, used: tuple[float, float]) -> Pixels:
-    """Scales the part of a picture that is `used`, width and height from its corner, with one of Pillow's filters."""
-    from PIL import Image
-
-    if pixels.dtype == np.float32:
-        mode = "F"
-    else:  # RGBX: as RGBA, Pillow would weigh colours by their alpha, which Windows ML ignores
-        mode = {1: "L", 3: "RGB", 4: "RGBX"}[pixels.shape[2] if pixels.ndim == 3 else 1]
-    size = (pixels.shape[1], pixels.shape[0])
-    image: Image.Image = Image.frombytes(mode, size, np.ascontiguousarray(pixels).data)
-    return np.asarray(image.resize((width, height), Image.Resampling[name], (0, 0, *used)))
-
-
-def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:
-    """Whether `resize` with an antialiased kernel scales the height of a picture before its width.
-
-    Pillow 13 does so where the height loses more than twice as many pixels as the width. The order matters because
-    Pillow rounds to bytes after each, and cuts off what a cubic kernel overshoots.
-    """
-    across, down = block_size(width, height, to_width, to_height)
-    lost_width, lost_height = -(-width // across) - to_width, -(-height // down) - to_height
-    return lost_height > max(0, 2 * lost_width) and _pillow_chooses_the_order()
-
-
-@cache
-def _pillow_chooses_the_order() -> bool:
-    """Whether this Pillow ever scales the height first: versions before 13 always begin with the width."""
-    pixels = np.tile(np.array([[0, 255], [255, 0]], np.uint8), (8, 8))
-    height_first = resize(resize(pixels, 16, 9), 23, 9)
-    return bool(np.array_equal(resize(pixels, 23, 9), height_first))
-
-
-def block_size(width: int, height: int, to_width: int, to_height: int) -> tuple[int, int]:
-    """Width and height of the blocks that `resize` averages before it scales with an antialiased kernel."""
-    return _whole_factor(width / to_width), _whole_factor(height / to_height)
-
-
-def _whole_factor(shrink: float) -> int:
-    """By how many pixels a side is averaged first: so that the kernel still shrinks it by 2, or by 2.5 from 6 on."""
-    if shrink < 4:
-        return 1
-    return int(shrink / (2 if shrink < 6 else 2.5))
-
-
-def _averaged(pixels: Pixels, across: int, down: int) -> Pixels:
-    """The means of blocks of pixels; the pixels of the edge are repeated where the last block is not full."""
-    import cv2
-
-    height, width = pixels.shape[:2]
-    right, below = -width % across, -height % down
-    if right or below:
-        pixels = cv2.copyMakeBorder(pixels, 0, below, 0, right, cv2.BORDER_REPLICATE)
-    size = ((width + right) // across, (height + below) // down)
-    return cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)

@@ -15,15 +15,8 @@ import numpy as np
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from .contract import ImageContract, has_gray_padding
 from .formats import GRAY_WEIGHTS, layout_of
-from .geometry import (
-    PILLOW_FILTERS,
-    Placement,
-    block_size,
-    crop,
-    resize,
-    scale_with_pillow,
-    scales_height_first,
-)
+from .geometry import Placement
+from .resize import PILLOW_FILTERS, block_size, crop, resize, scale_with_pillow, scales_height_first
 from .tensorize import channel_order, gray_table
 
 if TYPE_CHECKING:
@@ -60,17 +53,18 @@ class GraphKey(NamedTuple):
     @classmethod
     def of(cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, half: bool) -> GraphKey:
         """The key for pictures that go to this placement."""
-        block, height_first = _block(placement, contract.kernel), False
+        block, height_first = _block(placement, contract), False
         if contract.kernel in PILLOW_FILTERS:
-            height_first = scales_height_first(*placement.part[2:], *placement.target[2:])
+            height_first = scales_height_first(*_sizes(placement), _is_close(contract))
         return cls(contract, source, not placement.is_identity, placement.has_padding, half, block, height_first)
 
 
 def tensorize_graph(key: GraphKey) -> bytes:
     """A model from pixels to the tensor.
 
-    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling`, where something is scaled;
-    where the picture does not fill the tensor, `padding`, 1 or 3 x tensor height x tensor width, float32. Its output is
+    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling_inputs`, where something is
+    scaled; where the picture does not fill the tensor, `padding`, 1 or 3 x tensor height x tensor width, float32. Its
+    output is
     `tensor`, in the contract's layout, float32 or float16.
     """
     graph = _Graph()
@@ -95,27 +89,55 @@ def tensorize_graph(key: GraphKey) -> bytes:
     return graph.model("tensor", kind)
 
 
-def scaling(placement: Placement, kernel: ImageKernel) -> dict[str, Array]:
+def scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
     """The inputs that bring a picture to its place in the tensor.
 
     These are `across`, width x tensor width, and `down`, tensor height x height, float32. Where blocks are averaged
     first, they are for the picture of the averages, and `columns` and `rows` say which pixels the blocks are made of.
     """
-    part, target, picture, tensor = placement
-    block_width, block_height = _block(placement, kernel)
+    part, scaled, cut, target, picture, tensor = placement
+    across_axis = _Axis(scaled[1], cut.x, cut.width, tensor[1], target.x)
+    down_axis = _Axis(scaled[0], cut.y, cut.height, tensor[0], target.y)
+    kernel, (block_width, block_height) = contract.kernel, _block(placement, contract)
     if (block_width, block_height) == (1, 1):
-        across = _matrix(picture[1], part.x, part.width, tensor[1], target.x, target.width, kernel)
-        down = _matrix(picture[0], part.y, part.height, tensor[0], target.y, target.height, kernel)
+        across = _matrix(picture[1], part.x, part.width, across_axis, kernel)
+        down = _matrix(picture[0], part.y, part.height, down_axis, kernel)
         return {"across": across, "down": np.ascontiguousarray(down.T)}
-    across = _matrix_of_means(part.width, block_width, tensor[1], target.x, target.width, kernel)
-    down = _matrix_of_means(part.height, block_height, tensor[0], target.y, target.height, kernel)
+    across = _matrix_of_means(part.width, block_width, across_axis, kernel)
+    down = _matrix_of_means(part.height, block_height, down_axis, kernel)
     columns = _in_blocks(part.x, part.width, block_width)
     rows = _in_blocks(part.y, part.height, block_height)
     return {"across": across, "down": np.ascontiguousarray(down.T), "columns": columns, "rows": rows}
 
 
-def _block(placement: Placement, kernel: ImageKernel) -> tuple[int, int]:
-    return block_size(*placement.part[2:], *placement.target[2:]) if kernel in PILLOW_FILTERS else (1, 1)
+class _Axis(NamedTuple):
+    """How a row is scaled and cut: to `scaled` numbers, of which `left` from `start` go to the tensor's row at `at`."""
+
+    scaled: int
+    start: int
+    left: int
+    tensor: int
+    at: int
+
+    def cut(self, matrix: Array) -> Array:
+        """The columns that are left."""
+        return matrix[:, self.start : self.start + self.left]
+
+
+def _block(placement: Placement, contract: ImageContract) -> tuple[int, int]:
+    if contract.kernel not in PILLOW_FILTERS:
+        return 1, 1
+    return block_size(*_sizes(placement), _is_close(contract))
+
+
+def _sizes(placement: Placement) -> tuple[int, int, int, int]:
+    """Width and height of the part, and of what it is scaled to."""
+    (height, width), part = placement.scaled, placement.part
+    return part.width, part.height, width, height
+
+
+def _is_close(contract: ImageContract) -> bool:
+    return contract.scaling is not None
 
 
 def _in_blocks(start: int, part: int, block: int) -> Array:
@@ -133,21 +155,25 @@ def padding(placement: Placement, contract: ImageContract) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _matrix(length: int, start: int, part: int, total: int, at: int, target: int, kernel: ImageKernel) -> Array:
-    """Length x total: what each pixel of a row gives to each number of the scaled row."""
-    matrix = np.zeros((length, total), np.float32)
-    matrix[start : start + part, at : at + target] = resize(np.eye(part, dtype=np.float32), target, part, kernel)
+def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel) -> Array:
+    """Length x tensor: what each pixel of a row gives to each number of the tensor's row."""
+    matrix = np.zeros((length, axis.tensor), np.float32)
+    identity = np.eye(part, dtype=np.float32)
+    matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(
+        resize(identity, axis.scaled, part, kernel, is_close=True)
+    )
     matrix.flags.writeable = False
     return matrix
 
 
 @lru_cache(maxsize=64)
-def _matrix_of_means(part: int, block: int, total: int, at: int, target: int, kernel: ImageKernel) -> Array:
-    """Blocks x total: what the average of each block gives to each number of the scaled row."""
+def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) -> Array:
+    """Blocks x tensor: what the average of each block gives to each number of the tensor's row."""
     blocks = -(-part // block)
-    matrix = np.zeros((blocks, total), np.float32)
+    matrix = np.zeros((blocks, axis.tensor), np.float32)
     identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
-    matrix[:, at : at + target] = scale_with_pillow(identity, target, blocks, PILLOW_FILTERS[kernel], used)
+    whole = scale_with_pillow(identity, axis.scaled, blocks, PILLOW_FILTERS[kernel], used)
+    matrix[:, axis.at : axis.at + axis.left] = axis.cut(whole)
     matrix.flags.writeable = False
     return matrix
 

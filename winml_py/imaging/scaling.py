@@ -167,6 +167,17 @@ class ImageScaling:
             return round(followed), _rounded(followed * long / short, self.rounding)
         return (shortest or short), _rounded((shortest or short) * long / short, self.rounding)
 
+    @property
+    def states_size(self) -> bool:
+        """Whether it says what a picture is scaled to, of itself; a `longest_side` alone limits a side that follows."""
+        return any(value is not None for value in (self.height, self.shortest_side, self.crop_ratio))
+
+    def followed(self, side: float) -> int:
+        """A side that follows the other one: in whole pixels, a multiple, and not above `longest_side`."""
+        limit = self.longest_side or (1 << 20)
+        multiple = _to_multiple(_rounded(side, self.rounding), self.multiple, self.multiple_rounding)
+        return max(1, min(limit, multiple))
+
     def padded(self, side: int) -> int:
         """The next multiple of `pad_multiple`."""
         return -(-side // self.pad_multiple) * self.pad_multiple

@@ -15,7 +15,8 @@ from ..enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
 from .formats import VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved, video_to_bgr
-from .geometry import BitmapBounds, Placement, crop, resize
+from .geometry import BitmapBounds, Placement
+from .resize import crop, resize
 from .scratch import Scratch
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ def tensorize(
     scratch = scratch or Scratch()
     conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
     pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
-    target = placement.target
-    pixels = resize(pixels, target.width, target.height, contract.kernel)
+    height, width = placement.scaled
+    pixels = resize(pixels, width, height, contract.kernel, is_close=contract.scaling is not None)
+    pixels = crop(pixels, placement.cut)
     if placement.has_padding:
         pixels, pixel_format = _padded(pixels, pixel_format, contract, placement, scratch)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:

@@ -32,6 +32,7 @@ class EngineOptions(NamedTuple):
         intra_op_thread_spinning: whether those threads spin while they wait for work.
         batch_size: replaces every dimension denoted `DATA_BATCH`; None leaves them as they are.
         dimensions: replaces named dimensions: pairs of name and size.
+        shapes: replaces the free sizes of inputs, by position; pairs of the input's name and its shape.
         engine: "onnxruntime", "auto", or a provider's name.
         precision: the arithmetic that is asked for.
         provider_options: options of the provider: pairs of key and text.
@@ -46,6 +47,7 @@ class EngineOptions(NamedTuple):
     intra_op_thread_spinning: bool = True
     batch_size: int | None = None
     dimensions: tuple[tuple[str, int], ...] = ()
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     engine: str = ONNXRUNTIME
     precision: Precision = Precision.AUTO
     provider_options: tuple[tuple[str, str], ...] = ()

@@ -10,6 +10,7 @@ from ..base.winrt_object import Object
 from ..errors import InvalidBindingError, NotBoundError
 from ..features.bind_properties import BindProperties
 from ..features.descriptors import FeatureDescriptor
+from ..imaging.picture_placement import PicturePlacement
 from .compiled import CompiledModel, compiled_of
 from .evaluation import Evaluation
 
@@ -91,6 +92,13 @@ class LearningModelBinding(Object, MapView[Any]):
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
         self._evaluation.clear()
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where each picture that is bound lies in its input's tensor, by the names of inputs: one for each picture
+        of a batch. They map points, boxes and masks back to the picture.
+        """
+        return self._evaluation.placements
 
     def __getitem__(self, name: str) -> Any:
         try:

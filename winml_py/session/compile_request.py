@@ -72,11 +72,13 @@ def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict
     """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
     overrides = dict(options.dimensions)
     names = {feature.name for feature in model.input_features}
-    return {
+    shapes = dict(options.shapes)
+    sizes = {
         info.name: tuple(_size(dimension, overrides, options.batch_size) for dimension in info.type.dimensions)
         for info in header.inputs
         if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
     }
+    return {name: tuple(map(max, size, shapes.get(name, size))) for name, size in sizes.items()}
 
 
 def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | None) -> int:

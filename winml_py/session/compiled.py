@@ -14,6 +14,7 @@ from ..runtime.engine import Engine, device_engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
 from .model import LearningModel
+from .overrides import overridden
 
 if TYPE_CHECKING:
     from .device_pictures import DevicePictures
@@ -41,7 +42,8 @@ class Compiled:
         compile_model: Callable[[CompileRequest], Engine],
     ) -> None:
         self._lease: Lease | None = lease
-        self.inputs = {feature.name: feature for feature in model.input_features}
+        options = lease.engine.options
+        self.inputs = {feature.name: feature for feature in overridden(model.input_features, options)}
         self.outputs = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
         self.is_lost = self.is_inherited = False

@@ -15,7 +15,7 @@ from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
 from ..imaging.formats import INTERLEAVED_FORMATS
 from ..imaging.geometry import Placement
-from ..imaging.graph import GraphKey, padding, scaling, tensorize_graph
+from ..imaging.graph import GraphKey, padding, scaling_inputs, tensorize_graph
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest
 
@@ -118,7 +118,7 @@ class DeviceTensorizer:
             binding = self._bindings[key] = self._pictures.bind(key)
         binding.set_input("pixels", pixels)
         if key.is_scaled:
-            for name, value in scaling(placement, contract.kernel).items():
+            for name, value in scaling_inputs(placement, contract).items():
                 binding.set_input(name, value)
         if key.has_padding:
             binding.set_input("padding", padding(placement, contract))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ..base.cancellation import Stop, held
 from ..base.device_array import DeviceArray
-from ..errors import CanceledError, DeviceLostError, InvalidBindingError, MissingInputError
+from ..errors import CanceledError, DeviceLostError, EvaluationError, InvalidBindingError, MissingInputError
 from ..features.bind_properties import BindProperties
 from ..features.compatibility import check_tensor
 from ..features.conversion import is_pil_image
@@ -16,6 +16,7 @@ from ..features.float16_cast import as_half
 from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, Pictures, resolve
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString
+from ..imaging.picture_placement import PicturePlacement
 from ..runtime.engine import DeviceEngineBinding
 from .compiled import Compiled
 from .outputs import (
@@ -102,7 +103,7 @@ class Evaluation:
             self.engine_binding.set_input(name, self._required_here(value.array, name))
         else:
             self._set_tensor(descriptor, value)
-        self.pictures.tensors.pop(name, None)
+        self.pictures.forget(name)
 
     def _set_tensor(self, descriptor: FeatureDescriptor, value: HostTensor) -> None:
         tensor = value.tensor
@@ -198,7 +199,26 @@ class Evaluation:
             except DeviceLostError:
                 self.compiled.is_lost = True
                 raise
+            except EvaluationError as error:
+                raise self._explained(error) from error
             return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+
+    def _explained(self, error: EvaluationError) -> EvaluationError:
+        """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""
+        sizes = {name: size for name, size in self.pictures.own_sizes.items() if name in self.bound}
+        if not sizes:
+            return error
+        own = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
+        return EvaluationError(
+            f"{error.message} The model takes any size, and {own}.",
+            hint="If the model was made for one, state it: ImageContract(size=(height, width)), or a scaling with "
+            "pad_multiple for sides that must be multiples of a stride.",
+        )
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where the pictures that are bound lie in their tensors, by the names of inputs."""
+        return {name: found for name, found in self.pictures.placements.items() if name in self.bound}
 
     def _missing_inputs(self) -> MissingInputError:
         missing = [feature for name, feature in self.compiled.inputs.items() if name in self._missing]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -42,6 +43,21 @@ def _dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
         if not is_text(name):
             raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
     return _read_only({name: _uint32(size, f"the dimension {name!r}") for name, size in sizes.items()})
+
+
+def _shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+    checked = {}
+    for name, shape in shapes.items():
+        try:
+            sizes = tuple(operator.index(size) for size in shape)
+        except TypeError:
+            sizes = ()
+        if not is_text(name) or not sizes or not all(size == -1 or 0 < size < 1 << 32 for size in sizes):
+            raise InvalidArgumentError(
+                f"The shape of the input {name!r} is {shape!r}.", hint="Write (1, 3, 640, 640); -1 leaves a size free."
+            )
+        checked[name] = sizes
+    return _read_only(checked)
 
 
 def _engine_name(engine: str) -> str:
@@ -101,6 +117,9 @@ class LearningModelSessionOptions:
         lambda: _read_only({}), _dimensions, "dimensions", _sorted_pairs, "named_dimensions"
     )
     """The overrides that were set, by name."""
+
+    input_shape_overrides = Setting(lambda: _read_only({}), _shapes, "shapes", _sorted_pairs)
+    """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
     intra_op_num_threads = Setting(
         usable_cores,
@@ -185,6 +204,22 @@ class LearningModelSessionOptions:
         Setting a name again replaces its size.
         """
         self.named_dimension_overrides = {**self.named_dimension_overrides, name: dimension}
+
+    def override_input_shape(self, name: str, shape: Sequence[int], /) -> None:
+        """Fixes the free dimensions of an input by position, also those without a name; -1 leaves one as it is.
+
+        Pictures that are bound to it are scaled to the sizes that are given here. Setting an input again replaces its
+        shape.
+
+        Raises:
+            InvalidArgumentError: no shape. The session says so if the model has no such input, or fixes another size.
+
+        Example:
+            >>> from winml_py import LearningModelSessionOptions
+            >>> options = LearningModelSessionOptions()
+            >>> options.override_input_shape("images", (1, 3, 640, 640))
+        """
+        self.input_shape_overrides = {**self.input_shape_overrides, name: tuple(shape)}
 
     def set_intra_op_num_threads_override(self, threads: int, /) -> None:
         """Windows ML's native name for setting `intra_op_num_threads`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,9 @@ from ..features.pictures import bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..features.tensor_storage import zeros
-from ..imaging.geometry import PILLOW_FILTERS
+from ..imaging.geometry import Placement
+from ..imaging.picture_placement import PicturePlacement
+from ..imaging.resize import PILLOW_FILTERS
 from ..imaging.tensorize import BatchTensorizer
 from .compiled import Compiled
 
@@ -29,6 +32,8 @@ class PictureInputs:
 
     Attributes:
         tensors: the tensor of each input that a picture is bound to, by name.
+        placements: where the pictures lie in it.
+        own_sizes: width and height of pictures that keep their size, because nothing states one.
         tensorizer: writes pictures into the host's memory.
         device_tensorizer: writes them into the device's memory; None for engines on the host.
     """
@@ -36,19 +41,27 @@ class PictureInputs:
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
         self.tensors: dict[str, PictureTensor] = {}
+        self.placements: dict[str, tuple[PicturePlacement, ...]] = {}
+        self.own_sizes: dict[str, tuple[int, int]] = {}
         self.tensorizer = BatchTensorizer()
         self.device_tensorizer = compiled.pictures.tensorizer() if compiled.pictures is not None else None
+
+    def forget(self, name: str) -> None:
+        """A tensor has been bound to the input."""
+        for kept in (self.tensors, self.placements, self.own_sizes):
+            kept.pop(name, None)
 
     def write(self, pictures: Pictures) -> PictureTensor:
         """The pictures as a tensor: on the device where it can, else by the CPU."""
         contract, descriptor, value = pictures.contract, pictures.descriptor, pictures.value
-        placement = pictures.placement_of(value.sizes[0])
-        bitmaps = bitmaps_of(value, 1 if pictures.bounds else min(placement.shrink))
-        sizes = [(bitmap.pixel_width, bitmap.pixel_height) for bitmap in bitmaps]
-        placements = [pictures.placement_of(size) for size in sizes]
-        # A JPEG that was decoded smaller has been averaged once; a second antialiased kernel would blur it.
-        if sizes[0] != value.sizes[0] and contract.kernel in PILLOW_FILTERS:
-            contract = replace(contract, kernel=ImageKernel.AREA)
+        placements = pictures.placements
+        self._note(descriptor.name, placements, pictures.keeps_own_size)
+        bitmaps = bitmaps_of(value, 1 if pictures.bounds else min(placements[0].shrink))
+        size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
+        if size != value.sizes[0]:  # a JPEG, which was decoded smaller
+            placements = [placements[0].reduced_to(*size)]
+            if contract.kernel in PILLOW_FILTERS:  # it has been averaged once, and a second time would blur it
+                contract = replace(contract, kernel=ImageKernel.AREA)
         for bitmap in bitmaps:  # a closed one raises here, before the first is written over what was bound
             bitmap.to_numpy()
         before = self.tensors.get(descriptor.name)
@@ -70,6 +83,7 @@ class PictureInputs:
             InvalidBindingError: the session runs on the host.
         """
         array, before = pixels.array, self.tensors.get(pixels.descriptor.name)
+        self._note(pixels.descriptor.name, [pixels.placement], False)
         if self.device_tensorizer is None:
             raise InvalidBindingError(
                 f"The picture for {pixels.descriptor.name} is in a device's memory, and the session runs on the host.",
@@ -84,6 +98,12 @@ class PictureInputs:
             pixels.placement,
             before if isinstance(before, DeviceArray) else None,
         )
+
+    def _note(self, name: str, placements: Sequence[Placement], keeps_own_size: bool) -> None:
+        self.placements[name] = tuple(map(PicturePlacement, placements))
+        self.own_sizes.pop(name, None)
+        if keeps_own_size:
+            self.own_sizes[name] = (placements[0].picture[1], placements[0].picture[0])
 
     def _device_dtype(self, descriptor: PictureDescriptor) -> np.dtype[Any]:
         """The type of the tensor on the device, which computes some float16 models in float32."""

@@ -10,6 +10,7 @@ from ..base.collections import NameMap
 from ..base.winrt_object import Object
 from ..errors import InvalidArgumentError, WinMLError
 from ..features.tensor import Tensor
+from ..imaging.picture_placement import PicturePlacement
 from .ranking import Prediction, is_row, ranked
 
 
@@ -20,9 +21,16 @@ class LearningModelEvaluationResult(Object):
     many items must not end the others.
     """
 
-    __slots__ = ("_correlation_id", "_error", "_outputs")
+    __slots__ = ("_correlation_id", "_error", "_outputs", "_placements")
 
-    def __init__(self, correlation_id: str, outputs: Mapping[str, Any], error: WinMLError | None = None) -> None:
+    def __init__(
+        self,
+        correlation_id: str,
+        outputs: Mapping[str, Any],
+        error: WinMLError | None = None,
+        placements: Mapping[str, tuple[PicturePlacement, ...]] | None = None,
+    ) -> None:
+        self._placements = placements or {}
         self._correlation_id = correlation_id
         self._outputs = outputs
         self._error = error
@@ -60,6 +68,13 @@ class LearningModelEvaluationResult(Object):
         if self._error is not None:
             raise self._error
         return NameMap(self._outputs)
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where each picture that was evaluated lay in its input's tensor, by the names of inputs: one for each picture
+        of a batch. They map points, boxes and masks back to the picture.
+        """
+        return dict(self._placements)
 
     def top_k(self, n: int = 5, labels: Sequence[str] = (), *, output: str | None = None) -> list[Prediction]:
         """The classes with the highest scores, the highest first.

@@ -26,6 +26,7 @@ from .device import LearningModelDevice, compiler_of
 from .evaluation import Evaluation
 from .model import LearningModel, content_of
 from .options import LearningModelSessionOptions, engine_options
+from .overrides import with_dimensions
 from .result import LearningModelEvaluationResult
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
         model, compiler = self._model, compiler_of(self._device)
+        options = with_dimensions(model.input_features, options)
         content = content_of(model)
         source = content.open()  # a disposed model is refused, also where another session has the engine
         own = object() if options.is_profiled else None  # a recording is of one session
@@ -355,7 +357,7 @@ class LearningModelSession(Closeable, CompiledModel):
             from ..base.log import logger
 
             logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
-        return LearningModelEvaluationResult(correlation_id, outputs)
+        return LearningModelEvaluationResult(correlation_id, outputs, placements=evaluation.placements)
 
 
 def _require_type(value: object, kind: Any, hint: str) -> None:

@@ -214,13 +214,17 @@ class Jobs:
         try:
             joined = {name: _joined([features[name] for features in items]) for name in items[0]}
             counts = [_count(next(iter(features.values()))) for features in items]
-            outputs = self._evaluate(joined).outputs
-            parts = {name: _split(name, value, counts) for name, value in outputs.items()}
+            whole = self._evaluate(joined)
+            parts = {name: _split(name, value, counts) for name, value in whole.outputs.items()}
         except (WinMLError, KeyError, ValueError):
             return [self._alone(features) for features in items]
         return [
-            LearningModelEvaluationResult("", {name: values[index] for name, values in parts.items()})
-            for index in range(len(items))
+            LearningModelEvaluationResult(
+                "",
+                {name: values[index] for name, values in parts.items()},
+                placements={name: found[start:end] for name, found in whole.placements.items()},
+            )
+            for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]
 
     def _evaluate(self, features: Features) -> LearningModelEvaluationResult:

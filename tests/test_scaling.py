@@ -1,0 +1,323 @@
+"""Which size a picture is scaled to, what is cropped and padded, and which size the tensor gets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from onnx import helper
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    EvaluationError,
+    ImageAnchor,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    ImageKernel,
+    ImageRounding,
+    ImageScaling,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    LearningModelSessionOptions,
+)
+
+RGB8 = BitmapPixelFormat.RGB8
+SIZES = [(451, 300), (300, 451), (30, 20), (1200, 90), (97, 640), (224, 224)]
+
+
+def picture(width: int, height: int) -> Image.Image:
+    y, x = np.mgrid[0:height, 0:width]
+    rng = np.random.default_rng(width)
+    waves = [127 + 80 * np.sin(x / 9 + 2 * i) * np.cos(y / (5 + i)) for i in range(3)]
+    return Image.fromarray(
+        np.clip(np.stack(waves, -1) + rng.normal(0, 12, (height, width, 3)), 0, 255).astype(np.uint8)
+    )
+
+
+def bound(
+    image: Image.Image,
+    contract: ImageContract,
+    shape: Any = (1, 3, "h", "w"),
+    options: LearningModelSessionOptions | None = None,
+    **properties: Any,
+) -> np.ndarray[Any, Any]:
+    """The tensor that a picture becomes, height x width x channels."""
+    session = LearningModelSession(LearningModel.load(unary(shape=shape)), None, options)
+    binding = LearningModelBinding(session)
+    binding.bind("x", image, {"ImageContract": contract, **properties})
+    return session.evaluate(binding).outputs["y"].to_numpy()[0].transpose(1, 2, 0)
+
+
+def centre(image: np.ndarray[Any, Any], height: int, width: int, rounding: Any) -> np.ndarray[Any, Any]:
+    """The middle of an array, with zeros around it where it is too small."""
+    tall, wide = image.shape[:2]
+    image = np.pad(image, ((height, height), (width, width), (0, 0)))
+    y, x = (
+        rounding((side - size) / 2) if side >= size else -((size - side) // 2)
+        for side, size in ((tall, height), (wide, width))
+    )
+    return image[height + y : 2 * height + y, width + x : 2 * width + x]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kernel", ["LINEAR", "CUBIC", "LANCZOS", "BOX", "HAMMING"])
+@pytest.mark.parametrize("rounding", [ImageRounding.DOWN, ImageRounding.HALF_EVEN])
+def test_the_shorter_side_and_the_middle(size: tuple[int, int], kernel: str, rounding: ImageRounding) -> None:
+    image = picture(*size)
+    width, height = size
+    short = 71
+    scaled = (short, int(short * height / width)) if width < height else (int(short * width / height), short)
+    filters = {"LINEAR": "BILINEAR", "CUBIC": "BICUBIC"}
+    pixels = np.asarray(image.resize(scaled, Image.Resampling[filters.get(kernel, kernel)]))
+    expected = centre(pixels, 60, 54, round if rounding is ImageRounding.HALF_EVEN else math.floor)
+    scaling = ImageScaling(shortest_side=short, crop_rounding=rounding)
+    contract = ImageContract(RGB8, kernel=ImageKernel[f"ANTIALIASED_{kernel}"], scaling=scaling, size=(60, 54))
+    levels = np.abs(bound(image, contract) - expected)
+    assert levels.mean() <= 0.5
+    assert levels.max() <= 3
+    assert levels.max() == 0 or max(width, height) >= 8 * short  # where no blocks are averaged first
+
+
+@pytest.mark.parametrize("kernel", [ImageKernel.NEAREST, ImageKernel.LINEAR, ImageKernel.CUBIC, ImageKernel.AREA])
+def test_a_crop_after_opencvs_kernels(kernel: ImageKernel) -> None:
+    image = picture(90, 60)
+    whole = bound(image, ImageContract(RGB8, kernel=kernel, size=(40, 60), crop_mode=ImageCropMode.STRETCH))
+    contract = ImageContract(RGB8, kernel=kernel, size=(32, 32), scaling=ImageScaling(height=40, width=60))
+    np.testing.assert_array_equal(bound(image, contract), whole[4:36, 14:46])
+
+
+@pytest.mark.parametrize(
+    ("scaling", "size", "expected"),
+    [
+        (ImageScaling(), (640, 480), (480, 640)),
+        (ImageScaling(height=7, width=9), (640, 480), (7, 9)),
+        (ImageScaling(shortest_side=256), (451, 300), (256, 384)),
+        (ImageScaling(shortest_side=256, rounding=ImageRounding.HALF_EVEN), (451, 300), (256, 385)),
+        (ImageScaling(shortest_side=256, rounding=ImageRounding.UP), (300, 451), (385, 256)),
+        (ImageScaling(longest_side=1024, rounding=ImageRounding.HALF_UP), (451, 300), (681, 1024)),
+        (ImageScaling(shortest_side=800, longest_side=1333), (640, 480), (800, 1066)),
+        (ImageScaling(shortest_side=800, longest_side=1333), (900, 300), (444, 1333)),
+        (ImageScaling(shortest_side=800, longest_side=1333), (300, 900), (1333, 444)),
+        (ImageScaling(multiple=32), (451, 300), (288, 448)),
+        (ImageScaling(multiple=32, multiple_rounding=ImageRounding.UP), (451, 300), (320, 480)),
+        (ImageScaling(shortest_side=518, longest_side=518, changes_least=True, multiple=14,
+                      multiple_rounding=ImageRounding.HALF_EVEN), (640, 480), (518, 686)),
+        (ImageScaling(shortest_side=518, longest_side=518, changes_least=True, multiple=14,
+                      multiple_rounding=ImageRounding.HALF_EVEN), (320, 240), (392, 518)),
+        (ImageScaling(shortest_side=4), (1, 1000), (4000, 4)),
+        (ImageScaling(longest_side=4), (1, 1000), (4, 1)),
+    ],
+)  # fmt: skip
+def test_the_size_that_a_picture_is_scaled_to(
+    scaling: ImageScaling, size: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    assert scaling.scaled(*size) == expected
+    assert ImageContract(scaling=scaling) == ImageContract.from_metadata(ImageContract(scaling=scaling).to_metadata())
+
+
+def test_the_crop_ratio_is_of_the_tensors_size() -> None:
+    ratio = ImageScaling(crop_ratio=0.875)
+    assert ratio.scaled(451, 300, (224, 224)) == (256, 384)
+    assert ratio.scaled(451, 300, (240, 300)) == (274, 411)
+    with pytest.raises(InvalidArgumentError, match="nothing states that"):
+        bound(picture(30, 20), ImageContract.imagenet())
+
+
+def test_imagenet_is_what_torchvision_evaluates_with() -> None:
+    image = picture(451, 300)
+    short = np.asarray(image.resize((384, 256), Image.Resampling.BILINEAR))
+    expected = short[16:240, 80:304]
+    contract = ImageContract.imagenet()
+    came = bound(image, contract, (1, 3, 224, 224)) * contract.std + contract.mean
+    np.testing.assert_allclose(came * 255, expected, atol=1e-4)
+
+
+def test_the_middle_is_cropped_first() -> None:
+    """Perceiver's order: a square of 224 / 256 of the shorter side, then the size."""
+    image = picture(451, 300)
+    side = int(0.875 * 300)
+    left, top = (451 - side) // 2, (300 - side) // 2
+    square = image.crop((left, top, left + side, top + side))
+    expected = np.asarray(square.resize((64, 64), Image.Resampling.BICUBIC))
+    scaling = ImageScaling(crop_ratio=0.875, crops_first=True)
+    levels = np.abs(bound(image, ImageContract(RGB8, size=(64, 64), scaling=scaling)) - expected)
+    assert levels.mean() <= 0.5
+    assert levels.max() <= 3
+
+
+@pytest.mark.parametrize("anchor", ImageAnchor)
+def test_padding_to_a_size(anchor: ImageAnchor) -> None:
+    image = picture(40, 25)
+    scaling = ImageScaling(longest_side=48, anchor=anchor)
+    contract = ImageContract(RGB8, size=(48, 48), scaling=scaling, pad=(1, 2, 3))
+    came = bound(image, contract)
+    inner = np.asarray(image.resize((48, 30), Image.Resampling.BICUBIC))
+    top = 9 if anchor is ImageAnchor.CENTER else 0
+    np.testing.assert_array_equal(came[top : top + 30], inner)
+    assert (np.delete(came, range(top, top + 30), axis=0) == (1, 2, 3)).all()
+
+
+# Free sides
+
+
+def test_two_free_sides_keep_the_pictures_size_and_pad_to_a_multiple() -> None:
+    image = picture(70, 50)
+    np.testing.assert_array_equal(bound(image, ImageContract(RGB8)), np.asarray(image))
+    padded = bound(image, ImageContract(RGB8, scaling=ImageScaling(pad_multiple=32, anchor=ImageAnchor.TOP_LEFT)))
+    assert padded.shape == (64, 96, 3)
+    np.testing.assert_array_equal(padded[:50, :70], np.asarray(image))
+    assert not padded[50:].any()
+
+
+def test_one_free_side_follows_the_aspect_ratio() -> None:
+    image = picture(200, 60)
+    free_width = bound(image, ImageContract(RGB8), (1, 3, 48, "w"))
+    np.testing.assert_array_equal(free_width, np.asarray(image.resize((160, 48), Image.Resampling.BICUBIC)))
+    free_height = bound(image, ImageContract(RGB8), (1, 3, "h", 90))
+    np.testing.assert_array_equal(free_height, np.asarray(image.resize((90, 27), Image.Resampling.BICUBIC)))
+    limited = bound(image, ImageContract(RGB8, scaling=ImageScaling(longest_side=100)), (1, 3, 48, "w"))
+    np.testing.assert_array_equal(limited, np.asarray(image.resize((100, 48), Image.Resampling.BICUBIC)))
+    multiple = ImageScaling(multiple=32, multiple_rounding=ImageRounding.UP)
+    assert bound(picture(201, 60), ImageContract(RGB8, scaling=multiple), (1, 3, 48, "w")).shape == (48, 160, 3)
+    padded = bound(picture(190, 60), ImageContract(RGB8, scaling=ImageScaling(pad_multiple=32)), (1, 3, 48, "w"))
+    assert padded.shape == (48, 160, 3)
+    assert not padded[:, [0, 3, 156, 159]].any()  # 152 of 160 columns
+
+
+def test_a_size_is_taken_from_the_bind_then_the_contract_then_the_options() -> None:
+    image = picture(40, 40)
+    options = LearningModelSessionOptions()
+    options.override_named_dimension("h", 16)
+    assert bound(image, ImageContract(RGB8, size=(12, 10))).shape == (12, 10, 3)
+    assert bound(image, ImageContract(RGB8, size=(12, 10)), ImageSize=(8, 9)).shape == (8, 9, 3)
+    assert bound(image, ImageContract(RGB8), options=options).shape == (16, 16, 3)
+    options.override_named_dimension("w", 20)
+    assert bound(image, ImageContract(RGB8), options=options).shape == (16, 20, 3)
+
+
+@pytest.mark.parametrize("source", ["bind", "contract"])
+@pytest.mark.parametrize("fixed", ["model", "override", "shape"])
+def test_a_size_that_contradicts_is_an_error(source: str, fixed: str) -> None:
+    options, shape = LearningModelSessionOptions(), (1, 3, "h", "w")
+    if fixed == "model":
+        shape = (1, 3, 16, "w")
+    elif fixed == "override":
+        options.override_named_dimension("h", 16)
+    else:
+        options.override_input_shape("x", (1, 3, 16, -1))
+    contract = ImageContract(RGB8, size=(12, 10) if source == "contract" else None)
+    stated = {"ImageSize": (12, 10)} if source == "bind" else {}
+    with pytest.raises(InvalidBindingError, match=r"The height of the model variable x is 16, and .* states 12"):
+        bound(picture(30, 20), contract, shape, options, **stated)
+
+
+@pytest.mark.parametrize("size", [3, (1, 2, 3), (0, 4), "ab", (1.5, 2)])
+def test_sizes_that_are_none(size: Any) -> None:
+    with pytest.raises(InvalidBindingError, match="The property ImageSize is"):
+        bound(picture(30, 20), ImageContract(RGB8), ImageSize=size)
+    with pytest.raises(InvalidArgumentError, match="The size of an image contract is"):
+        ImageContract(size=size)
+
+
+def test_free_sides_without_a_name_are_fixed_by_position() -> None:
+    options = LearningModelSessionOptions()
+    options.override_input_shape("x", (1, 3, 24, 32))
+    assert options.to_dict()["input_shape_overrides"] == {"x": (1, 3, 24, 32)}
+    again = LearningModelSessionOptions.from_dict({"input_shape_overrides": {"x": [1, 3, 24, 32]}})
+    assert again.input_shape_overrides == options.input_shape_overrides
+    for made in (options, again):
+        assert bound(picture(40, 20), ImageContract(RGB8), (1, 3, None, None), made).shape == (24, 32, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "words"),
+    [
+        ("y", (1, 3, 8, 8), "the model has no such input"),
+        ("x", (1, 3, 8), "overrides? the shape of x with"),
+        ("x", (1, 4, 8, 8), "overrides? the shape of x with"),
+    ],
+)
+def test_shapes_that_do_not_fit_the_model(name: str, shape: Any, words: str) -> None:
+    options = LearningModelSessionOptions()
+    options.override_input_shape(name, shape)
+    with pytest.raises(InvalidArgumentError, match=words):
+        LearningModelSession(LearningModel.load(unary(shape=(1, 3, "h", "w"))), None, options)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (1, "h"), (1, -2), 5])
+def test_shapes_that_are_none(shape: Any) -> None:
+    with pytest.raises((InvalidArgumentError, TypeError)):
+        LearningModelSessionOptions().override_input_shape("x", shape)
+
+
+def test_pictures_of_a_batch_must_become_one_size() -> None:
+    session = LearningModelSession(LearningModel.load(unary(shape=("n", 3, "h", "w"))))
+    pictures = [ImageFeatureValue.from_pil(picture(*size)) for size in ((40, 20), (80, 40))]
+    scaled = ImageContract(RGB8, scaling=ImageScaling(shortest_side=10))
+    binding = LearningModelBinding(session)
+    binding.bind("x", pictures, {"ImageContract": scaled})
+    assert session.evaluate(binding).outputs["y"].to_numpy().shape == (2, 3, 10, 20)
+    with pytest.raises(InvalidArgumentError, match="these become 40x20, 80x40"):
+        binding.bind("x", pictures, {"ImageContract": ImageContract(RGB8)})
+
+
+def test_a_run_that_fails_on_a_free_size_says_how_to_state_one() -> None:
+    """A detector's two paths: one halves the size, the other doubles it back, which wants even sides."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Resize", ["half", "", "twice"], ["back"], mode="nearest"),
+        helper.make_node("Concat", ["x", "back"], ["y"], axis=1),
+    ]
+    ends = [tensor("x", (1, 3, "h", "w"))], [tensor("y", (1, 6, "h", "w"))]
+    content = data(nodes, *ends, {"twice": np.float32([1, 1, 2, 2])})
+    session = LearningModelSession(LearningModel.load(content))
+    binding = LearningModelBinding(session)
+    binding.bind("x", picture(41, 21), {"ImageContract": ImageContract(RGB8)})
+    with pytest.raises(EvaluationError) as raised:
+        session.evaluate(binding)
+    assert "the picture for x kept its own size, 41x21" in str(raised.value)
+    assert "ImageContract(size=(height, width))" in raised.value.hint
+    binding.bind("x", picture(41, 21), {"ImageContract": ImageContract(RGB8, size=(20, 40))})
+    assert session.evaluate(binding).outputs["y"].to_numpy().shape == (1, 6, 20, 40)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"height": 3}, "half of one"),
+        ({"height": 3, "width": 4, "shortest_side": 5}, "more than one size"),
+        ({"shortest_side": 5, "crop_ratio": 0.5}, "more than one size"),
+        ({"shortest_side": 0}, "The shortest_side of a scaling is 0"),
+        ({"longest_side": 2.5}, "The longest_side of a scaling is 2.5"),
+        ({"crop_ratio": 1.5}, "The crop_ratio of a scaling is 1.5"),
+        ({"crop_ratio": "x"}, "The crop_ratio of a scaling is 'x'"),
+        ({"crops_first": True}, "crops_first needs a crop_ratio"),
+        ({"changes_least": True}, "changes_least needs"),
+        ({"rounding": 9}, "The rounding of a scaling"),
+        ({"anchor": 9}, "The anchor of a scaling"),
+        ({"multiple": 0}, "The multiple of a scaling is 0"),
+    ],
+)
+def test_scalings_that_mean_nothing(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        ImageScaling(**fields)
+
+
+@pytest.mark.parametrize("text", ["side=3", "shortest_side=x", "rounding=sideways", "crops_first=1", "="])
+def test_metadata_that_mean_nothing(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Image\.Scaling is"):
+        ImageContract.from_metadata({"Image.Scaling": text})
+
+
+def test_a_long_thin_picture_is_not_scaled_to_gigabytes() -> None:
+    thin = Image.new("RGB", (40_000, 1))
+    with pytest.raises(InvalidBindingError, match="would be scaled to 40960000x1024 pixels"):
+        bound(thin, ImageContract(RGB8, size=(8, 8), scaling=ImageScaling(shortest_side=1024)))
