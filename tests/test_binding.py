@@ -369,7 +369,7 @@ def test_batches_of_frames() -> None:
     output = numbers(bound, ImageFeatureValue(frames))
     assert [frame.software_bitmap.to_numpy()[0, 0].tolist() for frame in output] == [[0, 0, 0, 255], [9, 9, 9, 255]]
     free = binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE"))
-    with pytest.raises(InvalidArgumentError, match="any width, but pictures of one batch must agree"):
+    with pytest.raises(InvalidArgumentError, match="any size, but pictures of one batch must agree"):
         free.bind("x", ImageFeatureValue(frames))
 
 
