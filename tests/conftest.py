@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import sentences
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.runtime.providers import plugins
@@ -29,6 +31,13 @@ def seven() -> Path:
 @pytest.fixture(scope="session")
 def cat() -> Path:
     return PICTURES / "cat.jpg"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _errors_are_sentences() -> Iterator[None]:
+    """Errors say what is wrong and what to do, wherever a test meets one."""
+    with sentences.required():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -104,9 +104,9 @@ def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
     ("code", "arguments", "words"),
     [
         (3, ["nope.onnx", "seven"], "Model file not found: .*nope.onnx"),
-        (3, ["text", "seven"], "Failed to parse the model"),
+        (3, ["text.txt", "seven"], "Failed to parse the model"),
         (4, [DIGITS, "nope.png"], "There is no picture nope.png"),
-        (4, [DIGITS, "text"], "is not a picture that can be decoded"),
+        (4, [DIGITS, "text.txt"], "is not a picture that can be decoded"),
         (4, [DIGITS, "wrong.npy"], "Dimension 3 is 29, not 28"),
         (4, [DIGITS, "double.npy"], "Bind a TensorFloat"),
         (4, [DIGITS, "broken.npy"], "broken.npy holds no array"),
@@ -125,7 +125,7 @@ def test_every_mistake_has_a_line_and_a_code(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(seven, "seven")
-    Path("text").write_text("just words, neither picture nor model")
+    Path("text.txt").write_text("just words, neither picture nor model")
     np.save("wrong.npy", np.zeros((1, 1, 28, 29), np.float32))
     np.save("double.npy", np.zeros((1, 1, 28, 28)))
     Path("broken.npy").write_bytes(b"\x93NUMPY")

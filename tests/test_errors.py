@@ -6,6 +6,7 @@ import inspect
 import pickle
 
 import pytest
+import sentences
 
 from winml_py import errors
 
@@ -67,3 +68,11 @@ def test_an_error_survives_pickling() -> None:
     error = errors.InvalidBindingError("What came.", hint="Do this.", hresult=errors.E_UNEXPECTED)
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), copy.hint, copy.hresult) == (type(error), str(error), "Do this.", 0x8000FFFF)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "a b.", "the cat sat.", "THE CAT SAT.", "The cat sat", "XXThe cat sat.XX", "The cat sat. "]
+)
+def test_what_is_no_sentence_would_be_noticed(text: object) -> None:
+    with pytest.raises(AssertionError):
+        sentences.require_sentence(text)
