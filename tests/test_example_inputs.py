@@ -91,7 +91,9 @@ def test_mistakes() -> None:
         example_inputs(two_inputs(), {"d": 1, "c": 1, "a": 1})
     assert str(info.value) == "The model has no input c, d. Its inputs: a, b."
     words = feature(shape=[2], element=INT64)
-    with pytest.raises(InvalidArgumentError, match=r"Values of the input x \(.*\) cannot be made up sensibly\. Give some"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"Values of the input x \(.*\) cannot be made up sensibly\. Give some"
+    ):
         example_value(words, np.random.default_rng(0))
 
 

@@ -1,0 +1,287 @@
+"""What the errors of pictures, tensors and bindings say, word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from build import STRING, data, tensor, unary
+from onnx import helper
+from PIL import Image
+
+from winml_py import (
+    BitmapAlphaMode,
+    BitmapBufferAccessMode,
+    BitmapPixelFormat,
+    ImageContract,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    SoftwareBitmap,
+    TensorFloat,
+    TensorString,
+    TensorUInt8Bit,
+    VideoFrame,
+    VideoReader,
+    WinMLError,
+)
+from winml_py.errors import E_UNEXPECTED, INVALID_FUNCTION
+from winml_py.features.descriptors import FeatureDescriptor
+from winml_py.session import outputs
+
+RGB8, GRAY8, BGRA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.BGRA8
+
+
+def read_only() -> SoftwareBitmap:
+    pixels = np.zeros((2, 2, 4), np.uint8)
+    pixels.flags.writeable = False
+    return SoftwareBitmap.from_array(pixels, BGRA8)
+
+
+def strided() -> SoftwareBitmap:
+    return SoftwareBitmap.from_array(np.zeros((4, 4, 4), np.uint8)[:, ::2], BGRA8)
+
+
+def binding(model: bytes) -> LearningModelBinding:
+    return LearningModelBinding(LearningModelSession(LearningModel.load(model)))
+
+
+def evaluated(model: bytes, **values: Any) -> Any:
+    session = LearningModelSession(LearningModel.load(model))
+    bound = LearningModelBinding(session)
+    for name, value in values.items():
+        bound.bind(name, value)
+    return session.evaluate(bound)
+
+
+def two_outputs() -> bytes:
+    nodes = [helper.make_node(operator, ["x"], [name]) for operator, name in (("Neg", "y"), ("Abs", "z"))]
+    return data(nodes, [tensor("x", [2])], [tensor("y", [2]), tensor("z", [2])])
+
+
+def bind_twice() -> Any:
+    memory = np.zeros(2, np.float32)
+    return evaluated(two_outputs(), x=np.float32([1, 2]), y=memory, z=memory)
+
+
+def descriptor(model: bytes) -> FeatureDescriptor:
+    return LearningModel.load(model).output_features[0]
+
+
+PICTURES = unary(shape=("n", 3, 2, 2), denotation="IMAGE")
+HALVES = unary(shape=(1, 3, 2, 2), element=10)
+NUMBERS = np.float32([1, 2])
+
+SAYS: dict[str, tuple[Callable[[], Any], str]] = {
+    "bitmap read-only": (
+        lambda: read_only().copy_from_buffer(bytearray(16)),
+        "The bitmap is read-only. Copy it first: SoftwareBitmap.copy(bitmap).",
+    ),
+    "buffer read-only": (
+        lambda: SoftwareBitmap(BGRA8, 2, 2).copy_to_buffer(bytes(16)),
+        "The buffer cannot be written to. Pass a bytearray or a Buffer.",
+    ),
+    "bitmap of nothing": (
+        lambda: SoftwareBitmap.convert("cat", RGB8),  # type: ignore[arg-type]
+        "A SoftwareBitmap is converted, not str.",
+    ),
+    "lock of a view": (
+        lambda: strided().lock_buffer(BitmapBufferAccessMode.READ),
+        "The bitmap is a view of an array whose rows do not lie one after the other. "
+        "Lock a SoftwareBitmap.copy() of it, or use to_numpy().",
+    ),
+    "lock to write": (
+        lambda: read_only().lock_buffer(BitmapBufferAccessMode.WRITE),
+        "The bitmap is read-only. Lock it with BitmapBufferAccessMode.READ.",
+    ),
+    "frame read-only": (
+        lambda: VideoFrame(BGRA8, 2, 2).copy_to(VideoFrame.create_with_software_bitmap(read_only())),
+        "The destination frame is read-only.",
+    ),
+    "no picture's name": (
+        lambda: SoftwareBitmap(BGRA8, 2, 2).save("picture.txt"),
+        "picture.txt does not end like a picture file that can be written. Use .png, .jpg or .webp.",
+    ),
+    "picture from a number": (
+        lambda: SoftwareBitmap.load(7),  # type: ignore[arg-type]
+        "A picture is loaded from a path or from bytes, not from int. "
+        "For an open file, pass file.read(); for an array, use from_array.",
+    ),
+    "picture that is not there": (
+        lambda: SoftwareBitmap.load("nowhere.png"),
+        "There is no picture nowhere.png. Check the working directory.",
+    ),
+    "gray without a range": (
+        lambda: SoftwareBitmap.from_pil(Image.new("I", (2, 2))),
+        "A Pillow image of mode I has no range, so that white is unknown. "
+        "Scale it to 0..255 and convert it to mode L first.",
+    ),
+    "video of a float": (
+        lambda: VideoReader(1.5),  # type: ignore[arg-type]
+        "A video is read from a path or a camera's number, not 1.5.",
+    ),
+    "video of True": (lambda: VideoReader(True), "A video is read from a path or a camera's number, not True."),
+    "camera -1": (lambda: VideoReader(-1), "There is no camera -1. The first is 0."),
+    "camera 9999": (
+        lambda: VideoReader(9999),
+        "camera 9999 cannot be opened as a video. Is it plugged in, and free?",
+    ),
+    "video that is not there": (
+        lambda: VideoReader("nowhere.mp4"),
+        "There is no video nowhere.mp4. Check the working directory.",
+    ),
+    "video of text": (
+        lambda: VideoReader(__file__),
+        f"{__file__} cannot be opened as a video. OpenCV cannot read it.",
+    ),
+    "contract's word": (
+        lambda: ImageContract.from_metadata({"Image.Layout": "CHW"}),
+        "The model's metadata say Image.Layout is 'CHW'. Known: NCHW, NHWC.",
+    ),
+    "contract's numbers": (
+        lambda: ImageContract.from_metadata({"Image.Mean": "a"}),
+        "The model's metadata say Image.Mean is 'a'. Write numbers with commas: 0.485,0.456,0.406.",
+    ),
+    "contract's std": (
+        lambda: ImageContract(std=(0.0,)),
+        "A std of 0 cannot be divided by. Leave the std out, or write 1.",
+    ),
+    "contract's mean": (
+        lambda: ImageContract(RGB8, mean=(1.0, 2.0)),
+        "The mean of a RGB8 contract is (1.0, 2.0). It is one finite number, or 3: one for each channel.",
+    ),
+    "contract's padding": (
+        lambda: ImageContract(pad=(0, 0, 256)),
+        "The pad colour is (0, 0, 256). It is red, green, blue, 0 to 255.",
+    ),
+    "strings from a buffer": (
+        lambda: TensorString.create_from_buffer((1,), b"a"),
+        "TensorString cannot be created from IBuffers! Use create_from_array.",
+    ),
+    "strings as a buffer": (
+        lambda: TensorString.create_from_array((1,), ["a"]).get_buffer(),
+        "A TensorString has no buffer. Use to_numpy() or get_as_vector_view().",
+    ),
+    "elements of another type": (
+        lambda: TensorFloat.create_from_array((1,), np.array([1], np.int64)),
+        "TensorFloat takes float32 elements, not int64. Cast them: array.astype(np.float32).",
+    ),
+    "elements that are words": (
+        lambda: TensorUInt8Bit.create_from_array((1,), [1.5]),
+        "TensorUInt8Bit takes uint8 elements: float64 elements came. Pass a flat list or an array.",
+    ),
+    "elements that do not divide": (
+        lambda: TensorFloat.create_from_array((3, -1), [1.0, 2.0]),
+        "2 elements cannot fill the shape (3, -1): they do not divide by 3. Check the number of elements.",
+    ),
+    "a batch of nothing": (
+        lambda: ImageFeatureValue.create_from_video_frame(None),  # type: ignore[arg-type]
+        "A VideoFrame is wanted, not NoneType.",
+    ),
+    "float16's range": (
+        lambda: binding(HALVES).bind("x", np.float32([1, -1e6, 7e4, np.inf] * 3).reshape(1, 3, 2, 2)),
+        "The model variable x is float16, and -1e+06 leaves its range of -65504 to 65504. "
+        "Scale the numbers as the model expects them.",
+    ),
+    "nothing bound": (lambda: binding(unary())["x"], "Nothing is bound to 'x'. Bound so far: nothing."),
+    "an unknown name": (
+        lambda: binding(unary()).bind("z", NUMBERS),
+        "The model has no variable with name z. Its inputs: x; its outputs: y.",
+    ),
+    "an input that is missing": (
+        lambda: evaluated(two_outputs()),
+        "Missing Input: x (Float[2,]). Bind every input before evaluate().",
+    ),
+    "a placeholder as an input": (
+        lambda: binding(unary()).bind("x", TensorFloat.create((2,))),
+        "The model variable x is an input, but has no associated resources to bind. "
+        "Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
+    ),
+    "one memory twice": (
+        bind_twice,
+        "The outputs y and z are bound to the same memory: one would overwrite the other. "
+        "Bind an array of its own to each output, or leave one unbound.",
+    ),
+    "Pillow as an output": (
+        lambda: binding(PICTURES).bind("y", Image.new("RGB", (2, 2))),
+        "The model variable y is an output, and a Pillow image cannot be written in place. "
+        "Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
+    ),
+    "a read-only frame as an output": (
+        lambda: binding(PICTURES).bind("y", VideoFrame.create_with_software_bitmap(read_only())),
+        "The model variable y is an output, and the picture bound to it is read-only. "
+        "Bind a VideoFrame of its own, or a copy of the array.",
+    ),
+    "bytes as an output": (
+        lambda: binding(unary(shape=[2])).bind("y", [bytes(8)]),
+        "An output cannot be bound to read-only buffers. Use bytearray.",
+    ),
+    "buffers of another size": (
+        lambda: evaluated(unary(shape=[2]), x=NUMBERS, y=[bytearray(4), bytearray(5)]),
+        "The model variable y gave 8 bytes, and buffers of 9 are bound to it. Make them as large as the output together.",
+    ),
+    "words into buffers": (
+        lambda: binding(unary(element=STRING)).bind("y", [bytearray(4)]),
+        "Strings cannot be written into buffers. Bind an empty list.",
+    ),
+    "a dict for a tensor": (
+        lambda: binding(unary(shape=[2])).bind("y", {}),
+        "Model variable y, expects Float[2,], but binding was attempted with an incompatible type dict. "
+        "Bind what the descriptor says, or leave the output unbound.",
+    ),
+    "a read-only array as an output": (
+        lambda: binding(unary(shape=[2])).bind("y", np.frombuffer(bytes(8), np.float32)),
+        "An output cannot be bound to read-only memory. Bind a copy of the array.",
+    ),
+    "a transposed array as an output": (
+        lambda: binding(unary(shape=[2, 3])).bind("y", np.zeros((3, 2), np.float32).T),
+        "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy. "
+        "Bind np.ascontiguousarray(array), or a tensor.",
+    ),
+    "pictures of another batch": (
+        lambda: evaluated(PICTURES, x=np.zeros((2, 3, 2, 2), np.float32), y=VideoFrame(BGRA8, 2, 2)),
+        "The model variable y gave 2 pictures, and 1 are bound to it. Bind as many frames as the batch holds.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_word_for_word(name: str) -> None:
+    fail, text = SAYS[name]
+    with pytest.raises(WinMLError) as info:
+        fail()
+    assert str(info.value) == text
+
+
+def test_the_codes_that_differ_from_the_classes() -> None:
+    with pytest.raises(WinMLError) as info:
+        TensorString.create_from_array((1,), ["a"]).get_buffer()
+    assert info.value.hresult == INVALID_FUNCTION
+    pictures = descriptor(PICTURES)
+    for value, what in ((np.zeros((1, 2), np.float32), "float32 of shape (1, 2)"), (None, "NoneType"), ([], "list")):
+        error = outputs.unexpected(pictures, value)
+        assert error.hresult == E_UNEXPECTED
+        assert str(error) == (
+            f"The engine produced an unexpected evaluation output for unbound output variable y: {what} where "
+            f"{pictures.expects()} is declared. The model's declared output types are wrong; correct them with an ONNX "
+            "editor."
+        )
+
+
+@pytest.mark.parametrize("alpha", list(BitmapAlphaMode))
+def test_the_alpha_mode_is_named(alpha: BitmapAlphaMode) -> None:
+    assert SoftwareBitmap.convert(SoftwareBitmap(BGRA8, 2, 2), BGRA8, alpha).bitmap_alpha_mode is alpha
+    with pytest.raises(WinMLError, match=r"^The alpha mode "):
+        SoftwareBitmap.convert(SoftwareBitmap(BGRA8, 2, 2), BGRA8, 77)  # type: ignore[arg-type]
+
+
+def test_a_binding_names_what_is_bound() -> None:
+    bound = binding(two_outputs())
+    bound.bind("x", NUMBERS)
+    bound.bind("y", np.zeros(2, np.float32))
+    with pytest.raises(WinMLError) as info:
+        bound["z"]
+    assert str(info.value) == "Nothing is bound to 'z'. Bound so far: x, y."
