@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,12 @@ def read_only() -> SoftwareBitmap:
 
 def strided() -> SoftwareBitmap:
     return SoftwareBitmap.from_array(np.zeros((4, 4, 4), np.uint8)[:, ::2], BGRA8)
+
+
+def png() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (4, 3)).save(file, "PNG")
+    return file.getvalue()
 
 
 def binding(model: bytes) -> LearningModelBinding:
@@ -113,6 +120,16 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     "picture that is not there": (
         lambda: SoftwareBitmap.load("nowhere.png"),
         "There is no picture nowhere.png. Check the working directory.",
+    ),
+    "a picture too large": (
+        lambda: SoftwareBitmap.load(png(), max_pixels=11),
+        f"{len(png())} bytes claims 4x3 pixels, and 11 are allowed. "
+        "If that is intended, allow more: load(source, max_pixels=...).",
+    ),
+    "no picture": (
+        lambda: SoftwareBitmap.load(b"words"),
+        "5 bytes is not a picture that can be decoded: no decoder knows what it is. "
+        "Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and all others that Pillow reads.",
     ),
     "gray without a range": (
         lambda: SoftwareBitmap.from_pil(Image.new("I", (2, 2))),
@@ -221,7 +238,8 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "buffers of another size": (
         lambda: evaluated(unary(shape=[2]), x=NUMBERS, y=[bytearray(4), bytearray(5)]),
-        "The model variable y gave 8 bytes, and buffers of 9 are bound to it. Make them as large as the output together.",
+        "The model variable y gave 8 bytes, and buffers of 9 are bound to it. "
+        "Make them as large as the output together.",
     ),
     "words into buffers": (
         lambda: binding(unary(element=STRING)).bind("y", [bytearray(4)]),

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mutations
 import numpy as np
 import pytest
 import reference
@@ -15,22 +16,30 @@ from onnx import helper
 from PIL import Image
 
 from winml_py import (
+    BitmapAlphaMode,
     BitmapBounds,
+    BitmapBufferAccessMode,
     BitmapPixelFormat,
     ClosedError,
     IllegalCallError,
     ImageContract,
     ImageCropMode,
     ImageFeatureValue,
+    ImageKernel,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
     LearningModelBinding,
+    LearningModelPixelRange,
     LearningModelSession,
     ModelVersionError,
+    PictureError,
     SoftwareBitmap,
     TensorFloat,
+    TensorKind,
+    TensorLayout,
     TensorString,
+    VideoFrame,
 )
 from winml_py.cache import answers, folders
 from winml_py.session.binding import evaluation_of
@@ -245,3 +254,146 @@ def test_a_model_of_a_later_ir_version_has_windows_mls_code() -> None:
 def test_the_reference_is_there() -> None:
     """The slow reference crops as the test above says."""
     assert reference.center_crop(8, 6, 6, 6) == (1, 0, 6, 6)
+
+
+# Pictures
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def levels(height: int, width: int, channels: int = 3) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).integers(0, 256, (height, width, channels), np.uint8)
+
+
+GRAY = levels(12, 16)[..., 0]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_gray_file_stays_gray(kind: str, tmp_path: Path) -> None:
+    file = encoded(Image.fromarray(GRAY), kind)
+    bitmap = SoftwareBitmap.load(file)
+    assert (bitmap.bitmap_pixel_format, bitmap.to_numpy().shape) == (BitmapPixelFormat.GRAY8, (12, 16))
+    with Image.open(io.BytesIO(file)) as image:
+        np.testing.assert_array_equal(bitmap.to_numpy(), np.asarray(image))
+    path = tmp_path / f"gray.{kind.lower()}"
+    bitmap.save(path)
+    with Image.open(path) as image:
+        assert (image.mode, image.format) == ("L", kind)
+
+
+@pytest.mark.parametrize(("mode", "alpha"), [("RGBA", 7), ("RGB", None)])
+def test_a_profile_changes_colours_and_not_alpha(mode: str, alpha: int | None) -> None:
+    """A straight tone curve: level 55 of light is level 128 of sRGB; white, black and alpha stay."""
+    image = Image.new("RGBA", (4, 4), (55, 55, 55, 7)).convert(mode)
+    bitmap = SoftwareBitmap.load(encoded(image, "PNG", icc_profile=mutations.profile_with_gamma_1()))
+    pixels = bitmap.to_numpy().reshape(16, -1)
+    colours = pixels[:, :3]
+    assert np.abs(colours.astype(int) - 128).max() <= 1
+    assert (alpha is None) == (pixels.shape[1] != 4)
+    if alpha is not None:
+        assert (pixels[:, 3] == alpha).all()
+
+
+@pytest.mark.parametrize("opacity", [0, 1, 100, 254, 255])
+def test_colours_are_multiplied_by_alpha_and_divided(opacity: int) -> None:
+    pixels = np.concatenate([levels(4, 5), np.full((4, 5, 1), opacity, np.uint8)], axis=2)
+    straight = SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGRA8, BitmapAlphaMode.STRAIGHT)
+    multiplied = SoftwareBitmap.convert(straight, BitmapPixelFormat.BGRA8, BitmapAlphaMode.PREMULTIPLIED)
+    expected = np.rint(pixels[..., :3] * (opacity / 255))
+    np.testing.assert_array_equal(multiplied.to_numpy()[..., :3], expected)
+    back = SoftwareBitmap.convert(multiplied, BitmapPixelFormat.BGRA8, BitmapAlphaMode.STRAIGHT).to_numpy()
+    np.testing.assert_array_equal(back[..., :3], np.minimum(np.rint(expected * (255 / max(opacity, 1))), 255))
+    assert (back[..., 3] == opacity).all()
+    np.testing.assert_array_equal(straight.to_numpy(), pixels)
+
+
+def test_a_part_of_a_frame_goes_to_a_part_of_another() -> None:
+    source = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(levels(6, 8), BitmapPixelFormat.RGB8))
+    expected = np.zeros((6, 8, 4), np.uint8)
+    expected[..., 3] = 255
+    expected[3:5, 4:7, :3] = levels(6, 8)[1:3, 2:5]
+    for copy in (VideoFrame.copy_to, lambda *arguments: VideoFrame.copy_to_async(*arguments).get()):
+        target = VideoFrame(BitmapPixelFormat.RGBA8, 8, 6)
+        target.software_bitmap.to_numpy()[..., 3] = 255
+        copy(source, target, BitmapBounds(2, 1, 3, 2), BitmapBounds(4, 3, 3, 2))
+        np.testing.assert_array_equal(target.software_bitmap.to_numpy(), expected)
+
+
+def test_video_bytes_are_copied_by_their_colours() -> None:
+    """Of one size: the bytes of NV12 are no rows of pixels, and are converted on the way."""
+    flat = SoftwareBitmap.from_array(np.full((4, 4, 3), (200, 60, 10), np.uint8), BitmapPixelFormat.RGB8)
+    video = VideoFrame.create_with_software_bitmap(SoftwareBitmap.convert(flat, BitmapPixelFormat.NV12))
+    target = VideoFrame(BitmapPixelFormat.RGB8, 4, 4)
+    video.copy_to(target)
+    assert np.abs(target.software_bitmap.to_numpy().astype(int) - (200, 60, 10)).max() <= 3
+
+
+def test_a_picture_shows_what_it_is() -> None:
+    frame = VideoFrame(BitmapPixelFormat.BGRA8, 4, 3)
+    file = ImageFeatureValue.load(encoded(Image.fromarray(GRAY), "JPEG"), fast_decode=True)
+    assert repr(ImageFeatureValue.create_from_video_frame(frame)) == "<ImageFeatureValue BGRA8 4x3>"
+    assert repr(ImageFeatureValue([frame, frame])) == "<ImageFeatureValue 2 x BGRA8 4x3>"
+    assert repr(file) == "<ImageFeatureValue file 16x12>"
+
+
+def test_a_picture_is_saved_and_a_limit_holds(tmp_path: Path) -> None:
+    file = encoded(Image.fromarray(GRAY), "PNG")
+    ImageFeatureValue.load(file).save(tmp_path / "gray.png")
+    np.testing.assert_array_equal(SoftwareBitmap.load(tmp_path / "gray.png").to_numpy(), GRAY)
+    assert ImageFeatureValue.load(file, max_pixels=192).sizes == ((16, 12),)
+    for fast in (False, True):
+        with pytest.raises(PictureError, match="16x12 pixels, and 191 are allowed"):
+            ImageFeatureValue.load(file, max_pixels=191, fast_decode=fast)
+
+
+def test_the_memory_of_a_bitmap() -> None:
+    bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 3)
+    with bitmap.lock_buffer(BitmapBufferAccessMode.READ_WRITE) as buffer:
+        assert buffer.get_plane_count() == 1
+        assert tuple(buffer.get_plane_description(0)) == (0, 4, 3, 16)
+        memoryview(buffer.create_reference())[5] = 9
+    assert bitmap.to_numpy()[0, 1, 1] == 9
+    for use in (buffer.get_plane_count, buffer.create_reference, lambda: buffer.get_plane_description(0)):
+        with pytest.raises(ClosedError, match=r"The bitmap buffer has been closed\. Lock the bitmap again\."):
+            use()
+    with bitmap.lock_buffer(BitmapBufferAccessMode.READ) as buffer:
+        assert memoryview(buffer.create_reference()).readonly
+
+
+@pytest.mark.parametrize("make", [lambda: SoftwareBitmap.from_array(GRAY, BitmapPixelFormat.GRAY8), TensorFloat])
+def test_numpy_decides_on_the_type(make: Any) -> None:
+    value = TensorFloat.from_numpy(np.float32([1.5])) if make is TensorFloat else make()
+    assert np.asarray(value, np.float64).dtype == np.float64
+    np.testing.assert_array_equal(np.asarray(value, np.int16), value.to_numpy().astype(np.int16))
+    with pytest.raises(ValueError, match="copy"):
+        np.array(value, np.float64, copy=False)
+
+
+# Contracts
+
+
+def test_the_contracts_of_families_of_models() -> None:
+    """torchvision's, Keras', Ultralytics' and OpenAI's own numbers."""
+    rgb, unit = BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE
+    clip = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+    linear = ImageKernel.ANTIALIASED_LINEAR
+    imagenet = ImageContract(rgb, unit, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), kernel=linear)
+    letterbox = ImageContract(rgb, unit, crop_mode=ImageCropMode.LETTERBOX, kernel=ImageKernel.LINEAR, pad=(114,) * 3)
+    assert ImageContract.clip() == ImageContract(rgb, unit, *clip)
+    assert ImageContract.imagenet() == imagenet
+    assert ImageContract.yolo() == letterbox
+    symmetric = LearningModelPixelRange.MINUS_ONE_TO_ONE
+    assert ImageContract.inception() == ImageContract(rgb, symmetric, kernel=linear)
+
+
+def test_a_contract_in_one_line() -> None:
+    assert ImageContract().describe() == "BGR8, zero_to255"
+    assert ImageContract.yolo().describe() == ("RGB8, zero_to_one, letterbox, linear, pad 114 114 114")
+    odd = ImageContract(
+        BitmapPixelFormat.RGB8, mean=(1, 2, 3), std=(4, 5, 6), layout=TensorLayout.NHWC, tensor_kind=TensorKind.UINT8
+    )
+    assert odd.describe() == "RGB8, zero_to255, mean 1 2 3, std 4 5 6, NHWC, uint8"
