@@ -24,12 +24,16 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
     SizeMismatchError,
+    SoftwareBitmap,
     TensorFloat,
+    VideoFrame,
 )
+from winml_py.base.device_array import DeviceArray
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.providers import nvidia, probe, tensorrt
 from winml_py.runtime.providers.catalogue import native_options
 from winml_py.runtime.providers.provider import ProviderDevice, Target
+from winml_py.session.binding import evaluation_of
 
 TENSORRT = tensorrt.TENSORRT.name
 
@@ -106,6 +110,32 @@ def test_a_picture_on_the_card_is_tensorized_there(gray: bool) -> None:
     if not gray:
         with pytest.raises(InvalidBindingError, match="does not say whether its channels"):
             LearningModelBinding(session).bind("x", OnCard(pixels))
+
+
+def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
+    """The memory there is kept from bind to bind; a batch of several sizes is made by the CPU."""
+    rng, model = np.random.default_rng(0), unary("Identity", ["n", 3, 16, 16])
+    first, second, other = (
+        VideoFrame.create_with_software_bitmap(
+            SoftwareBitmap.from_array(rng.integers(0, 256, size, np.uint8), BitmapPixelFormat.BGR8)
+        )
+        for size in ((30, 40, 3), (30, 40, 3), (40, 30, 3))
+    )
+    device = Card()
+    session, binding = on(device, model), LearningModelBinding(on(None, model))
+    card = LearningModelBinding(session)
+    memory = evaluation_of(card).pictures.tensors
+    bound = []
+    for value in (first, second, ImageFeatureValue([first, second]), ImageFeatureValue([first, other])):
+        for each in (binding, card):
+            each.bind("x", value)
+        bound.append(memory["x"])
+        expected = binding._session.evaluate(binding).outputs["y"].to_numpy()
+        came = session.evaluate(card).outputs["y"].to_numpy()
+        assert np.abs(came - expected).max() <= 1.01
+    assert [isinstance(tensor, DeviceArray) for tensor in bound] == [True, True, True, False]
+    assert bound[0] is bound[1]
+    assert bound[2].shape == (2, 3, 16, 16)
 
 
 def test_what_cannot_be_bound_from_a_card() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import STRING, data, tensor, unary
+from build import INT64, STRING, data, tensor, unary
 from onnx import helper
 from PIL import Image
 
@@ -78,6 +78,28 @@ def descriptor(model: bytes) -> FeatureDescriptor:
     return LearningModel.load(model).output_features[0]
 
 
+def closed_image() -> Image.Image:
+    image = Image.open(io.BytesIO(png()))
+    image.close()
+    return image
+
+
+def container(kind: Any) -> bytes:
+    return data([helper.make_node("Identity", ["x"], ["y"])], *([helper.make_value_info(end, kind)] for end in "xy"))
+
+
+def frames(*sizes: tuple[int, int]) -> ImageFeatureValue:
+    return ImageFeatureValue([VideoFrame(BGRA8, *size) for size in sizes])
+
+
+A_MAP = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(INT64, []))
+A_LIST = helper.make_sequence_type_proto(helper.make_tensor_type_proto(INT64, [None]))
+COUNTS = data(
+    [helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a"])],
+    [helper.make_value_info("x", A_MAP)],
+    [tensor("y", [None, 1], INT64)],
+    domains={"ai.onnx.ml": 1},
+)
 PICTURES = unary(shape=("n", 3, 2, 2), denotation="IMAGE")
 HALVES = unary(shape=(1, 3, 2, 2), element=10)
 NUMBERS = np.float32([1, 2])
@@ -202,6 +224,77 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: binding(HALVES).bind("x", np.float32([1, -1e6, 7e4, np.inf] * 3).reshape(1, 3, 2, 2)),
         "The model variable x is float16, and -1e+06 leaves its range of -65504 to 65504. "
         "Scale the numbers as the model expects them.",
+    ),
+    "another thing than a contract": (
+        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"ImageContract": 7}),
+        "The property ImageContract is 7. Write ImageContract.imagenet(), or make one.",
+    ),
+    "bounds that are three": (
+        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapBounds": [0, 0, 2]}),
+        "The property BitmapBounds is [0, 0, 2]. It is four whole numbers: x, y, width, height.",
+    ),
+    "a tensor's channels": (
+        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapPixelFormat": BitmapPixelFormat.NV12}),
+        "The property BitmapPixelFormat is NV12; for the channels of a tensor it is RGBA8, BGRA8 or GRAY8. "
+        "To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
+    ),
+    "properties that are a list": (
+        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), [1]),  # type: ignore[arg-type]
+        'The properties of a bind are a mapping, not list. Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+    ),
+    "a closed Pillow image": (
+        lambda: SoftwareBitmap.from_pil(closed_image()),
+        "The Pillow image cannot be read: Operation on closed image. Keep it open until it is bound.",
+    ),
+    "pictures of two heights": (
+        lambda: binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (4, 5))),
+        "The model variable x takes any height, but pictures of one batch must agree on it; these have 3, 5. "
+        "Scale or crop them to one size first.",
+    ),
+    "pictures of two widths": (
+        lambda: binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (2, 3))),
+        "The model variable x takes any width, but pictures of one batch must agree on it; these have 4, 2. "
+        "Scale or crop them to one size first.",
+    ),
+    "a set for a picture": (
+        lambda: binding(PICTURES).bind("x", {1}),
+        "The model variable x cannot be bound with the provided type: it expects Image[2x2], and set came. "
+        "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array.",
+    ),
+    "a set for a tensor": (
+        lambda: binding(unary(shape=[2])).bind("x", {1}),
+        "The model variable x cannot be bound with the provided type: it expects Float[2,], and set came. "
+        "Bind a numpy array, a tensor such as TensorFloat.from_numpy(array), or a list of its elements.",
+    ),
+    "a set for a sequence": (
+        lambda: binding(container(A_LIST)).bind("x", {1}),
+        "The model variable x cannot be bound with the provided type: it expects Sequence<Int64[-1,]>, and set came. "
+        "Bind a list.",
+    ),
+    "a set for a map": (
+        lambda: binding(COUNTS).bind("x", {1}),
+        "The model variable x cannot be bound with the provided type: it expects Map<String,Int64[]>, and set came. "
+        "Bind a dict.",
+    ),
+    "a map of other values": (
+        lambda: binding(COUNTS).bind("x", {"a": 1.5}),
+        "Model variable x, expects Map<String,Int64[]>, but binding was attempted with an incompatible type "
+        "Map<String,Float[]>. Keys, values and elements must be of these types.",
+    ),
+    "a map of values too large": (
+        lambda: binding(COUNTS).bind("x", {"a": 2**63}),
+        "Model variable x, expects Map<String,Int64[]>, but binding was attempted with an incompatible type "
+        "Map<String,Int64[]>. Keys, values and elements must be of these types.",
+    ),
+    "a sequence of other tensors": (
+        lambda: binding(container(A_LIST)).bind("x", [NUMBERS]),
+        "Model variable x, expects Sequence<Int64[-1,]>, but binding was attempted with an incompatible type "
+        "Sequence<Float[2,]>. Keys, values and elements must be of these types.",
+    ),
+    "a sequence of words": (
+        lambda: binding(container(A_LIST)).bind("x", [None]),
+        "Model variable x, expects Sequence<Int64[-1,]>, but binding was attempted with an incompatible type "
+        "Sequence<NoneType>. Keys, values and elements must be of these types.",
     ),
     "nothing bound": (lambda: binding(unary())["x"], "Nothing is bound to 'x'. Bound so far: nothing."),
     "an unknown name": (
