@@ -136,9 +136,10 @@ class TensorString(Tensor):
     @classmethod
     def _elements(cls, data: Any) -> Array:
         elements = np.array(data, dtype=object).reshape(-1)
-        wrong = next((element for element in elements if not isinstance(element, str)), None)
-        if wrong is not None:
-            raise InvalidArgumentError(f"TensorString takes str elements, not {type(wrong).__name__}: {wrong!r}.")
+        for element in elements:
+            if not isinstance(element, str):
+                what = f"{type(element).__name__}: {element!r}"
+                raise InvalidArgumentError(f"TensorString takes str elements, not {what}.")
         return elements
 
     def get_buffer(self) -> memoryview:
