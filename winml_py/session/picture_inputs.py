@@ -10,7 +10,6 @@ import numpy as np
 
 from ..base.device_array import DeviceArray
 from ..enums import ImageKernel, Precision, TensorKind
-from ..errors import InvalidBindingError
 from ..features.compatibility import PictureDescriptor
 from ..features.pictures import bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
@@ -77,18 +76,10 @@ class PictureInputs:
         return before
 
     def write_pixels(self, pixels: DevicePixels) -> DeviceArray:
-        """The bytes of a picture on the device as a tensor there.
-
-        Raises:
-            InvalidBindingError: the session runs on the host.
-        """
+        """The bytes of a picture on the device as a tensor there."""
         array, before = pixels.array, self.tensors.get(pixels.descriptor.name)
         self._note(pixels.descriptor.name, [pixels.placement], False)
-        if self.device_tensorizer is None:
-            raise InvalidBindingError(
-                f"The picture for {pixels.descriptor.name} is in a device's memory, and the session runs on the host.",
-                hint="Bind a copy in the host's memory.",
-            )
+        assert self.device_tensorizer is not None  # where there is none, pixels of a device have been refused
         return self.device_tensorizer.write_pixels(
             array.reshaped((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
             pixels.pixel_format,
