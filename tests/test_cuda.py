@@ -10,7 +10,7 @@ import pytest
 from build import data, tensor, unary
 from helpers_cuda import CUDA, H200, OnCard
 from helpers_cuda import FakeCudaDevice as Card
-from onnx import helper
+from onnx import TensorProto, helper
 
 from winml_py import (
     BitmapPixelFormat,
@@ -35,6 +35,7 @@ from winml_py.runtime.providers.catalogue import native_options
 from winml_py.runtime.providers.provider import ProviderDevice, Target
 from winml_py.session.binding import evaluation_of
 
+UINT8 = TensorProto.UINT8
 TENSORRT = tensorrt.TENSORRT.name
 
 
@@ -86,6 +87,41 @@ def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(InvalidBindingError, match=r"CuPy.*winml-py\[cuda\]"):
         LearningModelBinding(on(Card(), unary("Neg", [3]))).bind("x", OnlyDlpack())
+
+
+def test_cupy_that_is_there_gets_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for CuPy, which says what it was given."""
+    given: list[Any] = []
+
+    class Cupy:
+        @staticmethod
+        def asarray(value: Any) -> Any:
+            given.append(value)
+            return np.zeros(1, np.float32)
+
+    monkeypatch.setitem(__import__("sys").modules, "cupy", Cupy)
+    session, result = on(Card(), unary("Neg", [3])), TensorFloat.create()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2, 3]))
+    binding.bind("y", result, {"DisableTensorCpuSync": True})
+    session.evaluate(binding)
+    assert repr(result) == "<TensorFloat (3,) on cuda:0>"
+    result.to_cupy()
+    result.__dlpack__()
+    host = TensorFloat.from_numpy(np.float32([4]))
+    host.to_cupy()
+    assert given[:2] == [result, result]
+    assert np.shares_memory(given[2], host.to_numpy())
+
+
+def test_bytes_on_the_card_are_a_picture_only_for_a_picture() -> None:
+    numbers = OnCard(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    session = on(Card(), unary("Identity", [2, 3], UINT8))
+    assert session.evaluate_features({"x": numbers}).outputs["y"].to_numpy().tolist() == numbers.memory.tolist()
+    tensor = OnCard(np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2))
+    session = on(Card(), unary("Identity", [1, 3, 2, 2]))
+    came = session.evaluate_features({"x": tensor}).outputs["y"].to_numpy()
+    assert came.tolist() == tensor.memory.tolist()
 
 
 @pytest.mark.parametrize("gray", [False, True])

@@ -296,6 +296,19 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Model variable x, expects Sequence<Int64[-1,]>, but binding was attempted with an incompatible type "
         "Sequence<NoneType>. Keys, values and elements must be of these types.",
     ),
+    "a list of another length": (
+        lambda: binding(unary(shape=["n", 2])).bind("x", [1.0] * 3),
+        "The model variable x expects Float[-1,2,], and 3 elements came. It takes a multiple of 2.",
+    ),
+    "a list of another length than the one": (
+        lambda: binding(unary(shape=[4])).bind("x", [1.0] * 3),
+        "The model variable x expects Float[4,], and 3 elements came. It takes 4.",
+    ),
+    "a list for two free sizes": (
+        lambda: binding(unary(shape=["n", "m"])).bind("x", [1.0] * 3),
+        "The model variable x expects Float[-1,-1,]: a plain list of 3 elements does not say the free sizes. "
+        "Bind an array or a tensor, which has a shape.",
+    ),
     "nothing bound": (lambda: binding(unary())["x"], "Nothing is bound to 'x'. Bound so far: nothing."),
     "an unknown name": (
         lambda: binding(unary()).bind("z", NUMBERS),

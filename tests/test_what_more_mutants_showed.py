@@ -23,6 +23,7 @@ from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
     ClosedError,
+    ImageContract,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -32,13 +33,16 @@ from winml_py import (
     SoftwareBitmap,
     TensorFloat,
     TensorString,
+    VideoFrame,
     VideoReader,
     WinMLError,
 )
 from winml_py.enums import TensorKind
 from winml_py.features.containers import for_engine, is_element
 from winml_py.features.descriptors import FREE
+from winml_py.features.lists_and_buffers import from_vector
 from winml_py.imaging.codecs import EncodedPicture
+from winml_py.imaging.detensorize import detensorize
 from winml_py.imaging.geometry import center_crop
 from winml_py.runtime.ort.host_binding import FeedBinding, IoBinding
 from winml_py.runtime.providers.catalogue import UNLOCKED
@@ -92,6 +96,29 @@ def test_a_pillow_image_has_straight_alpha() -> None:
 @pytest.mark.parametrize("size", [(8, 100, 1, 1000), (100, 8, 1000, 1), (8, 6, 4, 3), (640, 480, 1, 1), (5, 7, 7, 5)])
 def test_the_centre_at_its_narrowest(size: tuple[int, int, int, int]) -> None:
     assert tuple(center_crop(*size)) == reference.center_crop(*size)
+
+
+def frame(pixels: np.ndarray[Any, Any], pixel_format: BitmapPixelFormat) -> VideoFrame:
+    return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, pixel_format))
+
+
+def test_sixteen_bits_are_kept_where_nothing_is_scaled() -> None:
+    source = frame(np.full((4, 4), 0x1234, np.uint16), BitmapPixelFormat.GRAY16)
+    for size, level in ((4, 0x1234), (2, 0x1212), (8, 0x1212)):
+        target = VideoFrame(BitmapPixelFormat.GRAY16, size, size)
+        source.copy_to(target)
+        assert (target.software_bitmap.to_numpy() == level).all()
+
+
+@pytest.mark.parametrize("pixel_format", [BitmapPixelFormat.GRAY8, BitmapPixelFormat.GRAY16, BitmapPixelFormat.BGRA8])
+def test_a_gray_output_stretched_over_a_bitmap(pixel_format: BitmapPixelFormat) -> None:
+    contract = ImageContract(BitmapPixelFormat.GRAY8)
+    for level in (0, 1, 77, 128, 254, 255):
+        bitmap = SoftwareBitmap(pixel_format, 8, 6)
+        detensorize(np.full((1, 3, 4), level, np.float32), contract, bitmap)
+        pixels = bitmap.to_numpy()
+        wide = level * 257 if pixel_format is BitmapPixelFormat.GRAY16 else level
+        assert (pixels[..., :3] == wide).all()
 
 
 # Videos
@@ -174,6 +201,17 @@ def test_half_of_a_picture_model_goes_to_float32() -> None:
     )
     with pytest.raises(InvalidBindingError, match="no associated resources"):
         LearningModelBinding(session).bind("x", TensorFloat.create((1, 3, 2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "expected"), [((1, "n"), 3, (1, 3)), (("n", 2), 6, (3, 2)), ((1, 2), 2, (1, 2)), ((), 1, ())]
+)
+def test_a_list_takes_the_shape_of_the_feature(shape: Any, count: int, expected: tuple[int, ...]) -> None:
+    session, binding = bound(unary("Neg", shape), x=[1.0] * count)
+    assert session.evaluate(binding).outputs["y"].shape == expected
+    assert (
+        tuple(from_vector([1.0] * count, LearningModel.load(unary("Neg", shape)).input_features[0]).shape) == expected
+    )
 
 
 # Containers
