@@ -89,6 +89,19 @@ def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         LearningModelBinding(on(Card(), unary("Neg", [3]))).bind("x", OnlyDlpack())
 
 
+def test_an_array_of_the_host_is_written_by_the_card() -> None:
+    session, target, tensor = on(Card(), unary("Neg", [3])), np.zeros(3, np.float32), TensorFloat.create((3,))
+    for bound in (target, tensor):
+        binding = LearningModelBinding(session)
+        binding.bind("x", np.float32([1, 2, 3]))
+        binding.bind("y", bound)
+        assert session.evaluate(binding).outputs["y"] is bound
+    assert target.tolist() == tensor.to_numpy().tolist() == [-1, -2, -3]
+    assert not tensor.is_on_device
+    with pytest.raises(InvalidBindingError, match=r"The model variable y cannot be bound to .* cuda:0: .* on the CPU"):
+        LearningModelBinding(on(None, unary("Neg", [3]))).bind("y", OnCard(np.zeros(3, np.float32)))
+
+
 def test_cupy_that_is_there_gets_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for CuPy, which says what it was given."""
     given: list[Any] = []

@@ -23,13 +23,14 @@ from winml_py import (
     LearningModelSession,
     SoftwareBitmap,
     TensorFloat,
+    TensorFloat16Bit,
     TensorString,
     TensorUInt8Bit,
     VideoFrame,
     VideoReader,
     WinMLError,
 )
-from winml_py.errors import E_UNEXPECTED, INVALID_FUNCTION
+from winml_py.errors import E_INVALIDARG, E_UNEXPECTED, INVALID_FUNCTION
 from winml_py.features.descriptors import FeatureDescriptor
 from winml_py.session import outputs
 
@@ -296,6 +297,26 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Model variable x, expects Sequence<Int64[-1,]>, but binding was attempted with an incompatible type "
         "Sequence<NoneType>. Keys, values and elements must be of these types.",
     ),
+    "bounds beyond 32 bits": (
+        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapBounds": [0, 0, 1 << 32, 1]}),
+        "The property BitmapBounds is [0, 0, 4294967296, 1]. It is four whole numbers: x, y, width, height.",
+    ),
+    "no frame": (
+        lambda: ImageFeatureValue.create_from_video_frame("cat"),  # type: ignore[arg-type]
+        "A VideoFrame is wanted, not str.",
+    ),
+    "a shape of -2": (
+        lambda: TensorFloat.create((2, -2)),
+        "The shape (2, -2) cannot be: sizes are 0 or more, and one may be -1. Write (1, -1), say.",
+    ),
+    "more elements than the shape": (
+        lambda: TensorFloat.create_from_array((1,), [1.0, 2.0]),
+        "Argument size (2) exceeds the tensor size (1) of shape (1,). Check the shape; one size may be -1.",
+    ),
+    "fewer halves than the shape": (
+        lambda: TensorFloat16Bit.create_from_array((2,), [1.0]),
+        "Argument size (1) is not the tensor size (2) of shape (2,). Check the shape; one size may be -1.",
+    ),
     "a list of another length": (
         lambda: binding(unary(shape=["n", 2])).bind("x", [1.0] * 3),
         "The model variable x expects Float[-1,2,], and 3 elements came. It takes a multiple of 2.",
@@ -385,6 +406,10 @@ def test_the_codes_that_differ_from_the_classes() -> None:
         TensorString.create_from_array((1,), ["a"]).get_buffer()
     assert info.value.hresult == INVALID_FUNCTION
     pictures = descriptor(PICTURES)
+    for make, hresult in ((TensorFloat, E_INVALIDARG), (TensorFloat16Bit, E_UNEXPECTED)):
+        with pytest.raises(WinMLError) as info:
+            make.create_from_array((1,), [1.0, 2.0])
+        assert info.value.hresult == hresult
     for value, what in ((np.zeros((1, 2), np.float32), "float32 of shape (1, 2)"), (None, "NoneType"), ([], "list")):
         error = outputs.unexpected(pictures, value)
         assert error.hresult == E_UNEXPECTED
@@ -393,6 +418,12 @@ def test_the_codes_that_differ_from_the_classes() -> None:
             f"{pictures.expects()} is declared. The model's declared output types are wrong; correct them with an ONNX "
             "editor."
         )
+
+
+@pytest.mark.parametrize("key", ["BitmapPixelFormat", "PixelRange", "DisableTensorCpuSync"])
+def test_the_property_is_named(key: str) -> None:
+    with pytest.raises(WinMLError, match=rf"^The property {key} "):
+        binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {key: "cat"})
 
 
 @pytest.mark.parametrize("alpha", list(BitmapAlphaMode))

@@ -44,6 +44,7 @@ from winml_py.features.lists_and_buffers import from_vector
 from winml_py.imaging.codecs import EncodedPicture
 from winml_py.imaging.detensorize import detensorize
 from winml_py.imaging.geometry import center_crop
+from winml_py.imaging.scratch import Scratch
 from winml_py.runtime.ort.host_binding import FeedBinding, IoBinding
 from winml_py.runtime.providers.catalogue import UNLOCKED
 from winml_py.session.outputs import ContainerOutput
@@ -112,10 +113,10 @@ def test_sixteen_bits_are_kept_where_nothing_is_scaled() -> None:
 
 @pytest.mark.parametrize("pixel_format", [BitmapPixelFormat.GRAY8, BitmapPixelFormat.GRAY16, BitmapPixelFormat.BGRA8])
 def test_a_gray_output_stretched_over_a_bitmap(pixel_format: BitmapPixelFormat) -> None:
-    contract = ImageContract(BitmapPixelFormat.GRAY8)
+    contract, scratch = ImageContract(BitmapPixelFormat.GRAY8), Scratch()
     for level in (0, 1, 77, 128, 254, 255):
         bitmap = SoftwareBitmap(pixel_format, 8, 6)
-        detensorize(np.full((1, 3, 4), level, np.float32), contract, bitmap)
+        detensorize(np.full((1, 3, 4), level, np.float32), contract, bitmap, scratch)
         pixels = bitmap.to_numpy()
         wide = level * 257 if pixel_format is BitmapPixelFormat.GRAY16 else level
         assert (pixels[..., :3] == wide).all()
