@@ -76,7 +76,7 @@ GROUPS = {
             *(f"winml_py/runtime/ort/device_{name}.py" for name in ("binding", "outputs", "recording")),
         ],
         [],
-        "cuda gpu picture_graphs",
+        "cuda device_bindings gpu picture_graphs",
         "digits_float16 raw_onnx_runtimes fast_decod contract4-87 contract6-62",
     ),
 }

@@ -151,13 +151,15 @@ class DeviceBinding:
                 copy.update_inplace(value)
 
     def _received(self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding) -> dict[str, Any]:
+        values = native.get_outputs()
+        if self._native is not None:  # before anything is received, which may fail: the next run needs new memory, too
+            for output in self._outputs.values():
+                output.renew(native)
         fresh = {}
-        for (name, output), value in zip(self._outputs.items(), native.get_outputs(), strict=True):
+        for (name, output), value in zip(self._outputs.items(), values, strict=True):
             came = output.receive(value, session, self._lock)
             if came is not None:
                 fresh[name] = came
-            if self._native is not None:
-                output.renew(native)
         return fresh
 
     def close(self) -> None:

@@ -1,0 +1,256 @@
+"""Bindings of a device, tested with the CPU's memory in the place of the device's, and graphs that nobody records."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from build import data, tensor, unary
+from onnx import helper
+
+from winml_py import ClosedError, IllegalCallError, NotSupportedError, SizeMismatchError
+from winml_py.base.device_array import DeviceArray, MemoryLocation
+from winml_py.runtime.ort import device_binding
+from winml_py.runtime.ort.device_binding import DeviceBinding
+from winml_py.runtime.ort.device_memory import DeviceMemory
+from winml_py.runtime.ort.device_recording import RecordedGraph, Recording
+
+HERE = MemoryLocation("cpu", 0)
+
+
+class Lock:
+    """A lock that knows how often it was taken."""
+
+    def __init__(self) -> None:
+        self.lock, self.times = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.times += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+def made(
+    monkeypatch: pytest.MonkeyPatch, model: bytes, on_host: tuple[str, ...] = (), waits_unlocked: bool = False
+) -> tuple[DeviceBinding, Lock]:
+    monkeypatch.setattr(device_binding, "host_inputs", lambda _: frozenset(on_host))
+    provider: Any = SimpleNamespace(memory="cpu", has_addresses=True, waits_unlocked=waits_unlocked)
+    lock = Lock()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return DeviceBinding(session, DeviceMemory(provider, 0), lock, Recording.NONE), lock
+
+
+def two() -> bytes:
+    nodes = [helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Add", ["a", "b"], ["z"])]
+    return data(nodes, [tensor("a", [2]), tensor("b", [2])], [tensor("y", [2]), tensor("z", [2])])
+
+
+A, B = np.float32([1, 2]), np.float32([10, 20])
+
+
+@pytest.mark.parametrize("on_host", [(), ("a",), ("a", "b")])
+@pytest.mark.parametrize("waits_unlocked", [False, True])
+def test_arrays_of_the_host_go_up_and_come_down(
+    monkeypatch: pytest.MonkeyPatch, on_host: tuple[str, ...], waits_unlocked: bool
+) -> None:
+    binding, lock = made(monkeypatch, two(), on_host, waits_unlocked)
+    a, target = A.copy(), np.zeros(2, np.float32)
+    binding.set_input("a", a)
+    binding.set_input("b", B)
+    fresh = binding.run()
+    assert {name: value.tolist() for name, value in fresh.items()} == {"y": [-1, -2], "z": [11, 22]}
+    a[:] = 5  # by reference
+    binding.set_output("z", target)
+    again = binding.run()
+    assert {name: value.tolist() for name, value in again.items()} == {"y": [-5, -5]}
+    assert target.tolist() == [15, 25]
+    assert fresh["y"].tolist() == [-1, -2]  # a copy
+    binding.set_input("a", A)  # of one shape: the copy there is written again
+    assert binding.run()["y"].tolist() == [-1, -2]
+    assert target.tolist() == [11, 22]
+    binding.set_output("z", None)
+    assert set(binding.run()) == {"y", "z"}
+    assert lock.times > 8
+    assert not lock.lock.locked()
+
+
+def test_what_stays_there_is_written_again_while_it_is_bound_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding, _ = made(monkeypatch, two())
+    a = A.copy()
+    binding.set_input("a", a)
+    binding.set_input("b", B)
+    binding.keep_output("y")
+    kept = binding.run()["y"]
+    assert isinstance(kept, DeviceArray)
+    assert (kept.location, kept.shape, kept.dtype) == (HERE, (2,), np.float32)
+    assert kept.to_numpy().tolist() == [-1, -2]
+    a[:] = 7
+    assert binding.run()["y"] is kept
+    assert kept.to_numpy().tolist() == [-7, -7]
+    binding.keep_output("y")  # bound anew: other memory
+    other = binding.run()["y"]
+    assert other.pointer != kept.pointer
+    binding.set_output("y", None)
+    a[:] = 8
+    assert binding.run()["y"].tolist() == [-8, -8]
+    assert (kept.to_numpy().tolist(), other.to_numpy().tolist()) == ([-7, -7], [-7, -7])
+
+
+def test_memory_there_is_bound_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = A.copy(), np.zeros(2, np.float32)
+    there = [
+        DeviceArray(HERE, (2,), np.dtype(np.float32), memory.copy, pointer=memory.ctypes.data, owner=memory)
+        for memory in (source, target)
+    ]
+    for on_host in ((), ("a", "b")):
+        binding, _ = made(monkeypatch, two(), on_host)
+        binding.set_input("a", there[0])
+        binding.set_input("b", B)
+        binding.set_output("z", there[1])
+        assert set(binding.run()) == {"y"}
+        assert target.tolist() == [11, 22]
+        source[:] = 3
+        assert binding.run()["y"].tolist() == ([-3, -3] if not on_host else [-1, -2]) or on_host
+        assert target.tolist() in ([13, 23], [11, 22])
+        source[:] = A
+        binding.set_output("z", None)
+        target[:] = 0
+        assert binding.run()["z"].tolist() == [11, 22]
+        assert target.tolist() == [0, 0]
+
+
+def test_an_output_of_free_size_gets_new_memory_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding, _ = made(monkeypatch, unary("Neg", ["n"]))
+    binding.set_input("x", A)
+    binding.keep_output("y")
+    first, second = binding.run()["y"], binding.run()["y"]
+    assert first.pointer != second.pointer
+    binding.set_input("x", np.float32([1, 2, 3]))
+    assert binding.run()["y"].to_numpy().tolist() == [-1, -2, -3]
+    assert first.to_numpy().tolist() == second.to_numpy().tolist() == [-1, -2]
+    target = np.zeros(2, np.float32)
+    binding.set_output("y", target)
+    with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(2,\), and the model gave \(3,\)"):
+        binding.run()
+    binding.set_input("x", A)
+    assert binding.run() == {}
+    assert target.tolist() == [-1, -2]
+
+
+def test_a_wrong_shape_is_told_at_bind_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding, _ = made(monkeypatch, two())
+    with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(3,\), and the model gave \(2,\)"):
+        binding.set_output("y", np.zeros(3, np.float32))
+    with pytest.raises(SizeMismatchError, match=r"An array of shape \(0,\) has no elements"):
+        binding.set_input("a", np.zeros(0, np.float32))
+
+
+def test_closed_and_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding, _ = made(monkeypatch, two())
+    for name, value in (("a", A), ("b", B)):
+        binding.set_input(name, value)
+    uses = (
+        binding.run,
+        lambda: binding.set_input("a", A),
+        lambda: binding.set_output("y", None),
+        lambda: binding.keep_output("y"),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        for use in uses:
+            with pytest.raises(IllegalCallError, match="does not survive a fork"):
+                use()
+    assert set(binding.run()) == {"y", "z"}
+    for _ in range(2):
+        binding.close()
+        for use in uses:
+            with pytest.raises(ClosedError):
+                use()
+
+
+def test_the_runtimes_errors_become_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding, lock = made(monkeypatch, unary("Neg", [2]))
+    binding.set_input("x", np.zeros(3, np.float32))
+    with pytest.raises(SizeMismatchError, match="The input x was compiled for other dimensions"):
+        binding.run()
+    assert not lock.lock.locked()
+
+
+# Recorded graphs
+
+
+class Options:
+    """What a run is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        self.told.append((key, value))
+
+
+def prepared(graph: RecordedGraph) -> str | None:
+    options: Any = Options()
+    graph.prepare(options)
+    assert [key for key, _ in options.told] == ["gpu_graph_id"] * len(options.told)
+    return options.told[0][1] if options.told else None
+
+
+def there(pointer: int | None) -> DeviceArray:
+    return DeviceArray(HERE, (2,), np.dtype(np.float32), A.copy, pointer=pointer)
+
+
+def test_the_second_run_is_recorded() -> None:
+    released: list[int] = []
+    session: Any = SimpleNamespace(release_captured_graph=released.append)
+    assert prepared(RecordedGraph(Recording.NONE)) is None
+    first, second = RecordedGraph(Recording.POSSIBLE), RecordedGraph(Recording.POSSIBLE)
+    assert prepared(first) == "-1"
+    number = prepared(first)
+    assert number is not None
+    assert int(number) > 0
+    assert prepared(first) == number
+    assert [prepared(second), prepared(second) == number] == ["-1", False]
+    first.forget(session)
+    assert released == [int(number)]
+    first.forget(session)
+    assert released == [int(number)]  # once
+    assert [prepared(first), prepared(first) == number] == ["-1", False]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_moved"),
+    [(there(5), there(5), False), (there(5), there(6), True), (there(None), there(None), True), (A, there(5), True)],
+)
+def test_a_graph_is_forgotten_where_an_input_moves(before: Any, after: DeviceArray, is_moved: bool) -> None:
+    released: list[int] = []
+    session: Any = SimpleNamespace(release_captured_graph=released.append)
+    graph = RecordedGraph(Recording.POSSIBLE)
+    prepared(graph)
+    graph.input_moves(session, "x", before, after)
+    assert released == []  # nothing is recorded yet
+    number = prepared(graph)
+    graph.input_moves(session, "x", after, after)
+    assert released == []
+    graph.input_moves(session, "x", before, after)
+    assert released == ([int(number or 0)] if is_moved else [])
+    demanded = RecordedGraph(Recording.DEMANDED)
+    prepared(demanded)
+    prepared(demanded)
+    if not is_moved or before is A:
+        demanded.input_moves(session, "x", before, after)
+        return
+    with pytest.raises(NotSupportedError) as info:
+        demanded.input_moves(session, "x", before, after)
+    assert str(info.value) == (
+        "The input x was bound to other memory of the device, and the session's work is recorded for that address "
+        "(constraint fixed-addresses). Write the new numbers into the array that is bound, use a binding for each "
+        "array, or switch graph_capture off."
+    )
