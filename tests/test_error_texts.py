@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from build import INT64, STRING, data, tensor, unary
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 from winml_py import (
@@ -24,6 +24,7 @@ from winml_py import (
     SoftwareBitmap,
     TensorFloat,
     TensorFloat16Bit,
+    TensorKind,
     TensorString,
     TensorUInt8Bit,
     VideoFrame,
@@ -34,6 +35,8 @@ from winml_py.errors import E_INVALIDARG, E_UNEXPECTED, INVALID_FUNCTION
 from winml_py.features.descriptors import FeatureDescriptor
 from winml_py.session import outputs
 
+UINT8 = TensorProto.UINT8
+IN_BYTES = ImageContract(tensor_kind=TensorKind.UINT8)
 RGB8, GRAY8, BGRA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.BGRA8
 
 
@@ -316,6 +319,33 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     "fewer halves than the shape": (
         lambda: TensorFloat16Bit.create_from_array((2,), [1.0]),
         "Argument size (1) is not the tensor size (2) of shape (2,). Check the shape; one size may be -1.",
+    ),
+    "a picture for three dimensions": (
+        lambda: binding(unary(shape=(3, 2, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
+        "Model variable x, expects Float[3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
+        "Pictures need a tensor of 4 dimensions: batch, channels, height, width.",
+    ),
+    "one picture for a batch": (
+        lambda: binding(unary(shape=(2, 3, 2, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
+        "Model variable x, expects Float[2,3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
+        "The batch is 1, not 2.",
+    ),
+    "a picture for bytes": (
+        lambda: binding(unary(shape=(1, 3, 2, 2), element=UINT8)).bind("x", VideoFrame(BGRA8, 2, 2)),
+        "Model variable x, expects UInt8[1,3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
+        "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so.",
+    ),
+    "a contract for bytes": (
+        lambda: binding(unary(shape=(1, 3, 2, 2))).bind(
+            "x", VideoFrame(BGRA8, 2, 2), {"ImageContract": ImageContract(tensor_kind=TensorKind.UINT8)}
+        ),
+        "Model variable x, expects Float[1,3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
+        "The contract is for UInt8, and the feature's elements are Float.",
+    ),
+    "a picture for no pixels": (
+        lambda: binding(unary(shape=(1, 3, 0, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
+        "Model variable x, expects Float[1,3,0,2,], but binding was attempted with an incompatible type Image[2x2]. "
+        "The model's picture has no pixels.",
     ),
     "a list of another length": (
         lambda: binding(unary(shape=["n", 2])).bind("x", [1.0] * 3),

@@ -122,6 +122,27 @@ def test_a_gray_output_stretched_over_a_bitmap(pixel_format: BitmapPixelFormat) 
         assert (pixels[..., :3] == wide).all()
 
 
+def test_one_channel_may_have_an_axis_of_its_own() -> None:
+    levels = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
+    bitmap = SoftwareBitmap.from_array(levels, BitmapPixelFormat.GRAY8)
+    np.testing.assert_array_equal(bitmap.to_numpy(), levels[..., 0])
+    assert np.shares_memory(bitmap.to_numpy(), levels)
+    with pytest.raises(InvalidArgumentError):
+        SoftwareBitmap.from_array(np.zeros((3, 4, 2), np.uint8), BitmapPixelFormat.GRAY8)
+
+
+@pytest.mark.parametrize("strides", [(12, 3, 1), (20, 3, 1), (3, 3, 1), (0, 3, 1), (6, 3, 1), (40, 6, 2), (36, 9, 3)])
+def test_rows_may_have_gaps_and_overlap(strides: tuple[int, int, int]) -> None:
+    memory = np.random.default_rng(0).integers(0, 256, 400, np.uint8)
+    pixels = np.lib.stride_tricks.as_strided(memory, (4, 4, 3), strides)
+    tensors = []
+    for each in (pixels, pixels.copy()):
+        session, binding = bound(unary(shape=(1, 3, 6, 6)))
+        binding.bind("x", frame(each, BitmapPixelFormat.RGB8))
+        tensors.append(session.evaluate(binding).outputs["y"].to_numpy())
+    np.testing.assert_array_equal(*tensors)
+
+
 # Videos
 
 
