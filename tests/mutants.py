@@ -77,7 +77,7 @@ GROUPS = {
         ],
         [],
         "cuda device_bindings gpu picture_graphs",
-        "digits_float16 raw_onnx_runtimes fast_decod contract4-87 contract6-62",
+        "digits_float16 raw_onnx_runtimes fast_decod contract4-87 contract6-62 fork_inherits",
     ),
 }
 

@@ -347,6 +347,36 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Model variable x, expects Float[1,3,0,2,], but binding was attempted with an incompatible type Image[2x2]. "
         "The model's picture has no pixels.",
     ),
+    "a side of another length": (
+        lambda: binding(unary(shape=[2, 2])).bind("x", np.zeros((3, 4), np.float32)),
+        "Model variable x, expects Float[2,2,], but binding was attempted with an incompatible type Float[3,4,]. "
+        "Dimension 0 is 3, not 2. Dimension 1 is 4, not 2.",
+    ),
+    "another rank": (
+        lambda: binding(unary(shape=[2, 2])).bind("x", NUMBERS),
+        "Model variable x, expects Float[2,2,], but binding was attempted with an incompatible type Float[2,]. "
+        "The rank is 1, not 2; add or drop dimensions with reshape.",
+    ),
+    "another type": (
+        lambda: binding(unary(shape=[2])).bind("x", np.zeros(2, np.uint16)),
+        "Model variable x, expects Float[2,], but binding was attempted with an incompatible type UInt16[2,]. "
+        "Bind a TensorFloat, or an array of float32: array.astype(np.float32).",
+    ),
+    "no data yet": (
+        lambda: TensorFloat.create().to_numpy(),
+        "This TensorFloat has no data yet. "
+        "It gets them when it is bound to an output and the session evaluates, or from create(shape).",
+    ),
+    "half without pictures": (
+        lambda: binding(unary(shape=(1, 2, 2, 2), element=10)).bind("x", np.zeros((1, 2, 2, 2), np.float32)),
+        "Model variable x, expects Float16[1,2,2,2,], but binding was attempted with an incompatible type "
+        "Float[1,2,2,2,]. Bind a TensorFloat16Bit, or an array of float16: array.astype(np.float16).",
+    ),
+    "half of another rank": (
+        lambda: binding(unary(shape=(1, 3, 2), element=10)).bind("x", np.zeros((1, 3, 2), np.float32)),
+        "Model variable x, expects Float16[1,3,2,], but binding was attempted with an incompatible type "
+        "Float[1,3,2,]. Bind a TensorFloat16Bit, or an array of float16: array.astype(np.float16).",
+    ),
     "a list of another length": (
         lambda: binding(unary(shape=["n", 2])).bind("x", [1.0] * 3),
         "The model variable x expects Float[-1,2,], and 3 elements came. It takes a multiple of 2.",

@@ -23,6 +23,7 @@ from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
     ClosedError,
+    DeviceLostError,
     ImageContract,
     InvalidArgumentError,
     InvalidBindingError,
@@ -48,6 +49,7 @@ from winml_py.imaging.scratch import Scratch
 from winml_py.runtime.ort.host_binding import FeedBinding, IoBinding
 from winml_py.runtime.providers.catalogue import UNLOCKED
 from winml_py.session.outputs import ContainerOutput
+from winml_py.testing import FakeDevice
 
 
 def native(model: bytes) -> onnxruntime.InferenceSession:
@@ -223,6 +225,27 @@ def test_half_of_a_picture_model_goes_to_float32() -> None:
     )
     with pytest.raises(InvalidBindingError, match="no associated resources"):
         LearningModelBinding(session).bind("x", TensorFloat.create((1, 3, 2, 2)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_numbers_of_a_half_picture_are_cast(channels: int) -> None:
+    numbers = np.full((1, channels, 2, 2), 1.0004, np.float32)
+    session, binding = bound(unary(shape=numbers.shape, element=FLOAT16), x=numbers)
+    came = session.evaluate(binding).outputs["y"].to_numpy()
+    np.testing.assert_array_equal(came, numbers.astype(np.float16))
+
+
+def test_a_lost_device_is_remembered() -> None:
+    def lose(_: Any) -> Any:
+        raise DeviceLostError("The device is lost.")
+
+    session = LearningModelSession(LearningModel.load(unary()), FakeDevice(lose))
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1]))
+    for _ in range(2):
+        with pytest.raises(DeviceLostError):
+            session.evaluate(binding)
+        assert session.is_lost is True
 
 
 @pytest.mark.parametrize(
