@@ -363,7 +363,7 @@ def test_free_sides_take_the_pictures_size() -> None:
 
 
 def test_batches_of_frames() -> None:
-    frames = [VideoFrame(BitmapPixelFormat.BGRA8, width, 4) for width in (6, 8)]
+    frames = [VideoFrame(BitmapPixelFormat.BGRA8, *size) for size in ((6, 4), (12, 8))]
     frames[1].software_bitmap.to_numpy()[:] = 9
     bound = binding(unary(shape=("n", 3, "h", 6), denotation="IMAGE"))
     output = numbers(bound, ImageFeatureValue(frames))

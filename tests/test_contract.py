@@ -295,7 +295,7 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
     np.testing.assert_array_equal(resize(pixels, 460, 306), less)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, deadline=None)
 @given(*[st.integers(1, 3000)] * 4)
 def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
     width: int, height: int, model_width: int, model_height: int
@@ -309,7 +309,7 @@ def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
     assert abs(inner_height - max(1, height * scale)) <= 0.5
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(*[st.integers(1, 500)] * 4, st.sampled_from(list(ImageCropMode)), st.data())
 def test_a_placement_lies_inside(
     width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, data: st.DataObject

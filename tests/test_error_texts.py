@@ -155,7 +155,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     "no picture": (
         lambda: SoftwareBitmap.load(b"words"),
         "5 bytes is not a picture that can be decoded: no decoder knows what it is. "
-        "Formats: JPEG, PNG, WebP, BMP, TIFF, GIF and all others that Pillow reads.",
+        "Formats that are read: AVIF, BMP, GIF, ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
     ),
     "gray without a range": (
         lambda: SoftwareBitmap.from_pil(Image.new("I", (2, 2))),
@@ -252,13 +252,13 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "pictures of two heights": (
         lambda: binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (4, 5))),
-        "The model variable x takes any height, but pictures of one batch must agree on it; these have 3, 5. "
-        "Scale or crop them to one size first.",
+        "The model variable x takes any size, but pictures of one batch must agree on it; these become 4x3, 4x5. "
+        "State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
     ),
     "pictures of two widths": (
         lambda: binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (2, 3))),
-        "The model variable x takes any width, but pictures of one batch must agree on it; these have 4, 2. "
-        "Scale or crop them to one size first.",
+        "The model variable x takes any size, but pictures of one batch must agree on it; these become 2x3, 4x3. "
+        "State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
     ),
     "a set for a picture": (
         lambda: binding(PICTURES).bind("x", {1}),

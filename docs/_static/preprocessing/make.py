@@ -1,6 +1,6 @@
 """Makes the pictures of the page on preprocessing: what a model sees under a right and several wrong contracts.
 
-    python docs/_static/preprocessing/make.py
+python docs/_static/preprocessing/make.py
 """
 
 from __future__ import annotations
