@@ -11,10 +11,21 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from winml_py import BitmapBounds, BitmapPixelFormat, ImageContract, ImageCropMode, ImageKernel
+from winml_py import (
+    BitmapBounds,
+    BitmapPixelFormat,
+    ImageAnchor,
+    ImageContract,
+    ImageCropMode,
+    ImageKernel,
+    ImageRounding,
+    ImageScaling,
+    SoftwareBitmap,
+)
 from winml_py.imaging.geometry import Placement, compute_placement
 from winml_py.imaging.graph import GraphKey, padding, scaling_inputs, tensorize_graph
 from winml_py.imaging.resize import PILLOW_FILTERS, crop, resize
+from winml_py.imaging.tensorize import tensorize
 
 Array = np.ndarray[Any, Any]
 
@@ -106,3 +117,34 @@ def test_crops_and_padding_are_placed_as_on_the_cpu(mode: ImageCropMode) -> None
         part, target = crop(pixels, placement.part), placement.target
         crop(expected, target)[:] = resize(part, target.width, target.height, contract.kernel)
         require_near(by_the_graph(pixels, placement, contract), expected)
+
+
+@pytest.mark.parametrize("kernel", [ImageKernel.ANTIALIASED_LANCZOS, ImageKernel.ANTIALIASED_LINEAR, ImageKernel.AREA])
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        ImageScaling(crop_ratio=0.8, crop_rounding=ImageRounding.HALF_EVEN),
+        ImageScaling(crop_ratio=0.8, crops_first=True),
+        ImageScaling(shortest_side=29),
+        ImageScaling(longest_side=28, anchor=ImageAnchor.TOP_LEFT),
+        ImageScaling(height=20, width=40),
+        ImageScaling(),
+    ],
+)
+def test_recipes_are_those_of_the_cpu(scaling: ImageScaling, kernel: ImageKernel) -> None:
+    rng = np.random.default_rng(4)
+    contract = ImageContract(BitmapPixelFormat.RGB8, kernel=kernel, scaling=scaling, pad=(10, 200, 30))
+    for _ in range(25):
+        width, height = np.exp(rng.uniform(2.5, 5.8, 2)).astype(int).tolist()
+        pixels = noise(rng, width, height)
+        placement = compute_placement(width, height, 31, 24, ImageCropMode.CENTER, None, scaling)
+        expected = np.zeros((1, 3, 24, 31), np.float32)
+        bitmap = SoftwareBitmap.from_array(pixels, BitmapPixelFormat.GRAY8)
+        tensorize(bitmap, contract, expected[0], placement)
+        came = by_the_graph(pixels, placement, contract)
+        if kernel is not ImageKernel.AREA:
+            require_near(came, expected[0, 0])
+        elif (placement.shrink[0] < 1) == (
+            placement.shrink[1] < 1
+        ):  # else the CPU does it; see `DeviceTensorizer.write`
+            assert np.abs(came - expected[0, 0]).max() <= 1.01
