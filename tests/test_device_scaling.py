@@ -144,7 +144,5 @@ def test_recipes_are_those_of_the_cpu(scaling: ImageScaling, kernel: ImageKernel
         came = by_the_graph(pixels, placement, contract)
         if kernel is not ImageKernel.AREA:
             require_near(came, expected[0, 0])
-        elif (placement.shrink[0] < 1) == (
-            placement.shrink[1] < 1
-        ):  # else the CPU does it; see `DeviceTensorizer.write`
+        elif (placement.shrink[0] < 1) == (placement.shrink[1] < 1):  # else the CPU does it
             assert np.abs(came - expected[0, 0]).max() <= 1.01
