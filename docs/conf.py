@@ -63,6 +63,7 @@ NOT_CALLED = {
     "NameMap",
     "OptimizationReport",
     "OutputReport",
+    "PicturePlacement",
     "PlacedNode",
     "Vector",
     "VectorView",
