@@ -34,7 +34,9 @@ from mutmut.utils.file_utils import walk_mutatable_files
 from mutmut.utils.format_utils import get_mutant_name
 
 ROOT = Path(__file__).parent.parent
-NOTICED = ("killed", "segfault", "timeout")
+ENDED = ("killed", "segfault", "suspicious")
+"""What mutmut says where a test failed, or the process was ended by a signal."""
+NOTICED = (*ENDED, "timeout")
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.csv"
 
 
@@ -187,7 +189,7 @@ def table(works: list[Path]) -> str:
     lines = ["| module | mutants | run | killed | timed out | equivalent | survived | killed of not equivalent |"]
     lines.append("|---|---|---|---|---|---|---|---|")
     for module, count in [*sorted(counts.items()), ("all", sum(counts.values(), Counter()))]:
-        killed, run = count["killed"] + count["segfault"], count.total() - count["mutants"]
+        killed, run = sum(count[status] for status in ENDED), count.total() - count["mutants"]
         noticed, judged = killed + count["timeout"], run - count["equivalent"]
         row = (count["mutants"], run, killed, count["timeout"], count["equivalent"], count["survived"])
         lines.append(f"| {module} | {' | '.join(map(str, row))} | {100 * noticed / max(judged, 1):.1f} % |")
