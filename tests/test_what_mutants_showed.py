@@ -369,7 +369,8 @@ def test_the_memory_of_a_bitmap() -> None:
 @pytest.mark.parametrize("make", [lambda: SoftwareBitmap.from_array(GRAY, BitmapPixelFormat.GRAY8), TensorFloat])
 def test_numpy_decides_on_the_type(make: Any) -> None:
     value = TensorFloat.from_numpy(np.float32([1.5])) if make is TensorFloat else make()
-    assert np.asarray(value, np.float64).dtype == np.float64
+    assert np.asarray(value, np.float64).dtype == value.__array__(np.float64).dtype == np.float64
+    assert not np.shares_memory(value.__array__(copy=True), value.to_numpy())
     np.testing.assert_array_equal(np.asarray(value, np.int16), value.to_numpy().astype(np.int16))
     with pytest.raises(ValueError, match="copy"):
         np.array(value, np.float64, copy=False)
