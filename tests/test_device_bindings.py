@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from build import data, tensor, unary
 from onnx import helper
 
-from winml_py import ClosedError, IllegalCallError, NotSupportedError, SizeMismatchError
+from winml_py import ClosedError, NotSupportedError, SizeMismatchError
 from winml_py.base.device_array import DeviceArray, MemoryLocation
 from winml_py.runtime.ort import device_binding
 from winml_py.runtime.ort.device_binding import DeviceBinding
@@ -163,11 +162,6 @@ def test_closed_and_forked(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: binding.set_output("y", None),
         lambda: binding.keep_output("y"),
     )
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: -1)
-        for use in uses:
-            with pytest.raises(IllegalCallError, match="does not survive a fork"):
-                use()
     assert set(binding.run()) == {"y", "z"}
     for _ in range(2):
         binding.close()

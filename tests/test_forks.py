@@ -159,12 +159,14 @@ def test_a_model_of_the_parent_makes_sessions_in_the_child(work: str) -> None:
 
 
 BUSY = """
+is_over = threading.Event()
 def busy():
-    while True:
+    while not is_over.is_set():
         session.evaluate(binding)
         numbers(make())
-for _ in range(3):
-    threading.Thread(target=busy, daemon=True).start()
+threads = [threading.Thread(target=busy) for _ in range(3)]
+for thread in threads:
+    thread.start()
 for _ in range(30):
     child = os.fork()
     if child == 0:
@@ -174,6 +176,9 @@ for _ in range(30):
         assert np.array_equal(numbers(make()), expected)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+is_over.set()
+for thread in threads:
+    thread.join()
 """
 
 

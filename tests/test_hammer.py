@@ -34,6 +34,14 @@ LENGTH = 16
 Operation = Callable[[Any], bool]
 
 
+def placement() -> w.PicturePlacement:
+    """Of a picture of 10 x 10 in a tensor of 8 x 8."""
+    binding = w.LearningModelBinding(w.LearningModelSession(w.LearningModel.load(unary(shape=(1, 3, 8, 8)))))
+    frame = w.SoftwareBitmap(BGRA8, 10, 10)
+    binding.bind("x", frame, {"ImageContract": w.ImageContract()})
+    return binding.placements["x"][0]
+
+
 class Case(NamedTuple):
     make: Callable[[], Any]
     operations: list[Operation]
@@ -255,6 +263,20 @@ CASES: dict[str, Case] = {
         [
             lambda shared: w.ImageContract.from_metadata(shared.to_metadata()) == shared,
             lambda shared: shared.numbers(np.dtype(np.float32)).shape == (3, 256),
+        ],
+    ),
+    "ImageScaling": Case(
+        lambda: w.ImageScaling(shortest_side=256),
+        [
+            lambda shared: shared.scaled(451, 300) == (256, 384),
+            lambda shared: w.ImageScaling.from_text(shared.to_text()) == shared,
+        ],
+    ),
+    "PicturePlacement": Case(
+        placement,
+        [
+            lambda shared: shared.points_to_picture([[4, 4]]).tolist() == [[5, 5]],
+            lambda shared: shared.mask_to_picture(np.ones((8, 8), bool)).shape == (10, 10),
         ],
     ),
     "NameMap": Case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -25,8 +26,9 @@ from winml_py import (
     LearningModelSession,
     TensorLayout,
 )
-from winml_py.imaging.geometry import PILLOW_FILTERS, compute_placement
-from winml_py.imaging.graph import GraphKey, matrices, padding, tensorize_graph
+from winml_py.imaging.geometry import compute_placement
+from winml_py.imaging.graph import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.imaging.resize import PILLOW_FILTERS
 
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
 LETTERBOX, STRETCH = ImageCropMode.LETTERBOX, ImageCropMode.STRETCH
@@ -68,21 +70,22 @@ def test_the_graph_gives_what_the_cpu_gives(
     level = max(abs(factor) for factor, _ in contract.affine())
     apart = np.abs(came - expected) / level
     assert apart.max() <= 1.01
-    # Halves are rounded one way or the other; OpenCV rounds its weights to a few bits.
-    assert (apart > 0.01).mean() < (0.01 if contract.kernel in PILLOW_FILTERS else 0.15)
+    # Halves are rounded one way or the other: there are many where 16 pixels become 18. OpenCV rounds its weights.
+    most = 0.15 if contract.kernel not in PILLOW_FILTERS else 0.06 if contract.scaling else 0.01
+    assert (apart > 0.01).mean() < most
     assert device.inputs  # it was made there
 
 
 @pytest.mark.parametrize("half", [False, True])
 def test_what_the_graph_takes(half: bool) -> None:
     contract = ImageContract(BGR8, crop_mode=LETTERBOX, pad=(10, 20, 30))
-    graph = onnx.load_from_string(tensorize_graph(GraphKey(contract, BGR8, True, True, half)))
+    graph = onnx.load_from_string(tensorize_graph(GraphKey(contract, BGR8, True, True, half, (1, 1), False)))
     onnx.checker.check_model(graph, full_check=True)
     session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
     assert {each.name: (each.type, each.shape) for each in session.get_inputs()} == {
         "pixels": ("tensor(uint8)", ["n", "height", "width", 3]),
-        "across": ("tensor(float)", ["width", "tensor_width"]),
-        "down": ("tensor(float)", ["tensor_height", "height"]),
+        "across": ("tensor(float)", ["columns_used", "tensor_width"]),
+        "down": ("tensor(float)", ["tensor_height", "rows_used"]),
         "padding": ("tensor(float)", ["planes", "tensor_height", "tensor_width"]),
     }
     (output,) = session.get_outputs()
@@ -99,7 +102,8 @@ def test_the_colour_around_a_picture() -> None:
         expected = np.zeros((3, 8, 8), np.float32)
         expected[:, :2] = expected[:, 6:] = np.float32(levels).reshape(3, 1, 1)
         np.testing.assert_array_equal(planes, expected)
-        across, down = matrices(placement, ImageKernel.LINEAR)
+        matrices = scaling_inputs(placement, replace(contract, kernel=ImageKernel.LINEAR))
+        across, down = matrices["across"], matrices["down"]
         np.testing.assert_array_equal(across, np.eye(8))
         np.testing.assert_array_equal(down, np.eye(8)[:, 2:6])
         assert not across.flags.writeable

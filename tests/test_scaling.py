@@ -293,8 +293,8 @@ def test_a_run_that_fails_on_a_free_size_says_how_to_state_one() -> None:
     ("fields", "words"),
     [
         ({"height": 3}, "half of one"),
-        ({"height": 3, "width": 4, "shortest_side": 5}, "more than one size"),
-        ({"shortest_side": 5, "crop_ratio": 0.5}, "more than one size"),
+        ({"height": 3, "width": 4, "shortest_side": 5}, "More than one size is stated"),
+        ({"shortest_side": 5, "crop_ratio": 0.5}, "More than one size is stated"),
         ({"shortest_side": 0}, "The shortest_side of a scaling is 0"),
         ({"longest_side": 2.5}, "The longest_side of a scaling is 2.5"),
         ({"crop_ratio": 1.5}, "The crop_ratio of a scaling is 1.5"),

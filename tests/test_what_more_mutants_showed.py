@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import os
-import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,6 @@ from winml_py import (
     TensorString,
     VideoFrame,
     VideoReader,
-    WinMLError,
 )
 from winml_py.enums import TensorKind
 from winml_py.features.containers import for_engine, is_element
@@ -46,8 +43,7 @@ from winml_py.imaging.codecs import EncodedPicture
 from winml_py.imaging.detensorize import detensorize
 from winml_py.imaging.geometry import center_crop
 from winml_py.imaging.scratch import Scratch
-from winml_py.runtime.ort.host_binding import FeedBinding, IoBinding
-from winml_py.runtime.providers.catalogue import UNLOCKED
+from winml_py.runtime.ort.host_binding import IoBinding
 from winml_py.session.outputs import ContainerOutput
 from winml_py.testing import FakeDevice
 
@@ -325,18 +321,3 @@ def test_a_binding_keeps_what_the_engine_writes_and_reads_and_nothing_else() -> 
     for use in (binding.run, lambda: binding.set_output("y", None), lambda: binding.set_input("x", np.zeros(2))):
         with pytest.raises(ClosedError):
             use()
-
-
-def test_only_sessions_that_share_nothing_go_on_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = unary(shape=[1], element=STRING)
-    for lock, is_refused in ((threading.Lock(), True), (UNLOCKED, False)):
-        binding = FeedBinding(native(words), False, lock)
-        binding.set_input("x", np.array(["a"], object))
-        assert binding.run()["y"].tolist() == ["a"]  # type: ignore[union-attr]
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "getpid", lambda: -1)
-            if is_refused:
-                with pytest.raises(WinMLError, match="fork"):
-                    binding.run()
-            else:
-                assert binding.run()["y"].tolist() == ["a"]  # type: ignore[union-attr]

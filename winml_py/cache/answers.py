@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..base.atomic_files import written_whole
+from ..base.log import logger
 from . import private
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ ENVIRONMENT = "WINML_PY_CACHE"
 
 WAIT_SECONDS = 120.0
 SLICE_SECONDS = 0.1  # between two looks at whether to go on waiting
-
-_log = logging.getLogger("winml_py")
 
 
 class Entry(NamedTuple):
@@ -94,7 +93,7 @@ def trusted(make: bool = False) -> Path | None:
 @cache
 def say_once(level: int, line: str) -> None:
     """Logs a line, once in a process."""
-    _log.log(level, "%s", line)
+    logger.log(level, "%s", line)
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class ImageScaling:
         ways = (self.height is not None or self.width is not None, has_sides, self.crop_ratio is not None)
         if sum(ways) > 1 or (self.height is None) != (self.width is None):
             raise InvalidArgumentError(
-                f"{self} states more than one size, or half of one.",
+                f"More than one size is stated, or half of one: {self}.",
                 hint="State height and width, or shortest_side and longest_side, or crop_ratio.",
             )
         if self.crops_first and self.crop_ratio is None:
