@@ -47,6 +47,18 @@ def gray(red: int, green: int, blue: int) -> int:
     return int(f(f(f(0.2126) * f(red)) + f(f(0.7152) * f(green))) + f(f(0.0722) * f(blue)))
 
 
+def light(level: int) -> float:
+    """sRGB's curve (IEC 61966-2-1), taken from one level."""
+    value = level / 255
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def linear_gray(red: int, green: int, blue: int) -> int:
+    """The gray of one colour, mixed in linear light."""
+    mixed = 0.2126 * light(red) + 0.7152 * light(green) + 0.0722 * light(blue)
+    return round(255 * (12.92 * mixed if mixed <= 0.0031308 else 1.055 * mixed ** (1 / 2.4) - 0.055))
+
+
 def number(byte: int, pixel_range: str) -> np.float32:
     scale, shift = SCALES[pixel_range]
     return np.float32(byte) / np.float32(scale) - np.float32(shift)

@@ -189,6 +189,30 @@ def test_every_byte_survives_there_and_back(pixel_range: str, dtype: Any) -> Non
 # Bitmaps
 
 
+def converted_to_gray(colours: np.ndarray[Any, Any]) -> list[int]:
+    """The grays of colours, by `SoftwareBitmap.convert`."""
+    picture = SoftwareBitmap.from_array(colours.reshape(-1, 1, 3), BitmapPixelFormat.RGB8)
+    return SoftwareBitmap.convert(picture, BitmapPixelFormat.GRAY8).to_numpy().reshape(-1).tolist()
+
+
+def test_colours_become_gray_in_linear_light() -> None:
+    levels = np.arange(256, dtype=np.uint8)
+    assert converted_to_gray(np.stack([levels] * 3, axis=-1)) == levels.tolist()
+    assert converted_to_gray(255 * np.eye(3, dtype=np.uint8)) == [127, 220, 76]
+    colours = RNG.integers(0, 256, (100_000, 3), np.uint8)
+    assert converted_to_gray(colours) == [reference.linear_gray(*colour) for colour in colours.tolist()]
+
+
+@pytest.mark.parametrize("pixel_format", ["RGBA8", "BGRA8", "BGR8", "RGBA16"])
+def test_a_frame_that_is_copied_to_gray_is_mixed_in_linear_light(pixel_format: str) -> None:
+    source = VideoFrame.create_with_software_bitmap(bitmap(pixel_format, 5, 4))
+    copy = VideoFrame(BitmapPixelFormat.GRAY8, 5, 4)
+    source.copy_to(copy)
+    colours = SoftwareBitmap.convert(source.software_bitmap, BitmapPixelFormat.RGB8).to_numpy().reshape(-1, 3).tolist()
+    grays = [reference.linear_gray(*colour) for colour in colours]
+    assert copy.software_bitmap.to_numpy().reshape(-1).tolist() == grays
+
+
 @pytest.mark.parametrize(("source", "target"), list(product([*FORMATS, "GRAY16", "RGBA16"], repeat=2)))
 def test_conversion_goes_by_colour(source: str, target: str) -> None:
     base = bitmap("GRAY8" if "GRAY" in source else "RGBA8", 5, 4)
@@ -197,11 +221,8 @@ def test_conversion_goes_by_colour(source: str, target: str) -> None:
     end = SoftwareBitmap.convert(SoftwareBitmap.convert(start, BitmapPixelFormat[target]), BitmapPixelFormat.RGB8)
     expected = SoftwareBitmap.convert(start, BitmapPixelFormat.RGB8).to_numpy()
     if "GRAY" in target and "GRAY" not in source:
-        expected = np.stack([gray(*expected.transpose(2, 0, 1))] * 3, axis=-1)
-    elif "GRAY" in target:
-        levels = np.arange(256, dtype=np.uint8)
-        assert np.abs(end.to_numpy().astype(int) - expected).max() <= int((levels - gray(levels, levels, levels)).max())
-        return
+        grays = [[reference.linear_gray(*map(int, colour)) for colour in row] for row in expected]
+        expected = np.stack([np.array(grays, np.uint8)] * 3, axis=-1)
     np.testing.assert_array_equal(end.to_numpy(), expected)
 
 

@@ -68,6 +68,10 @@ def detensorize(
     whole = scratch.get("whole", layout_of(colour).shape(width, height))
     _fill(whole, planes, contract, colour, scratch)
     scaled = resize(whole, bitmap.pixel_width, bitmap.pixel_height)
+    if layout_of(pixel_format).is_gray and len(planes) > 1:  # truncated, as without scaling
+        gray = scratch.get("gray", scaled.shape[:2])
+        gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, scratch)
+        scaled, colour = gray, BitmapPixelFormat.GRAY8
     pixels[:] = convert(scaled, colour, pixel_format)
 
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from ..enums import BitmapAlphaMode, BitmapPixelFormat
 from ..errors import InvalidArgumentError
+from .linear_gray import GRAY_WEIGHTS as GRAY_WEIGHTS
+from .linear_gray import linear_gray
 from .scratch import Scratch
 
 Pixels = np.ndarray[Any, Any]
-
-GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
-"""What red, green and blue give to gray: ITU-R BT.709's weights, as Windows ML has them (`CpuTensorizer.h`)."""
 
 
 class Layout(NamedTuple):
@@ -149,7 +148,7 @@ def _video_of(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
 
 
 def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
-    """Windows ML's gray of bytes: the weighted sum in float32, truncated to a byte (`CpuTensorizer.h`).
+    """The gray of Windows ML's tensors: the weighted sum of bytes in float32, truncated to a byte (`CpuTensorizer.h`).
 
     Args:
         colours: red, green and blue, uint8.
@@ -167,8 +166,9 @@ def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
 def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat) -> Pixels:
     """The picture in another format: a new array, or `pixels` itself when the formats are equal.
 
-    Alpha is kept, or 255 where the source has none. 16-bit formats become 8-bit ones by rounding, and 8-bit ones become
-    16-bit ones by repeating the byte. Video formats are converted by way of BGR8, with OpenCV.
+    Alpha is kept, or 255 where the source has none. Colours become gray in linear light, as in Windows. 16-bit formats
+    become 8-bit ones by rounding, and 8-bit ones become 16-bit ones by repeating the byte. Video formats are converted
+    by way of BGR8, with OpenCV.
     """
     if source == target:
         return pixels
@@ -183,8 +183,7 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
         return pixels
     planes = [pixels] * 3 if origin.is_gray else [pixels[..., index] for index in origin.rgb]
     if wanted.is_gray:
-        gray = np.empty(pixels.shape[:2], np.uint8)
-        gray_of([to_eight_bits(plane) for plane in planes], gray, Scratch())
+        gray = linear_gray([to_eight_bits(plane) for plane in planes])
         return gray if wanted.dtype == np.uint8 else gray.astype(np.uint16) * 257
     height, width = pixels.shape[:2]
     result = np.full(wanted.shape(width, height), np.iinfo(wanted.dtype).max, wanted.dtype)
