@@ -51,6 +51,7 @@ html_show_sphinx = False
 
 NOT_CALLED = {
     "AsyncOperation",
+    "AttachedContracts",
     "BitmapBuffer",
     "Candidate",
     "ConversionReport",

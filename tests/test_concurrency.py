@@ -153,7 +153,7 @@ def test_disposing_a_model_while_sessions_are_made() -> None:
                 loaded.dispose()
                 return True
             options = LearningModelSessionOptions()
-            options.override_named_dimension("z", index)  # an engine of its own
+            options.intra_op_num_threads = index  # an engine of its own
             try:
                 session = LearningModelSession(loaded, None, options)
             except ModelDisposedError:

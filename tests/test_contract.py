@@ -236,8 +236,11 @@ def test_back_to_a_picture(target: str, layout: TensorLayout) -> None:
     tensorize(picture, contract, numbers)
     back = SoftwareBitmap(BitmapPixelFormat[target], 8, 6)
     detensorize(numbers, contract, back)
-    expected = SoftwareBitmap.convert(picture, BitmapPixelFormat[target])
-    np.testing.assert_array_equal(back.to_numpy(), expected.to_numpy())
+    expected = SoftwareBitmap.convert(picture, BitmapPixelFormat[target]).to_numpy()
+    if target in ("GRAY8", "GRAY16"):  # truncated, as the gray of tensors is
+        grays = np.array([[reference.gray(*map(int, colour)) for colour in row] for row in picture.to_numpy()])
+        expected = grays * (1 if target == "GRAY8" else 257)
+    np.testing.assert_array_equal(back.to_numpy(), expected)
 
 
 @pytest.mark.parametrize("name", ["NV12", "P010", "YUY2"])
@@ -353,7 +356,7 @@ def test_only_these_files_name_crop_modes() -> None:
     package = Path(winml_py.__file__).parent
     words = re.compile(r"ImageCropMode\.|crop_mode|(?<!ImageAnchor\.)CENTER\b|LETTERBOX\b|STRETCH\b")
     found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if words.search(path.read_text())}
-    assert found - {"cli/contract.py"} == {
+    assert found - {"cli/contract.py", "contracts/ultralytics.py"} == {
         "enums.py",
         "imaging/geometry.py",
         "imaging/contract.py",

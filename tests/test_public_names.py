@@ -49,6 +49,7 @@ NAMES = [
     "LearningModelSessionOptions",
     "MapFeatureDescriptor",
     "MemoryBufferReference",
+    "MissingContractWarning",
     "MissingInputError",
     "ModelDisposedError",
     "ModelNotFoundError",

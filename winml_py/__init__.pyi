@@ -79,6 +79,7 @@ from .runtime.tuning import Tuning as Tuning
 from .session.binding import LearningModelBinding as LearningModelBinding
 from .session.device import DisplayAdapterId as DisplayAdapterId
 from .session.device import LearningModelDevice as LearningModelDevice
+from .session.missing_contracts import MissingContractWarning as MissingContractWarning
 from .session.model import LearningModel as LearningModel
 from .session.options import LearningModelSessionOptions as LearningModelSessionOptions
 from .session.ranking import Prediction as Prediction

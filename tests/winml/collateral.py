@@ -11,7 +11,8 @@ from conftest import PICTURES
 from onnx import helper
 from PIL import Image
 
-from winml_py import BitmapPixelFormat, LearningModel, LearningModelBinding, LearningModelSession, VideoFrame
+from winml_py import BitmapPixelFormat, LearningModelBinding, LearningModelSession, VideoFrame
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,6 @@ from build import INT64, STRING
 
 from winml_py import (
     BitmapPixelFormat,
-    LearningModel,
     LearningModelBinding,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
@@ -24,6 +23,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 INVALID_BINDING, SIZE_MISMATCH = 0x88900002, 0x88900004
 

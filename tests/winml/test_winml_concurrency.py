@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import reference
 
-from winml_py import LearningModel, LearningModelBinding, LearningModelSession
+from winml_py import LearningModelBinding, LearningModelSession
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 THREADS, ROUNDS = 10, 20
 NAMES = ("cat", "fish")

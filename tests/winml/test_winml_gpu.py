@@ -18,7 +18,6 @@ from winml_py import (
     BitmapPixelFormat,
     DeviceLostError,
     ImageFeatureValue,
-    LearningModel,
     LearningModelBinding,
     LearningModelDevice,
     LearningModelDeviceKind,
@@ -28,6 +27,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.testing import FakeDevice
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 KINDS = [
     LearningModelDeviceKind.DIRECTX,

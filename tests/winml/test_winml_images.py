@@ -17,7 +17,6 @@ from winml_py import (
     BitmapPixelFormat,
     ImageFeatureDescriptor,
     ImageFeatureValue,
-    LearningModel,
     LearningModelBinding,
     LearningModelEvaluationResult,
     LearningModelSession,
@@ -28,6 +27,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 BGRA8, RGBA8, GRAY8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8, BitmapPixelFormat.GRAY8
 

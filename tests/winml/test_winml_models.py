@@ -14,7 +14,6 @@ import pytest
 from winml_py import (
     CorruptModelError,
     ImageFeatureDescriptor,
-    LearningModel,
     LearningModelBinding,
     LearningModelFeatureKind,
     LearningModelPixelRange,
@@ -24,6 +23,7 @@ from winml_py import (
     TensorFeatureDescriptor,
     TensorKind,
 )
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 from winml_py.winrt.windows.storage import StorageFile
 from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAccessStream, RandomAccessStreamReference
 

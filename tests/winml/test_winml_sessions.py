@@ -15,7 +15,6 @@ import reference
 from winml_py import (
     ClosedError,
     DisplayAdapterId,
-    LearningModel,
     LearningModelBinding,
     LearningModelDevice,
     LearningModelDeviceKind,
@@ -27,6 +26,7 @@ from winml_py import (
 )
 from winml_py.base.cpu_cores import usable_cores
 from winml_py.session.compiled import compiled_of
+from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 
 @pytest.mark.winml(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
 
+from ..contracts.files import contract_from_file
+from ..contracts.presets import PRESETS
 from ..enums import Precision
 from ..tools.input_files import read_array
 
@@ -47,6 +50,27 @@ arrays_option = click.option(
     help="Values to check with; example inputs by default.",
     callback=_arrays,
 )
+
+
+def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--contract FILE` and `--preset NAME`; the command is given a `contract`, or None."""
+
+    @click.option("--preset", type=click.Choice(list(PRESETS)), metavar="NAME", help=f"{', '.join(PRESETS)}.")
+    @click.option(
+        "--contract",
+        "file",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="How pictures become the inputs, in JSON.",
+    )
+    @wraps(command)
+    def with_contract(*args: Any, preset: str | None, file: str | None, **options: Any) -> Any:
+        if preset and file:
+            raise click.UsageError("Give --contract or --preset.")
+        contract = PRESETS[preset]() if preset else contract_from_file(file) if file else None
+        return command(*args, contract=contract, **options)
+
+    return with_contract
 
 
 def tolerance_option(default: float) -> Decorator:

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from ..contracts.presets import PRESETS
 from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
 from ..imaging.contract import ImageContract
 from ..tools.write_contract import write_contract
 from .arguments import Decorator, json_option, model_argument
 from .style import emit, say
 
-_PRESETS = {name: getattr(ImageContract, name) for name in ("imagenet", "inception", "yolo", "clip")}
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
 _RANGES = {
     "0..255": LearningModelPixelRange.ZERO_TO255,
@@ -48,7 +48,7 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
 @click.command()
 @model_argument
 @click.option("--output", required=True, type=click.Path(), help="Where to write it; may be MODEL.")
-@_choice("--preset", "preset", _PRESETS, metavar="NAME", help=f"{', '.join(_PRESETS)}.")
+@_choice("--preset", "preset", PRESETS, metavar="NAME", help=f"{', '.join(PRESETS)}.")
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
 @_numbers("--mean", float, help="Is subtracted from each channel.")

@@ -9,7 +9,7 @@ import click
 from ..errors import ConversionError
 from ..tools.float16.convert import convert as to_float16
 from ..tools.float16.report import ConversionReport
-from .arguments import arrays_option, json_option, model_argument, out_argument, tolerance_option
+from .arguments import arrays_option, contract_options, json_option, model_argument, out_argument, tolerance_option
 from .style import emit, progress, say
 
 
@@ -21,6 +21,7 @@ from .style import emit, progress, say
 @tolerance_option(1e-2)
 @arrays_option
 @click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
+@contract_options
 @json_option
 def convert(model: str, out: str, is_float16: bool, as_json: bool, **options: Any) -> None:
     """Write MODEL to OUT in float16, and check its results.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from .. import errors
+from ..session.missing_contracts import MissingContractWarning
+from .style import say
 
 EVALUATION, MODEL, INPUT, OUTPUT, DEVICE = 1, 3, 4, 5, 6
 
@@ -39,6 +43,23 @@ def usage() -> Iterator[None]:
         yield
     except errors.InvalidArgumentError as error:
         raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def cautions() -> Iterator[None]:
+    """Shows a picture without a contract as a line, also where Python hides warnings or makes them errors."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_line(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, MissingContractWarning):
+                say(message, is_error=True)
+            else:
+                show(message, category, *place, **more)
+
+        warnings.showwarning = show_line
+        warnings.simplefilter("always", MissingContractWarning)
+        yield
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from .contract import contract
 from .convert import convert
 from .devices import devices
 from .doctor import doctor
-from .failures import failures
+from .failures import cautions, failures
 from .info import info
 from .optimize import optimize
 from .perf import perf
@@ -28,7 +28,7 @@ class _Program(click.Group):
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with failures():
+        with failures(), cautions():
             return super().invoke(ctx)
 
 

@@ -9,7 +9,7 @@ import click
 from ..base.agreement import FLOAT_TOLERANCE
 from ..tools.optimize import LEVELS
 from ..tools.optimize import optimize as to_optimized
-from .arguments import arrays_option, json_option, model_argument, out_argument, tolerance_option
+from .arguments import arrays_option, contract_options, json_option, model_argument, out_argument, tolerance_option
 from .style import emit, progress, say
 
 
@@ -20,6 +20,7 @@ from .style import emit, progress, say
 @click.option("--transformer", metavar="KIND", help="bert, gpt2, vit, ...: fuse its layers, too.")
 @arrays_option
 @tolerance_option(FLOAT_TOLERANCE)
+@contract_options
 @json_option
 def optimize(model: str, out: str, as_json: bool, **options: Any) -> None:
     """Write MODEL to OUT optimised, and check its results.

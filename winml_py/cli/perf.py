@@ -21,7 +21,7 @@ from ..tools.perf import runner_files
 from ..tools.perf.case import Case
 from ..tools.perf.measure import Prepared, Receiver, prepare_together
 from ..tools.perf.measurement import ONCE, Measurement
-from .arguments import json_option, precision_option, settings_option
+from .arguments import contract_options, json_option, precision_option, settings_option
 from .failures import usage
 from .style import emit, number, progress, say, show
 
@@ -42,6 +42,7 @@ from .style import emit, number, progress, say, show
 @click.option("--csv", "csv_file", type=click.Path(), metavar="FILE", help="Write WinMLRunner's table.")
 @click.option("--per-iteration", type=click.Path(), metavar="FOLDER", help="Write WinMLRunner's Summary.csv.")
 @click.option("--save-tensors", type=click.Choice(["first", "all"]), help="Write outputs to that folder, too.")
+@contract_options
 @json_option
 def perf(
     models: tuple[str, ...],

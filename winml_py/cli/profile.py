@@ -11,7 +11,7 @@ from ..tools.perf.case import Case
 from ..tools.perf.page import page
 from ..tools.perf.profile import Profile
 from ..tools.perf.profile import profile as record
-from .arguments import device_option, inputs_argument, json_option, model_argument, settings_option
+from .arguments import contract_options, device_option, inputs_argument, json_option, model_argument, settings_option
 from .style import emit, number, progress, say, show
 
 ROWS = 15
@@ -28,6 +28,7 @@ ROWS = 15
 @device_option
 @click.option("--engine", metavar="NAME", help="onnxruntime (default), auto, openvino, ...")
 @settings_option
+@contract_options
 @json_option
 def profile(html: str | None, trace: str | None, iterations: int, as_json: bool, **options: Any) -> None:
     """Show which nodes of MODEL take the time.

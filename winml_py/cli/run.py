@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,11 +14,12 @@ from ..base.atomic_files import written_whole
 from ..base.numpy_values import as_numpy
 from ..errors import WinMLError
 from ..features.pictures import ImageFeatureValue
-from ..session.model import LearningModel
+from ..features.tensor import Tensor
+from ..session.ranking import is_row
 from ..session.session import LearningModelSession
 from ..tools.input_files import jobs, read
 from ..tools.perf.case import Case
-from .arguments import device_option, json_option, model_argument, precision_option
+from .arguments import contract_options, device_option, json_option, model_argument, precision_option
 from .failures import OUTPUT, Failure, failures, status_of, usage
 from .style import emit, progress, say
 from .summary import print_results, summarize
@@ -35,6 +36,7 @@ from .summary import print_results, summarize
 @precision_option
 @click.option("--log-cpu-fallback", is_flag=True, help="List the nodes that a GPU leaves to the CPU.")
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
+@contract_options
 @json_option
 def run(
     top_k: int,
@@ -47,8 +49,8 @@ def run(
 ) -> None:
     """Evaluate MODEL on every INPUT.
 
-    An input is a picture file, a folder of them, or an array in a .npy or .csv file. A model with several inputs is
-    evaluated once, on inputs written as NAME=FILE.
+    An input is a picture file, a folder of them, or an array in a .npy or .csv file; write several of one model as
+    NAME=FILE.
 
     \b
     --output FILE.png    the picture that an effect model gives (.jpg, .webp, ...)
@@ -56,12 +58,12 @@ def run(
     --output FOLDER/     one file for each input, named like it
     """  # noqa: D301 - click wants the backspace itself
     case = Case(**options)
-    session = LearningModelSession(LearningModel.load(case.model), case.target(), case.options())
+    session = LearningModelSession(case.load(), case.target(), case.options())
     with usage():
         todo = list(jobs(session.model, case.inputs))
     if log_cpu_fallback:
         _log_cpu_fallback(session)
-    classes = _read_labels(labels)
+    classes = _read_labels(labels) if labels else session.model.labels
     targets = _targets(output, [label for label, _ in todo])
     results: list[dict[str, Any]] = []
     code = 0
@@ -76,6 +78,8 @@ def run(
                 code = code or status_of(error)
                 results.append({"input": label, "error": str(error)})
                 continue
+            if labels:
+                _require_labels(labels, classes, outputs)
             written = {"written": [_write(target, outputs)]} if target else {}
             summary = {name: summarize(value, top_k, classes) for name, value in outputs.items()}
             results.append({"input": label, "outputs": summary} | written)
@@ -93,14 +97,21 @@ def _log_cpu_fallback(session: LearningModelSession) -> None:
         say(f"  {node.operator} {node.node}".rstrip(), is_error=True)
 
 
-def _read_labels(path: str | None) -> list[str]:
-    if path is None:
-        return []
+def _read_labels(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8") as file:
-            return [line.strip() for line in file]
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return [line.strip() for line in file.read().rstrip("\n").split("\n")]
     except UnicodeDecodeError as error:
         raise click.UsageError(f"The labels in {path} are not UTF-8 text.") from error
+
+
+def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, Any]) -> None:
+    """Refuses a file of labels that fits no output that is ranked."""
+    rows = [value.to_numpy() for value in outputs.values() if isinstance(value, Tensor)]
+    counts = sorted({row.size for row in rows if is_row(row)})
+    if counts and len(labels) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise click.UsageError(f"{path} has {len(labels)} labels, and the model gives {wanted} scores.")
 
 
 def _targets(output: str | None, labels: list[str]) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
-from ..session.ranking import is_row, ranked
+from ..session.ranking import fitting, is_row, ranked
 from .style import number, say, show
 
 
-def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
+def summarize(value: Any, top_k: int, labels: Sequence[str]) -> dict[str, Any]:
     """What is shown of an output: the top classes of a row of numbers, or else its shape and range."""
     if isinstance(value, ImageFeatureValue):
         return summarize(value.video_frame, top_k, labels)
@@ -25,7 +26,7 @@ def summarize(value: Any, top_k: int, labels: list[str]) -> dict[str, Any]:
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if is_row(array):
-        best = ranked(array, top_k, labels)
+        best = ranked(array, top_k, fitting(labels, array))
         top = [{"index": one.index, "value": one.score} | ({"label": one.label} if one.label else {}) for one in best]
         return facts | {"top": top}
     if array.size <= 16:

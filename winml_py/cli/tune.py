@@ -11,7 +11,7 @@ from ..base.atomic_files import require_folder
 from ..session import options_file
 from ..tools.perf.tune import LATENCY, THROUGHPUT
 from ..tools.perf.tune import tune as search
-from .arguments import inputs_argument, json_option, model_argument
+from .arguments import contract_options, inputs_argument, json_option, model_argument
 from .failures import usage
 from .style import emit, number, progress, say, show
 
@@ -21,8 +21,9 @@ from .style import emit, number, progress, say, show
 @inputs_argument
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @click.option("--output", type=click.Path(), metavar="FILE", help="Write the options to this file.")
+@contract_options
 @json_option
-def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool) -> None:
+def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool, **options: Any) -> None:
     """Search session options that make MODEL faster.
 
     It tries engine, precision, threads, execution mode, graph optimisation, memory, and for throughput also batches,
@@ -34,7 +35,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
     if output:
         require_folder(output)
     with progress("tuning") as advance, usage():
-        tuned = search(model, inputs, goal, advance)
+        tuned = search(model, inputs, goal, advance, **options)
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
         options_file.write(output, tuned.options.to_dict(), notes=notes)

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from ..base.arguments import member, truth
+from ..base.suggestions import did_you_mean
 from ..enums import BitmapPixelFormat, LearningModelPixelRange
 from ..errors import InvalidArgumentError, InvalidBindingError
 from ..imaging.contract import ImageContract, size_of
@@ -17,6 +18,7 @@ from ..imaging.scaling import Size
 
 E = TypeVar("E", bound=IntEnum)
 
+_KEYS = ("BitmapBounds", "BitmapPixelFormat", "PixelRange", "ImageContract", "ImageSize", "DisableTensorCpuSync")
 _TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
 
 
@@ -40,11 +42,15 @@ class BindProperties(NamedTuple):
     stays_on_device: bool = False
 
     @classmethod
-    def read(cls, properties: Mapping[str, Any] | None) -> BindProperties:
-        """Reads the keys Windows ML knows; others are ignored, and so are values of None, as it does.
+    def read(cls, properties: Mapping[str, Any] | None, ignores_unknown: bool = False) -> BindProperties:
+        """Reads the properties of a bind. Values of None are ignored, as in Windows ML.
+
+        Args:
+            properties: what a program wrote.
+            ignores_unknown: whether keys that there are not are ignored, as in Windows ML.
 
         Raises:
-            InvalidBindingError: a value of the wrong type.
+            InvalidBindingError: a value of the wrong type, or an unknown key.
         """
         if not properties:
             return _NONE
@@ -52,6 +58,11 @@ class BindProperties(NamedTuple):
             raise InvalidBindingError(
                 f"The properties of a bind are a mapping, not {type(properties).__name__}.",
                 hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+            )
+        unknown = [key for key in properties if key not in _KEYS]
+        if unknown and not ignores_unknown:
+            raise InvalidBindingError(
+                f"There is no property {unknown[0]!r} of a bind.", hint=did_you_mean(unknown[0], _KEYS)
             )
         stays = properties.get("DisableTensorCpuSync")
         return cls(

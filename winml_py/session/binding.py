@@ -45,7 +45,7 @@ class LearningModelBinding(Object, MapView[Any]):
     def __init__(self, session: CompiledModel, /) -> None:
         self._session = session  # a session that nobody else holds would close its engine
         compiled = compiled_of(session)
-        self._inputs, self._outputs = compiled.inputs, compiled.outputs
+        self._inputs, self._outputs, self._is_silent = compiled.inputs, compiled.outputs, compiled.is_silent
         self._evaluation = Evaluation(compiled)
 
     def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
@@ -60,17 +60,17 @@ class LearningModelBinding(Object, MapView[Any]):
                 `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
                 its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
                 model says); for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the
-                numbers stay in the GPU's memory). Other keys are ignored.
+                numbers stay in the GPU's memory).
 
         Raises:
-            InvalidBindingError: no such feature, or a value of the wrong kind or type.
+            InvalidBindingError: no such feature or property, or a value of the wrong kind or type.
             SizeMismatchError: a value of the wrong shape.
             ClosedError: the session has been closed.
             IllegalCallError: another process made the session, and this one was forked from it.
         """
         descriptor, is_input = self._find(name)
         bind = self._evaluation.bind_input if is_input else self._evaluation.bind_output
-        bind(descriptor, value, BindProperties.read(properties))
+        bind(descriptor, value, BindProperties.read(properties, self._is_silent))
 
     bind_with_properties = bind  # pywinrt 3's name
 

@@ -13,7 +13,8 @@ from ..errors import ClosedError, DeviceLostError, IllegalCallError
 from ..runtime.engine import Engine, device_engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
-from .model import LearningModel
+from .attached_contracts import LiveFeatures
+from .model import LearningModel, content_of
 from .overrides import overridden
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ class Compiled:
     """A model that has been compiled for a device, until the session is closed, the device is lost, or in a fork.
 
     Attributes:
-        inputs: the model's, by name, in the graph's order.
+        inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
         outputs: likewise.
+        is_silent: as the model's content.
+        missing_contracts: likewise.
         lock: the session's, which the engine's bindings hold while they talk to a GPU.
         location: where the device's memory is, which can be bound; None for engines on the host.
         is_lost: whether the device has gone.
@@ -42,8 +45,10 @@ class Compiled:
         compile_model: Callable[[CompileRequest], Engine],
     ) -> None:
         self._lease: Lease | None = lease
-        options = lease.engine.options
-        self.inputs = {feature.name: feature for feature in overridden(model.input_features, options)}
+        content = content_of(model)
+        features = overridden(content.inputs, lease.engine.options)
+        self.inputs = LiveFeatures(map(content.exported, features), content.contracts)
+        self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
         self.is_lost = self.is_inherited = False

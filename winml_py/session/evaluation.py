@@ -81,12 +81,14 @@ class Evaluation:
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
         with self._lock:
             try:
-                self._set_input(descriptor, resolve(value, descriptor, properties))
+                found = resolve(value, descriptor, properties)
+                self._set_input(descriptor, found)
             except DeviceLostError:  # a picture is tensorized there
                 self.compiled.is_lost = True
                 raise
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
+        self.compiled.missing_contracts.tell(found, properties)  # without the lock: it calls what the program says
 
     def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name

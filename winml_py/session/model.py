@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from ..base.async_operation import AsyncOperation
 from ..base.closeable import Closeable
 from ..base.collections import NameMap, Vector
 from ..base.winrt_object import Object
+from ..contracts import ultralytics
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, ModelNotFoundError, NotSupportedError, WinMLError
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource
+from .attached_contracts import AttachedContracts
 from .model_content import ModelContent
 
 
@@ -33,13 +35,20 @@ class LearningModel(Closeable, Object):
         'image'
     """
 
+    _is_silent: ClassVar[bool] = False
+    """Whether exporters' metadata, unknown names and missing contracts are passed over, as in Windows ML."""
+
     def __init__(self, source: ModelSource, header: Header) -> None:
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
-        self._content = ModelContent(source, header)
+        constants = {weight.name for weight in header.weights}
+        infos = [info for info in header.inputs if info.name not in constants]
+        self._labels: tuple[str, ...] = ()
+        inputs = Vector(describe(info, header.metadata) for info in infos)
+        if not self._is_silent:
+            self._labels = ultralytics.labels_of(header.metadata)
+        self._content = ModelContent(source, header, inputs, self._is_silent)
         self._header = header
         self._size = source.size
-        constants = {weight.name for weight in header.weights}
-        self._inputs = Vector(describe(info, header.metadata) for info in header.inputs if info.name not in constants)
         self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
 
     @classmethod
@@ -153,8 +162,33 @@ class LearningModel(Closeable, Object):
 
     @property
     def input_features(self) -> Vector[FeatureDescriptor]:
-        """What must be bound, in the graph's order; initializers listed as inputs are left out."""
-        return self._inputs
+        """What must be bound, in the graph's order; initializers listed as inputs are left out.
+
+        An input with an attached contract is an image.
+        """
+        contracts = self._content.contracts
+        return Vector(map(contracts.applied, self._content.inputs)) if contracts else self._content.inputs
+
+    @property
+    def contracts(self) -> AttachedContracts:
+        """Image contracts that the program attaches to inputs, in place of what the file states: `contracts[name] =`.
+
+        Every session of the model uses them from the next bind on. None, or `del`, takes a contract away again. The
+        file does not change; `winml_py.authoring.write_contract` writes one into it.
+
+        Example:
+            >>> from winml_py import BitmapPixelFormat, ImageContract, LearningModel
+            >>> model = LearningModel.load("models/digits.onnx")
+            >>> model.contracts["image"] = ImageContract(BitmapPixelFormat.GRAY8, mean=(33.3,))
+            >>> model.input_features[0].contract.mean
+            (33.3,)
+        """
+        return self._content.contracts
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes, where the exporter wrote them into the metadata (Ultralytics' `names`)."""
+        return self._labels
 
     @property
     def output_features(self) -> Vector[FeatureDescriptor]:
@@ -179,7 +213,7 @@ class LearningModel(Closeable, Object):
     @property
     def precision(self) -> str:
         """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
-        features = (*self._inputs, *self._outputs)
+        features = (*self._content.inputs, *self._outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
         kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
         floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
@@ -203,10 +237,10 @@ class LearningModel(Closeable, Object):
     def _repr_html_(self) -> str:
         from .html import model_html
 
-        return model_html(self.name, self.description, self._inputs, self._outputs)
+        return model_html(self.name, self.description, self.input_features, self._outputs)
 
     def __repr__(self) -> str:
-        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._inputs, self._outputs))
+        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._content.inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
 

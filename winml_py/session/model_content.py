@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from ..base.collections import Vector
 from ..errors import ModelDisposedError
+from ..features.descriptors import FeatureDescriptor
+from ..features.exporters import exported
 from ..onnx_file.header import Header
 from ..onnx_file.source import ModelSource
 from ..runtime.pool import EnginePool
+from .attached_contracts import AttachedContracts
+from .missing_contracts import MissingContracts
 
 
 class ModelContent:
@@ -14,12 +19,23 @@ class ModelContent:
     Attributes:
         header: what was read of the file.
         engines: those that sessions use at the moment.
+        inputs: what the file says of them.
+        contracts: what the program has attached to them.
+        is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
+        missing_contracts: warns of pictures without a contract.
     """
 
-    def __init__(self, source: ModelSource, header: Header) -> None:
-        self.header = header
+    def __init__(self, source: ModelSource, header: Header, inputs: Vector[FeatureDescriptor], is_silent: bool) -> None:
+        self.header, self.is_silent = header, is_silent
+        self.inputs = Vector(map(self.exported, inputs))
+        self.contracts = AttachedContracts(self.inputs)
+        self.missing_contracts = MissingContracts(is_silent)
         self.engines = EnginePool()
         self._source: ModelSource | None = source
+
+    def exported(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+        """An input as an image, where the exporter says so in the metadata."""
+        return feature if self.is_silent else exported(feature, self.header.metadata)
 
     @property
     def is_disposed(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ..base.arguments import is_text, member, whole_number
 from ..base.cpu_cores import is_confined, usable_cores
+from ..base.suggestions import did_you_mean
 from ..enums import Precision, Weights
 from ..errors import InvalidArgumentError
 from ..runtime.engine import ONNXRUNTIME, EngineOptions
@@ -197,11 +198,22 @@ class LearningModelSessionOptions:
     def __init__(self) -> None:
         vars(self).update((key, setting.default()) for key, setting in SETTINGS.items())
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Sets an option.
+
+        Raises:
+            AttributeError: there is no such option.
+        """
+        if not hasattr(type(self), name):
+            hint = did_you_mean(name, (option for option in dir(type(self)) if _is_option(option)))
+            raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
+        super().__setattr__(name, value)
+
     def override_named_dimension(self, name: str, dimension: int, /) -> None:
         """Fixes a named free dimension, which lets the engine plan ahead; 0 leaves it free.
 
-        Names are case-sensitive. A name the model does not have is accepted and has no effect.
-        Setting a name again replaces its size.
+        Names are case-sensitive; the session refuses one that no input of the model has. Setting a name again replaces
+        its size.
         """
         self.named_dimension_overrides = {**self.named_dimension_overrides, name: dimension}
 
@@ -238,12 +250,13 @@ class LearningModelSessionOptions:
         """Options with these settings, as `to_dict` gives them; what is not named keeps its default.
 
         Raises:
-            KeyError: a setting, or a word for one, that is not known here.
             TypeError: a value of another type.
-            InvalidArgumentError: a value that means nothing.
+            InvalidArgumentError: a setting that is not known here, or a value that means nothing.
         """
         options = cls()
         for key, value in values.items():
+            if key not in SETTINGS:
+                raise InvalidArgumentError(f"There is no session option {key!r}.", hint=did_you_mean(key, SETTINGS))
             vars(options)[key] = SETTINGS[key].from_json(value)
         return options
 
@@ -261,7 +274,7 @@ class LearningModelSessionOptions:
             raise InvalidArgumentError(
                 f"{os.fspath(path)}: {error}", hint="Correct the file, or write it anew."
             ) from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError) as error:
             raise options_file.not_options(path, error) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -280,6 +293,10 @@ class LearningModelSessionOptions:
             if vars(self)[key] != setting.default()
         ]
         return f"LearningModelSessionOptions({', '.join(changed)})"
+
+
+def _is_option(name: str) -> bool:
+    return isinstance(vars(LearningModelSessionOptions).get(name), Setting)
 
 
 SETTINGS = settings_of(LearningModelSessionOptions)

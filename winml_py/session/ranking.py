@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidArgumentError
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -23,8 +25,22 @@ def is_row(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
 
 
+def fitting(labels: Sequence[str], array: np.ndarray[Any, Any]) -> Sequence[str]:
+    """The labels, where there is one for each score of the row; else none."""
+    return labels if len(labels) == array.size else ()
+
+
 def ranked(array: np.ndarray[Any, Any], count: int, labels: Sequence[str] = ()) -> list[Prediction]:
-    """The best of a row, the highest first; among equals the lower index."""
+    """The best of a row, the highest first; among equals the lower index.
+
+    Raises:
+        InvalidArgumentError: there are labels, and not one for each score.
+    """
     scores = array.reshape(-1)
+    if labels and len(labels) != scores.size:
+        raise InvalidArgumentError(
+            f"There are {len(labels)} labels, and the model gives {scores.size} scores.",
+            hint="Pass one label for each class, in the order that the model was trained with.",
+        )
     best = np.argsort(-scores, kind="stable")[:count]
-    return [Prediction(int(i), float(scores[i]), labels[i] if i < len(labels) else "") for i in best]
+    return [Prediction(int(i), float(scores[i]), labels[i] if labels else "") for i in best]

@@ -11,7 +11,7 @@ from ..base.winrt_object import Object
 from ..errors import InvalidArgumentError, WinMLError
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
-from .ranking import Prediction, is_row, ranked
+from .ranking import Prediction, fitting, is_row, ranked
 
 
 class LearningModelEvaluationResult(Object):
@@ -21,7 +21,7 @@ class LearningModelEvaluationResult(Object):
     many items must not end the others.
     """
 
-    __slots__ = ("_correlation_id", "_error", "_outputs", "_placements")
+    __slots__ = ("_correlation_id", "_error", "_labels", "_outputs", "_placements")
 
     def __init__(
         self,
@@ -29,11 +29,13 @@ class LearningModelEvaluationResult(Object):
         outputs: Mapping[str, Any],
         error: WinMLError | None = None,
         placements: Mapping[str, tuple[PicturePlacement, ...]] | None = None,
+        labels: Sequence[str] = (),
     ) -> None:
         self._placements = placements or {}
         self._correlation_id = correlation_id
         self._outputs = outputs
         self._error = error
+        self._labels = labels
 
     @property
     def correlation_id(self) -> str:
@@ -81,21 +83,23 @@ class LearningModelEvaluationResult(Object):
 
         Args:
             n: how many, at most.
-            labels: the names of the classes, by their index.
+            labels: the names of the classes, by their index; by default the model's own, where they fit.
             output: the name of the output; by default the only one that is a row of floats.
 
         Returns:
             Each with its `index`, `score` and `label`.
 
         Raises:
-            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats.
+            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or another number
+                of labels than of scores.
 
         Example:
             >>> from winml_py import LearningModel, LearningModelSession
             >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
             >>> result = next(session.evaluate_many(["samples/pictures/seven.png"]))
-            >>> [(best.index, best.label) for best in result.top_k(1, "zero one two three four five six seven".split())]
-            [(7, 'seven')]
+            >>> best = result.top_k(1, "zero one two three four five six seven eight nine".split())[0]
+            >>> best.index, best.label
+            (7, 'seven')
         """
         whole_number(n, "The number of classes", 1)
         outputs = self.outputs
@@ -110,7 +114,7 @@ class LearningModelEvaluationResult(Object):
                 f"Of the outputs {', '.join(names)} {found} is one row of scores.",
                 hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
             )
-        return ranked(rows[0], n, labels)
+        return ranked(rows[0], n, labels or fitting(self._labels, rows[0]))
 
     def _repr_html_(self) -> str:
         from .html import error_html, outputs_html

@@ -23,6 +23,7 @@ from .binding import LearningModelBinding, evaluation_of
 from .compile_request import compile_request
 from .compiled import Compiled, CompiledModel
 from .device import LearningModelDevice, compiler_of
+from .dimension_names import require_known
 from .evaluation import Evaluation
 from .model import LearningModel, content_of
 from .options import LearningModelSessionOptions, engine_options
@@ -55,7 +56,8 @@ class LearningModelSession(Closeable, CompiledModel):
         NotSupportedError: the model uses operators that nobody here runs, or that the provider leaves to the CPU
             where the options forbid that.
         InvalidDeviceError: the engine that the options name is not there.
-        InvalidArgumentError: an argument of another type, or options that contradict each other.
+        InvalidArgumentError: an argument of another type, options that contradict each other, or that override a
+            dimension which the model does not have.
         ModelNotFoundError: the model's file, or one with its weights, is gone.
 
     Example:
@@ -81,6 +83,9 @@ class LearningModelSession(Closeable, CompiledModel):
         _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties = PropertySet()
+        content = content_of(model)
+        if options is not None and not content.is_silent:
+            require_known(options, content.header)
         self._compiled = self._compile(engine_options(options), _stop)
         self._options = self._compiled.engine.options
         if options is not None and options.close_model_on_session_creation:
@@ -303,7 +308,8 @@ class LearningModelSession(Closeable, CompiledModel):
 
         self._compiled.require_open()
         new_binding = partial(LearningModelBinding, self)
-        jobs = Jobs(self._compiled.inputs, self._compiled.outputs, new_binding, self.evaluate, batch)
+        inputs_and_outputs = self._compiled.inputs, self._compiled.outputs
+        jobs = Jobs(*inputs_and_outputs, new_binding, self.evaluate, batch, self._model.labels)
         return EvaluationStream(jobs, inputs, concurrency)
 
     def _bind_all(self, features: Mapping[str, Any]) -> LearningModelBinding:
@@ -357,7 +363,8 @@ class LearningModelSession(Closeable, CompiledModel):
             from ..base.log import logger
 
             logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
-        return LearningModelEvaluationResult(correlation_id, outputs, placements=evaluation.placements)
+        labels = self._model.labels
+        return LearningModelEvaluationResult(correlation_id, outputs, placements=evaluation.placements, labels=labels)
 
 
 def _require_type(value: object, kind: Any, hint: str) -> None:

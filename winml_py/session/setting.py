@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, overload
+
+from ..base.suggestions import did_you_mean
+from ..errors import InvalidArgumentError
 
 T = TypeVar("T")
 
@@ -61,18 +64,27 @@ class Setting(Generic[T]):
         """The value for what JSON has.
 
         Raises:
-            KeyError: no member of the enum is called so.
-            TypeError: a value of another type, or a field that the dataclass does not have.
-            InvalidArgumentError: as the check does.
+            TypeError: a value of another type.
+            InvalidArgumentError: no member of the enum is called so, the dataclass has no such field, or as the check
+                does.
         """
         default: Any = self.default()
         if isinstance(default, IntEnum):
-            return self.check(type(default)[value.upper()])
+            words = {kind.name.lower(): kind for kind in type(default)}
+            return self.check(words[self._known(value, words)])
         if is_dataclass(default) and not isinstance(default, type):
-            return self.check(replace(default, **value))
+            known = {field.name: field for field in fields(default)}
+            return self.check(replace(default, **{self._known(key, known): item for key, item in value.items()}))
         if isinstance(default, bool) and not isinstance(value, bool):
             raise TypeError(f"{self.key} is {value!r}, and not true or false")
         return self.check(value)
+
+    def _known(self, word: Any, known: Mapping[str, Any]) -> str:
+        """The word in the spelling of the known ones."""
+        spelling = word.lower() if isinstance(word, str) else word
+        if not isinstance(spelling, str) or spelling not in known:
+            raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, known))
+        return spelling
 
 
 def settings_of(owner: type) -> dict[str, Setting[Any]]:

@@ -156,9 +156,10 @@ class Jobs:
         new_binding: Callable[[], LearningModelBinding],
         evaluate: Callable[[LearningModelBinding], LearningModelEvaluationResult],
         batch: int | None,
+        labels: Sequence[str],
     ) -> None:
         self.batch = 1 if batch is None else whole_number(batch, "batch", 1)
-        self._inputs = inputs
+        self._inputs, self._labels = inputs, labels
         self._new_binding, self._run = new_binding, evaluate
         self._bindings: SimpleQueue[LearningModelBinding] = SimpleQueue()
         if self.batch > 1:
@@ -223,6 +224,7 @@ class Jobs:
                 "",
                 {name: values[index] for name, values in parts.items()},
                 placements={name: found[start:end] for name, found in whole.placements.items()},
+                labels=self._labels,
             )
             for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]

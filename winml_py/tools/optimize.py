@@ -13,11 +13,13 @@ from ..base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..base.atomic_files import require_folder, write_whole
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
+from ..imaging.contract import ImageContract
 from ..onnx_file.messages import messages
 from ..runtime.ort.compile import save_optimized
 from ..runtime.ort.transformers import fused
 from ..session.model import LearningModel
 from .evaluate import evaluated
+from .load_model import load_model
 
 if TYPE_CHECKING:
     import onnx
@@ -62,6 +64,7 @@ def optimize(
     transformer: str | None = None,
     inputs: Mapping[str, Any] | None = None,
     tolerance: float = FLOAT_TOLERANCE,
+    contract: ImageContract | None = None,
 ) -> OptimizationReport:
     """Writes a model as the runtime's optimisers leave it.
 
@@ -76,6 +79,7 @@ def optimize(
         transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
         inputs: values to compare with, by name; floats and pictures that are not given get example values.
         tolerance: the largest difference in an output, over its largest magnitude.
+        contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
 
     Returns:
         What changed.
@@ -98,7 +102,7 @@ def optimize(
     if level not in LEVELS:
         raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
     require_folder(out)
-    loaded = LearningModel.load(model)
+    loaded = load_model(model, contract)
     values, _ = example_inputs(loaded.input_features, inputs or {})
     expected = evaluated(loaded, values)
     changed = onnx.load(os.fspath(model))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from ..base.atomic_files import require_folder, write_whole
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, spell_tensor
+from ..features.contract_fit import PictureDescriptor, fits, spell_type
+from ..features.descriptors import FeatureDescriptor
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from ..session.model import LearningModel
-
-_Tensor = TensorFeatureDescriptor | ImageFeatureDescriptor
 
 
 def write_contract(
@@ -60,7 +59,7 @@ def write_contract(
             f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
             hint="Write the copy into the same folder.",
         )
-    images = {image.name: image.tensor_kind for image in _images(features, contract, set(inputs))}
+    images = {image.name: image.tensor_kind for image in fitting_inputs(features, contract, set(inputs))}
     if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
         contract = replace(contract, tensor_kind=TensorKind.UINT8)
     for value in model.graph.input:
@@ -71,30 +70,26 @@ def write_contract(
     write_whole(destination, model.SerializeToString())
 
 
-def _images(features: Iterable[FeatureDescriptor], contract: ImageContract, names: set[str]) -> list[_Tensor]:
+def fitting_inputs(
+    features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
+) -> list[PictureDescriptor]:
+    """The inputs that a contract fits, or those that are named.
+
+    Raises:
+        InvalidArgumentError: none fits, or a named one does not.
+    """
     known = {feature.name for feature in features}
     if names - known:
         raise InvalidArgumentError(
             f"The model has no input {', '.join(sorted(names - known))}.", hint=f"Its inputs: {', '.join(known)}."
         )
-    tensors = [feature for feature in features if isinstance(feature, _Tensor) and feature.name in (names or known)]
-    fitting = [tensor for tensor in tensors if _fits(tensor, contract)]
+    tensors = (feature for feature in features if isinstance(feature, PictureDescriptor))
+    fitting = [tensor for tensor in tensors if tensor.name in (names or known) and fits(tensor, contract)]
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
-            + "; ".join(f"{feature.name} is {_spell(feature)}" for feature in features)
+            + "; ".join(f"{feature.name} is {spell_type(feature)}" for feature in features)
             + ".",
             hint="It has four dimensions, of which one is the channels; say --layout or --pixel-format.",
         )
     return fitting
-
-
-def _fits(tensor: _Tensor, contract: ImageContract) -> bool:
-    kinds = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8} & {contract.tensor_kind or tensor.tensor_kind}
-    channels = tensor.shape[contract.axes()[0]] if len(tensor.shape) == 4 else 0
-    return tensor.tensor_kind in kinds and channels == contract.channels
-
-
-def _spell(feature: FeatureDescriptor) -> str:
-    """The type with all sizes, of an image too."""
-    return spell_tensor(feature.tensor_kind, feature.shape) if isinstance(feature, _Tensor) else feature.expects()

@@ -9,7 +9,8 @@ from typing import Any
 from ...base.atomic_files import require_folder, written_to
 from ...errors import ConversionError, InvalidArgumentError
 from ...features.example_inputs import example_inputs
-from ...session.model import LearningModel
+from ...imaging.contract import ImageContract
+from ..load_model import load_model
 from .report import ConversionReport, Progress
 
 
@@ -22,6 +23,7 @@ def convert(
     tolerance: float = 1e-2,
     keep_float32: Iterable[str] = (),
     progress: Progress | None = None,
+    contract: ImageContract | None = None,
 ) -> ConversionReport:
     """Converts a float32 model to float16, and checks that its results stay the same.
 
@@ -38,6 +40,7 @@ def convert(
         tolerance: the largest difference in an output, over its largest magnitude.
         keep_float32: names of nodes, or operators, to leave in float32.
         progress: called with what is being done, now and then.
+        contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
 
     Returns:
         What was done, and how accurate the new model is.
@@ -61,7 +64,7 @@ def convert(
     from .model_file import read, save  # these two import onnx-ir, which takes a second
     from .search import Search
 
-    loaded = LearningModel.load_from_file_path(source)
+    loaded = load_model(source, contract)
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)} is a float16 model already.")
     if not 0 < tolerance < 1:

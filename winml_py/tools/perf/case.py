@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...enums import Precision
+from ...imaging.contract import ImageContract
 from ...session.device import LearningModelDevice
+from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
+from ..load_model import load_model
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Case:
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.
         settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
+        contract: how pictures become the inputs that it fits; None for what the model states.
     """
 
     model: str
@@ -28,6 +32,15 @@ class Case:
     engine: str = "onnxruntime"
     precision: Precision = Precision.AUTO
     settings: str = ""
+    contract: ImageContract | None = None
+
+    def load(self) -> LearningModel:
+        """The model, with the contract attached.
+
+        Raises:
+            WinMLError: it cannot be loaded, or the contract fits no input.
+        """
+        return load_model(self.model, self.contract)
 
     def options(self) -> LearningModelSessionOptions:
         """The session's options. A free batch stays free."""

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from ...errors import InvalidArgumentError
 from ...runtime.providers import nvidia
 from ...session.binding import LearningModelBinding
-from ...session.model import LearningModel
 from ...session.result import LearningModelEvaluationResult
 from ...session.session import LearningModelSession
 from ..input_files import generated, jobs, read
@@ -42,7 +41,7 @@ class Prepared:
         self.case, watch = case, Stopwatch()
         memory = {"before": resident()}
         with watch.phase("load"):
-            model = LearningModel.load(case.model)
+            model = case.load()
         memory["load"] = resident()
         device, options = case.target(), case.options()
         options.profiling = profiling

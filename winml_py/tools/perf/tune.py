@@ -18,6 +18,7 @@ from ...cache import answers
 from ...enums import Precision
 from ...errors import EvaluationError, WinMLError
 from ...features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from ...imaging.contract import ImageContract
 from ...runtime.providers import plugins
 from ...runtime.providers.provider import short
 from ...session.binding import LearningModelBinding
@@ -25,6 +26,7 @@ from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
 from ...session.session import LearningModelSession
 from ..input_files import generated, jobs, read
+from ..load_model import load_model
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
@@ -92,6 +94,7 @@ def tune(
     inputs: Sequence[str] = (),
     goal: str = LATENCY,
     progress: Progress = lambda done, what: None,
+    contract: ImageContract | None = None,
 ) -> Tuned:
     """Changes one setting after the other, and keeps what is faster and right.
 
@@ -105,13 +108,14 @@ def tune(
         goal: "latency", the time of one evaluation alone; or "throughput", evaluations in a stream
             (`evaluate_many`).
         progress: is called with the part that is done, from 0 to 1, and what is being tried.
+        contract: how pictures become the inputs that it fits; None for what the model states.
 
     Raises:
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
     # Candidates that lose would fill the cache, and push out what is used.
     with answers.apart():
-        return _Search(model, inputs, goal, progress).run()
+        return _Search(load_model(model, contract), inputs, goal, progress).run()
 
 
 class _Contender:
@@ -153,8 +157,8 @@ class _Contender:
 
 
 class _Search:
-    def __init__(self, model: str, inputs: Sequence[str], goal: str, progress: Progress) -> None:
-        self.model, self.goal, self._progress = LearningModel.load(model), goal, progress
+    def __init__(self, model: LearningModel, inputs: Sequence[str], goal: str, progress: Progress) -> None:
+        self.model, self.goal, self._progress = model, goal, progress
         self.features = read(self.model, next(jobs(self.model, inputs))[1]) if inputs else generated(self.model)
         self.trials: list[Trial] = []
 

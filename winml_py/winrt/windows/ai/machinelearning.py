@@ -1,4 +1,4 @@
-"""Windows.AI.MachineLearning: the classes of `winml_py`."""
+"""Windows.AI.MachineLearning: the classes of `winml_py`, with Windows ML's silence."""
 
 from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
 from ....enums import LearningModelFeatureKind as LearningModelFeatureKind
@@ -26,10 +26,21 @@ from ....features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
 from ....features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
 from ....session.binding import LearningModelBinding as LearningModelBinding
 from ....session.device import LearningModelDevice as LearningModelDevice
-from ....session.model import LearningModel as LearningModel
+from ....session.model import LearningModel as _LearningModel
 from ....session.options import LearningModelSessionOptions as LearningModelSessionOptions
 from ....session.result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from ....session.session import LearningModelSession as LearningModelSession
+
+
+class LearningModel(_LearningModel):
+    """A model whose sessions and bindings pass over what Windows ML passes over, without an error or a warning.
+
+    That is: unknown properties of a bind, overrides of dimensions that the model does not have, and pictures for an
+    input without a contract. What an exporter wrote into the metadata is not read.
+    """
+
+    _is_silent = True
+
 
 ILearningModelFeatureDescriptor = FeatureDescriptor
 ITensor = Tensor

@@ -1,0 +1,231 @@
+"""Image contracts that a program attaches to a loaded model, from the library and from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import INT64, data, tensor, unary
+from click.testing import CliRunner, Result
+from onnx import helper
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageFeatureDescriptor,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelPixelRange,
+    LearningModelSession,
+    NotBoundError,
+    TensorFeatureDescriptor,
+    TensorLayout,
+)
+from winml_py.cli.main import main
+from winml_py.contracts.files import contract_from_file
+
+SHAPE = (1, 3, 4, 6)
+RGB01 = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)
+PIXELS = np.random.default_rng(0).integers(0, 256, (*SHAPE[2:], 3), np.uint8)
+PICTURE = ImageFeatureValue.from_array(PIXELS, BitmapPixelFormat.RGB8)
+EXPECTED = (PIXELS.transpose(2, 0, 1)[None] / np.float32(255)).astype(np.float32)
+
+
+def plain(shape: Any = SHAPE) -> LearningModel:
+    return LearningModel.load(unary(shape=shape))
+
+
+def result_of(session: LearningModelSession, value: Any = PICTURE) -> np.ndarray[Any, Any]:
+    array = np.zeros(SHAPE, np.float32)
+    session.evaluate_features({"x": value, "y": array})
+    return array
+
+
+def test_every_way_to_bind_uses_the_attached_contract(tmp_path: Path) -> None:
+    model = plain()
+    model.contracts["x"] = RGB01
+    session = LearningModelSession(model)
+    Image.fromarray(PIXELS).save(tmp_path / "picture.png")
+    binding = LearningModelBinding(session)
+    binding.bind("x", PIXELS, {"BitmapPixelFormat": BitmapPixelFormat.RGB8})  # an array of bytes is a picture now
+    found = [
+        result_of(session),
+        session.evaluate(binding).outputs["y"].to_numpy(),
+        *(result.outputs["y"].to_numpy() for result in session.evaluate_many([PICTURE, str(tmp_path / "picture.png")])),
+    ]
+    for array in found:
+        np.testing.assert_array_equal(array, EXPECTED)
+
+
+def test_a_session_that_is_older_than_the_contract_uses_it_from_the_next_bind_on() -> None:
+    model = plain()
+    session = LearningModelSession(model)
+    binding = LearningModelBinding(session)
+    binding.bind("x", PICTURE, {"ImageContract": ImageContract(BitmapPixelFormat.RGB8)})
+    model.contracts["x"] = RGB01
+    bytes_still = session.evaluate(binding).outputs["y"].to_numpy()
+    np.testing.assert_array_equal(bytes_still, np.float32(PIXELS.transpose(2, 0, 1)[None]))
+    binding.bind("x", PICTURE)
+    np.testing.assert_array_equal(session.evaluate(binding).outputs["y"].to_numpy(), EXPECTED)
+
+
+def test_the_order_of_statements() -> None:
+    """What the bind says, what the program attached, what the model says."""
+    metadata = {"Image.BitmapPixelFormat": "Bgr8", "Image.NominalPixelRange": "Normalized_1_1"}
+    model = LearningModel.load(unary(shape=SHAPE, denotation="IMAGE", metadata=metadata))
+    session = LearningModelSession(model)
+    by_model = result_of(session)
+    np.testing.assert_array_equal(
+        by_model, PIXELS[..., ::-1].transpose(2, 0, 1)[None] / np.float32(127.5) - np.float32(1)
+    )
+    model.contracts["x"] = RGB01
+    np.testing.assert_array_equal(result_of(session), EXPECTED)
+    stated = {"ImageContract": ImageContract(BitmapPixelFormat.RGB8)}
+    binding = LearningModelBinding(session)
+    binding.bind("x", PICTURE, stated)
+    binding.bind("y", by_bind := np.zeros(SHAPE, np.float32))
+    session.evaluate(binding)
+    np.testing.assert_array_equal(by_bind, np.float32(PIXELS.transpose(2, 0, 1)[None]))
+    model.contracts["x"] = None
+    np.testing.assert_array_equal(result_of(session), by_model)
+
+
+def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
+    model = plain((1, 3, "h", "w"))
+    before = model.input_features[0]
+    assert isinstance(before, TensorFeatureDescriptor)
+    model.contracts["x"] = RGB01
+    feature = model.input_features[0]
+    assert isinstance(feature, ImageFeatureDescriptor)
+    assert (feature.contract, feature.shape, feature.dimension_names) == (RGB01, before.shape, before.dimension_names)
+    assert dict(model.contracts) == {"x": RGB01}
+    del model.contracts["x"]
+    assert model.input_features[0] is before
+    model.contracts["x"] = None
+    assert not model.contracts
+
+
+@pytest.mark.parametrize(
+    ("shape", "element", "name", "contract", "message"),
+    [
+        (SHAPE, 1, "xx", RGB01, r"The model has no input 'xx'\. Did you mean 'x'\?"),
+        (SHAPE, 1, 3, RGB01, "The model has no input 3"),
+        (SHAPE, 1, "x", "imagenet", "The contract of x is 'imagenet'"),
+        ((1, 3), 1, "x", RGB01, r"The input x is Float\[1,3,\], and the contract is of RGB8 pictures in NCHW"),
+        ((1, 1, 4, 6), 1, "x", RGB01, r"The input x is Float\[1,1,4,6,\]"),
+        (SHAPE, INT64, "x", RGB01, r"The input x is Int64\[1,3,4,6,\]"),
+        (SHAPE, 1, "x", ImageContract(layout=TensorLayout.NHWC), "pictures in NHWC"),
+    ],
+)
+def test_what_cannot_be_attached(shape: Any, element: int, name: Any, contract: Any, message: str) -> None:
+    model = LearningModel.load(unary(shape=shape, element=element))
+    with pytest.raises(InvalidArgumentError, match=message):
+        model.contracts[name] = contract
+    assert not model.contracts
+
+
+def test_what_is_not_attached_cannot_be_had() -> None:
+    model = plain()
+    for use in (lambda: model.contracts["x"], lambda: model.contracts.__delitem__("x")):
+        with pytest.raises(NotBoundError, match="No contract is attached to 'x'"):
+            use()
+
+
+# Files of contracts
+
+
+def test_a_contract_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "contract.json"
+    for contract in (RGB01, ImageContract.imagenet(), ImageContract.yolo()):
+        path.write_text(json.dumps(contract.to_metadata()))
+        assert contract_from_file(path) == contract
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "states no image contract: it is no JSON"),
+        ("[" * 100_000, "states no image contract: it is no JSON"),
+        ("[]", "no mapping of words to words"),
+        ("{}", "no mapping of words to words"),
+        ('{"Image.Mean": 3}', "no mapping of words to words"),
+        ('{"Image.Meen": "3"}', r"the key 'Image\.Meen', which contracts do not have\. Did you mean 'Image\.Mean'"),
+        ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata say Image\.Mean is 'three'"),
+    ],
+)
+def test_files_that_state_no_contract(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "contract.json").write_text(text)
+    with pytest.raises(InvalidArgumentError, match=message):
+        contract_from_file(tmp_path / "contract.json")
+
+
+# The command line
+
+
+def call(*arguments: Any, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A model without a contract, a picture, and a contract."""
+    model, picture, contract = (tmp_path / name for name in ("plain.onnx", "picture.png", "contract.json"))
+    model.write_bytes(unary("Sigmoid", shape=SHAPE))
+    Image.fromarray(PIXELS).save(picture)
+    contract.write_text(json.dumps(RGB01.to_metadata()))
+    return model, picture, contract
+
+
+def test_run_takes_a_contract_or_a_preset(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    model, picture, contract = files
+    saved = tmp_path / "out.npz"
+    assert call("run", model, picture, "--contract", contract, "--output", saved).stderr == ""
+    np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(-EXPECTED)), atol=1e-6)
+    assert call("run", model, picture, "--preset", "inception", "--output", saved).stderr == ""
+    np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(1 - 2 * EXPECTED)), atol=1e-6)
+    assert (
+        "Give --contract or --preset"
+        in call("run", model, picture, "--contract", contract, "--preset", "clip", code=2).stderr
+    )
+    gray = tmp_path / "gray.json"
+    gray.write_text('{"Image.BitmapPixelFormat": "Gray8"}')
+    assert "No input is a tensor of a GRAY8 picture" in call(
+        "run", model, picture, "--contract", gray, code=4
+    ).stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", ["perf", "profile", "tune"])
+def test_commands_that_measure_take_a_contract(command: str, files: tuple[Path, Path, Path]) -> None:
+    model, picture, contract = files
+    inputs = ["-i", picture] if command == "perf" else [picture]
+    short = [] if command == "tune" else ["-n", "2"]
+    assert "Nothing states" in call(command, model, *inputs, *short).stderr
+    assert "Nothing states" not in call(command, model, *inputs, *short, "--contract", contract).stderr
+
+
+def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None:
+    """Times 300, bytes leave float16's range, and numbers from 0 to 1 do not."""
+    path, contract = tmp_path / "times.onnx", tmp_path / "bytes.json"
+    nodes = [helper.make_node("Mul", ["x", "c"], ["z"], "times"), helper.make_node("Div", ["z", "c"], ["y"])]
+    ends = [tensor(name, (1, 3, 32, 32)) for name in "xy"]
+    path.write_bytes(data(nodes, ends[:1], ends[1:], {"c": np.full(1, 300, np.float32)}))
+    contract.write_text(json.dumps(ImageContract(BitmapPixelFormat.RGB8).to_metadata()))
+    convert = ["convert", path, tmp_path / "out.onnx", "--float16", "--json"]
+    kept = [json.loads(call(*convert, *more).stdout)["kept"] for more in ([], ["--contract", contract])]
+    assert ["times" in str(report) for report in kept] == [False, True]
+
+
+@pytest.mark.parametrize("arguments", [["convert", "--float16"], ["optimize"]])
+def test_a_contract_that_fits_no_input_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "flat.onnx").write_bytes(unary(shape=(2, 3)))
+    command, *options = arguments
+    refused = call(command, tmp_path / "flat.onnx", tmp_path / "out.onnx", *options, "--preset", "yolo", code=4)
+    assert "No input is a tensor of a RGB8 picture" in " ".join(refused.stderr.split())

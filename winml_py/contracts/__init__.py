@@ -1,0 +1,1 @@
+"""Where image contracts come from: exporters' metadata, and files beside a model."""

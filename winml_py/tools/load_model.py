@@ -1,0 +1,23 @@
+"""Loading a model for a command, with the contract that the user states for its pictures."""
+
+from __future__ import annotations
+
+import os
+
+from ..imaging.contract import ImageContract
+from ..session.model import LearningModel
+from .write_contract import fitting_inputs
+
+
+def load_model(path: str | os.PathLike[str], contract: ImageContract | None = None) -> LearningModel:
+    """Loads a model, and attaches a contract to every input that it fits.
+
+    Raises:
+        InvalidArgumentError: it fits none.
+        WinMLError: the model cannot be loaded.
+    """
+    model = LearningModel.load_from_file_path(path)
+    if contract is not None:
+        for feature in fitting_inputs(model.input_features, contract):
+            model.contracts[feature.name] = contract
+    return model
