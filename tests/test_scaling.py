@@ -321,3 +321,37 @@ def test_a_long_thin_picture_is_not_scaled_to_gigabytes() -> None:
     thin = Image.new("RGB", (40_000, 1))
     with pytest.raises(InvalidBindingError, match="would be scaled to 40960000x1024 pixels"):
         bound(thin, ImageContract(RGB8, size=(8, 8), scaling=ImageScaling(shortest_side=1024)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_picture_fits_into_a_box(size: tuple[int, int]) -> None:
+    width, height = size
+    scale = min(60 / height, 90 / width)
+    for rounding, expected in ((ImageRounding.DOWN, math.floor), (ImageRounding.HALF_EVEN, round)):
+        scaling = ImageScaling(60, 90, keeps_aspect=True, rounding=rounding)
+        assert scaling.scaled(width, height) == (max(1, expected(height * scale)), max(1, expected(width * scale)))
+        assert ImageScaling.from_text(scaling.to_text()) == scaling
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_torchvision_limits_the_rounded_side(size: tuple[int, int]) -> None:
+    short, long = sorted(size)
+    new_short, new_long = 71, int(71 * long / short)
+    if new_long > 100:
+        new_short, new_long = int(100 * new_short / new_long), 100
+    scaling = ImageScaling(shortest_side=71, longest_side=100, limits_rounded=True)
+    assert scaling.scaled(short, long) == (new_long, new_short)
+    assert scaling.scaled(long, short) == (new_short, new_long)
+    assert ImageScaling.from_text(scaling.to_text()) == scaling
+
+
+def test_a_rule_needs_its_sides() -> None:
+    for fields in (
+        {"keeps_aspect": True},
+        {"keeps_aspect": True, "shortest_side": 9},
+        {"limits_rounded": True, "shortest_side": 9},
+        {"changes_least": True, "longest_side": 9},
+        {"changes_least": True, "limits_rounded": True, "shortest_side": 9, "longest_side": 19},
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"needs|two rules"):
+            ImageScaling(**fields)  # type: ignore[arg-type]

@@ -28,13 +28,17 @@ class ImageScaling:
     Attributes:
         height: pixels; the picture is stretched to `height` and `width`, whatever its aspect ratio.
         width: pixels; see `height`.
+        keeps_aspect: with `height` and `width`: the picture keeps its aspect ratio, and becomes as large as fits.
         shortest_side: pixels of the shorter side; the other follows.
         longest_side: pixels of the longer side. With `shortest_side`, the largest that it may have, and the shorter one
             follows then (DETR).
         crop_ratio: the shorter side becomes that of the tensor divided by this, rounded down; 0.875 is 224 of 256.
         crops_first: with `crop_ratio`: the middle of the picture is cropped first, square, `crop_ratio` of its shorter
             side, and then scaled (Perceiver).
-        changes_least: with both sides: whichever of the two rules changes the picture less (Depth Anything).
+        changes_least: with both sides: whichever of the two rules changes the picture less (Depth Anything). Nothing is
+            rounded before the sides become multiples.
+        limits_rounded: with both sides: `longest_side` limits the rounded side (torchvision's `max_size`, MaskFormer)
+            instead of the exact one (DETR), and the shorter side is rounded as `rounding` says.
         rounding: of the side that follows.
         multiple: both sides become multiples of this.
         multiple_rounding: to which multiple.
@@ -55,11 +59,13 @@ class ImageScaling:
 
     height: int | None = None
     width: int | None = None
+    keeps_aspect: bool = False
     shortest_side: int | None = None
     longest_side: int | None = None
     crop_ratio: float | None = None
     crops_first: bool = False
     changes_least: bool = False
+    limits_rounded: bool = False
     rounding: ImageRounding = ImageRounding.DOWN
     multiple: int = 1
     multiple_rounding: ImageRounding = ImageRounding.DOWN
@@ -77,7 +83,7 @@ class ImageScaling:
         for name in ("rounding", "multiple_rounding", "crop_rounding"):
             object.__setattr__(self, name, member(ImageRounding, getattr(self, name), f"The {name} of a scaling"))
         object.__setattr__(self, "anchor", member(ImageAnchor, self.anchor, "The anchor of a scaling"))
-        for name in ("crops_first", "changes_least"):
+        for name in ("keeps_aspect", "crops_first", "changes_least", "limits_rounded"):
             object.__setattr__(self, name, truth(getattr(self, name), f"The {name} of a scaling"))
         if self.crop_ratio is not None:
             object.__setattr__(self, "crop_ratio", _ratio(self.crop_ratio))
@@ -93,10 +99,15 @@ class ImageScaling:
             )
         if self.crops_first and self.crop_ratio is None:
             raise InvalidArgumentError("crops_first needs a crop_ratio.", hint="It says how much of a picture is left.")
-        if self.changes_least and (self.shortest_side is None or self.longest_side is None):
-            raise InvalidArgumentError(
-                "changes_least needs shortest_side and longest_side.", hint="It takes whichever changes less."
-            )
+        if self.keeps_aspect and self.height is None:
+            raise InvalidArgumentError("keeps_aspect needs height and width.", hint="The picture is made to fit them.")
+        if self.changes_least and self.limits_rounded:
+            raise InvalidArgumentError("changes_least and limits_rounded are two rules.", hint="State one of them.")
+        for name in ("changes_least", "limits_rounded"):
+            if getattr(self, name) and (self.shortest_side is None or self.longest_side is None):
+                raise InvalidArgumentError(
+                    f"{name} needs shortest_side and longest_side.", hint="It says how the two go together."
+                )
 
     def __str__(self) -> str:
         """The fields that do not have their default."""
@@ -139,12 +150,15 @@ class ImageScaling:
             InvalidArgumentError: `crop_ratio` without a tensor's size.
         """
         if self.height is not None and self.width is not None:
-            return self.height, self.width
-        sides = self._sides(min(width, height), max(width, height), tensor)
-        short, long = (max(1, _to_multiple(side, self.multiple, self.multiple_rounding)) for side in sides)
+            if not self.keeps_aspect:
+                return self.height, self.width
+            scale = min(self.height / height, self.width / width)
+            fitted = (self._multiple(_rounded(side * scale, self.rounding)) for side in (height, width))
+            return next(fitted), next(fitted)
+        short, long = map(self._multiple, self._sides(min(width, height), max(width, height), tensor))
         return (short, long) if height <= width else (long, short)
 
-    def _sides(self, short: int, long: int, tensor: Size | None) -> tuple[int, int]:
+    def _sides(self, short: int, long: int, tensor: Size | None) -> tuple[float, float]:
         """The shorter and the longer side, before they become multiples."""
         shortest, longest = self.shortest_side, self.longest_side
         if self.crop_ratio is not None:
@@ -154,18 +168,32 @@ class ImageScaling:
                     hint="State a size: ImageContract(size=(224, 224)), or override the model's free sides.",
                 )
             shortest = math.floor(min(tensor) / self.crop_ratio)
-        if shortest is None and longest is None:
+        if longest is None:
+            return (shortest or short), _rounded((shortest or short) * long / short, self.rounding)
+        if shortest is None:
+            return _rounded(longest * short / long, self.rounding), longest
+        return self._limited(short, long, shortest, longest)
+
+    def _limited(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
+        """The shorter and the longer side where both are stated."""
+        if self.changes_least:
+            scale = min(longest / long, shortest / short, key=lambda scale: abs(1 - scale))
+            return short * scale, long * scale
+        followed = _rounded(shortest * long / short, self.rounding)
+        if self.limits_rounded and followed > longest:
+            return _rounded(longest * shortest / followed, self.rounding), longest
+        if self.limits_rounded or long * shortest <= longest * short:
+            return shortest, followed
+        # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one. DETR leaves a
+        # picture alone whose shorter side is right then; ViLT, which rounds both sides to the nearest, does not.
+        exact = longest * short / long
+        if round(exact) == short and self.rounding is ImageRounding.DOWN:
             return short, long
-        if self.changes_least and shortest is not None and longest is not None:
-            is_shortest = abs(1 - shortest / short) < abs(1 - longest / long)
-            shortest, longest = (shortest, None) if is_shortest else (None, longest)
-        if longest is not None and (shortest is None or long * shortest > longest * short):
-            followed = longest * short / long
-            if shortest is None:
-                return _rounded(followed, self.rounding), longest
-            # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one.
-            return round(followed), _rounded(followed * long / short, self.rounding)
-        return (shortest or short), _rounded((shortest or short) * long / short, self.rounding)
+        return round(exact), _rounded(exact * long / short, self.rounding)
+
+    def _multiple(self, side: float) -> int:
+        """The multiple that a side becomes; at least one pixel."""
+        return max(1, _to_multiple(side, self.multiple, self.multiple_rounding))
 
     @property
     def states_size(self) -> bool:
@@ -202,11 +230,13 @@ def _truth(word: str) -> bool:
 _READERS: dict[str, Callable[[str], Any]] = {
     "height": int,
     "width": int,
+    "keeps_aspect": _truth,
     "shortest_side": int,
     "longest_side": int,
     "crop_ratio": float,
     "crops_first": _truth,
     "changes_least": _truth,
+    "limits_rounded": _truth,
     "rounding": _rounding,
     "multiple": int,
     "multiple_rounding": _rounding,
@@ -253,7 +283,7 @@ def _rounded(value: float, rounding: ImageRounding) -> int:
     return round(value)
 
 
-def _to_multiple(side: int, multiple: int, rounding: ImageRounding) -> int:
+def _to_multiple(side: float, multiple: int, rounding: ImageRounding) -> int:
     return _rounded(side / multiple, rounding) * multiple
 
 
