@@ -94,6 +94,7 @@ NAMES = [
     "Weights",
     "WinMLError",
     "__version__",
+    "labels_of",
 ]
 
 

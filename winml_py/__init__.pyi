@@ -7,6 +7,7 @@ from .base.collections import NameMap as NameMap
 from .base.collections import PropertySet as PropertySet
 from .base.collections import Vector as Vector
 from .base.collections import VectorView as VectorView
+from .contracts.labels import labels_of as labels_of
 from .enums import AsyncStatus as AsyncStatus
 from .enums import BitmapAlphaMode as BitmapAlphaMode
 from .enums import BitmapBufferAccessMode as BitmapBufferAccessMode

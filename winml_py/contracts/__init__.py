@@ -1,1 +1,1 @@
-"""Where image contracts come from: exporters' metadata, and files beside a model."""
+"""Where image contracts come from: presets, files beside a model, and what exporters write into it."""

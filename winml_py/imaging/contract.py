@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -205,6 +207,49 @@ class ImageContract:
             (0.26862954, 0.26130258, 0.27577711),
         )
 
+    @staticmethod
+    def from_preprocessor_config(source: str | os.PathLike[str] | Mapping[str, Any]) -> ImageContract:
+        """The contract that Hugging Face's image processor keeps to.
+
+        Args:
+            source: a `preprocessor_config.json` or `processor_config.json`, the folder that holds one, or what such a
+                file holds.
+
+        Raises:
+            StorageNotFoundError: there is no such file.
+            InvalidArgumentError: it is not JSON, or a number in it means nothing.
+            NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
+
+        Example:
+            >>> from winml_py import ImageContract
+            >>> ImageContract.from_preprocessor_config({"image_processor_type": "ViTImageProcessor"}).size
+            (224, 224)
+        """
+        made: ImageContract = _reader("huggingface").from_preprocessor_config(source)
+        return made
+
+    @staticmethod
+    def from_timm(source: str | os.PathLike[str] | Mapping[str, Any], *, use_test_size: bool = False) -> ImageContract:
+        """The contract that timm's evaluation keeps to.
+
+        Args:
+            source: a `config.json` with a `pretrained_cfg`, the folder that holds it, what such a file holds, or the
+                `pretrained_cfg` itself.
+            use_test_size: take `test_input_size` and `test_crop_pct`, where the config states them.
+
+        Raises:
+            StorageNotFoundError: there is no such file.
+            InvalidArgumentError: it is not JSON, or a number in it means nothing.
+            NotSupportedError: a key or a value is unknown, or no contract does the same to a picture.
+
+        Example:
+            >>> from winml_py import ImageContract
+            >>> ImageContract.from_timm({"input_size": (3, 288, 288), "crop_pct": 1.0}).size
+            (288, 288)
+        """
+        made: ImageContract = _reader("timm").from_timm(source, use_test_size)
+        return made
+
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
         """The contract that a model's `metadata_props` state; fields that they leave out have their default.
@@ -274,6 +319,14 @@ class ImageContract:
     @property
     def _mean_and_std(self) -> tuple[Floats, Floats]:
         return self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
+
+
+def _reader(name: str) -> Any:
+    """A module of the room `contracts`, which makes what this module defines.
+
+    That room stands above this one: it is loaded by its name, when one of its contracts is asked for.
+    """
+    return importlib.import_module(f"winml_py.contracts.{name}")
 
 
 @cache

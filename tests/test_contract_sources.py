@@ -1,0 +1,257 @@
+"""Files and dicts that contracts are read from: Hugging Face's, timm's, and the labels beside them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageKernel,
+    ImageRounding,
+    ImageScaling,
+    InvalidArgumentError,
+    LearningModelPixelRange,
+    NotSupportedError,
+    labels_of,
+)
+from winml_py.contracts.kinds import read_contract
+from winml_py.contracts.processors import PROCESSORS
+from winml_py.errors import StorageNotFoundError
+
+VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
+TIMM = {"input_size": [3, 288, 288], "crop_pct": 0.95, "interpolation": "bicubic", "mean": [0.5] * 3, "std": [0.5] * 3}
+
+
+def written(path: Path, values: object) -> Path:
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return path
+
+
+def test_a_dict_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
+    expected = ImageContract(
+        BitmapPixelFormat.RGB8,
+        LearningModelPixelRange.ZERO_TO_ONE,
+        (0.5, 0.5, 0.5),
+        (0.5, 0.5, 0.5),
+        kernel=ImageKernel.ANTIALIASED_LINEAR,
+        size=(384, 384),
+        scaling=ImageScaling(384, 384),
+    )
+    assert ImageContract.from_preprocessor_config(VIT) == expected
+    file = written(tmp_path / "preprocessor_config.json", VIT)
+    for source in (file, str(file), tmp_path, str(tmp_path)):
+        assert ImageContract.from_preprocessor_config(source) == expected
+        assert read_contract(source) == expected
+    assert read_contract(VIT) == expected
+
+
+def test_a_processor_config_holds_the_image_processor(tmp_path: Path) -> None:
+    whole = {"processor_class": "SiglipProcessor", "image_processor": VIT}
+    written(tmp_path / "processor_config.json", whole)
+    assert ImageContract.from_preprocessor_config(tmp_path) == ImageContract.from_preprocessor_config(VIT)
+    assert read_contract(tmp_path).size == (384, 384)
+
+
+def test_a_timm_config(tmp_path: Path) -> None:
+    expected = ImageContract(
+        BitmapPixelFormat.RGB8,
+        LearningModelPixelRange.ZERO_TO_ONE,
+        (0.5, 0.5, 0.5),
+        (0.5, 0.5, 0.5),
+        kernel=ImageKernel.ANTIALIASED_CUBIC,
+        size=(288, 288),
+        scaling=ImageScaling(crop_ratio=0.95, crop_rounding=ImageRounding.HALF_EVEN),
+    )
+    whole = {"architecture": "convnext_tiny", "num_classes": 1000, "pretrained_cfg": TIMM}
+    file = written(tmp_path / "config.json", whole)
+    for source in (TIMM, whole, file, tmp_path):
+        assert ImageContract.from_timm(source) == expected
+        assert read_contract(source) == expected
+
+
+def test_timm_has_a_size_for_tests() -> None:
+    cfg = {**TIMM, "test_input_size": [3, 320, 320], "test_crop_pct": 1.0, "fixed_input_size": False}
+    assert ImageContract.from_timm(cfg).size == (288, 288)
+    tested = ImageContract.from_timm(cfg, use_test_size=True)
+    assert tested.size == (320, 320)
+    assert tested.scaling is not None
+    assert tested.scaling.crop_ratio == 1.0
+    assert ImageContract.from_timm({**cfg, "test_crop_pct": None}, use_test_size=True).scaling == ImageScaling(
+        crop_ratio=0.95, crop_rounding=ImageRounding.HALF_EVEN
+    )
+
+
+def test_the_name_of_a_processor_has_two_spellings() -> None:
+    old, new = ({"image_processor_type": f"Grounding{dino}ImageProcessor"} for dino in ("DINO", "Dino"))
+    assert ImageContract.from_preprocessor_config(old) == ImageContract.from_preprocessor_config(new)
+
+
+def test_the_fast_twin_of_a_processor_is_the_same() -> None:
+    fast = {
+        **VIT,
+        "image_processor_type": "ViTImageProcessorFast",
+        "data_format": "channels_first",
+        "device": None,
+        "disable_grouping": None,
+        "do_center_crop": None,
+        "crop_size": None,
+        "default_to_square": True,
+        "input_data_format": None,
+        "return_tensors": None,
+        "do_convert_rgb": None,
+        "size": {"height": 384, "width": 384, "shortest_edge": None},
+    }
+    assert ImageContract.from_preprocessor_config(fast) == ImageContract.from_preprocessor_config(VIT)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sharpen": 2}, "sharpen is a key that ViTImageProcessor is not known to read"),
+        ({"do_center_crop": True}, "do_center_crop is a key"),
+        ({"data_format": "channels_last"}, "data_format is a key"),
+        ({"do_normalize": None}, "do_normalize is null"),
+        ({"do_normalize": "yes"}, "do_normalize is 'yes', and neither true nor false"),
+        ({"resample": 6}, "resample is 6"),
+        ({"resample": True}, "resample is True"),
+        ({"resample": "bicubic"}, "resample is 'bicubic'"),
+        ({"size": {"shortest_edge": 224}}, "takes a height and a width, and size states shortest_edge"),
+        ({"size": "large"}, r"size\['height'\] is 'large', and not a number of pixels"),
+        ({"size": 0}, r"size\['height'\] is 0"),
+        ({"rescale_factor": 0}, "rescale_factor is 0"),
+        ({"rescale_factor": "1/255"}, "rescale_factor is '1/255'"),
+        ({"image_mean": [0.5, 0.5]}, "image_mean is"),
+        ({"image_mean": [0.5, 0.5, "x"]}, "image_mean is"),
+        ({"image_processor_type": None}, "names no image_processor_type"),
+        ({"image_processor_type": "SharperImageProcessor"}, "what SharperImageProcessor does is not known"),
+        ({"image_processor_type": "TimmWrapperImageProcessor"}, "ImageContract.from_timm"),
+        ({"image_processor_type": "DetrImageProcessor", "size": {"longest_edge": 800}}, "size states longest_edge"),
+        (
+            {"image_processor_type": "DetrImageProcessor", "pad_size": {"height": 9, "width": 9}},
+            "pad_size is 9x9, and smaller",
+        ),
+        ({"image_processor_type": "ConvNextImageProcessor"}, "takes a shortest_edge, and size states height and width"),
+        ({"image_processor_type": "DeiTImageProcessor", "crop_size": 385}, "crop_size is 385x385, and larger"),
+        ({"image_processor_type": "CLIPImageProcessor", "size": 222}, "crop_size is 224x224, and larger"),
+        (
+            {"image_processor_type": "DeiTImageProcessor", "do_resize": False},
+            "cropped or padded without being resized",
+        ),
+        ({"image_processor_type": "PerceiverImageProcessor"}, "crop_size is the smaller one"),
+        (
+            {"image_processor_type": "PoolFormerImageProcessor", "size": {"height": 9, "width": 8}},
+            "size is not a square",
+        ),
+        (
+            {"image_processor_type": "DPTImageProcessor", "keep_aspect_ratio": True, "size": [384, 512]},
+            "keep_aspect_ratio with a size that is not a square",
+        ),
+        (
+            {"image_processor_type": "MaskFormerImageProcessor", "size": {"longest_edge": 9}},
+            "takes a shortest_edge and a longest_edge",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_name(change: dict[str, Any], words: str, tmp_path: Path) -> None:
+    file = written(tmp_path / "preprocessor_config.json", {**VIT, **change})
+    with pytest.raises(NotSupportedError, match=words) as refusal:
+        ImageContract.from_preprocessor_config(file)
+    assert str(refusal.value).startswith(f"{file}: ")
+    with pytest.raises(NotSupportedError, match=words) as refusal:
+        ImageContract.from_preprocessor_config({**VIT, **change})
+    assert str(refusal.value).startswith("The config: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sharpen": 2}, "sharpen is a key"),
+        ({"interpolation": "random"}, "interpolation is 'random'"),
+        ({"crop_pct": 1.1}, "crop_pct is 1.1"),
+        ({"crop_pct": "all"}, "crop_pct is 'all'"),
+        ({"crop_mode": "left"}, "crop_mode is 'left'"),
+        ({"input_size": [3, 224, 112]}, "center needs a square"),
+        ({"input_size": [1, 224, 224]}, "input_size is"),
+        ({"input_size": 224}, "input_size is 224"),
+        ({"crop_mode": "border", "mean": "gray"}, "mean is 'gray'"),
+    ],
+)
+def test_what_timm_says_and_no_contract_does(change: dict[str, Any], words: str, tmp_path: Path) -> None:
+    file = written(tmp_path / "config.json", {"pretrained_cfg": {**TIMM, **change}})
+    with pytest.raises(NotSupportedError, match=words) as refusal:
+        ImageContract.from_timm(file)
+    assert str(refusal.value).startswith(f"{file}: ")
+
+
+def test_numbers_that_mean_nothing_name_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path / "preprocessor_config.json", {**VIT, "image_std": 0})
+    with pytest.raises(InvalidArgumentError, match="std of 0") as refusal:
+        ImageContract.from_preprocessor_config(file)
+    assert str(refusal.value).startswith(f"{file}: ")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    for read in (ImageContract.from_preprocessor_config, ImageContract.from_timm, read_contract, labels_of):
+        with pytest.raises(StorageNotFoundError, match=r"config\.json"):
+            read(tmp_path)
+        with pytest.raises(StorageNotFoundError, match=r"missing\.json"):
+            read(tmp_path / "missing.json")
+        for text in ("{", "\udcff", "[" * 100_000):
+            (tmp_path / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+            with pytest.raises(InvalidArgumentError, match="it is not JSON"):
+                read(tmp_path / "config.json")
+        written(tmp_path / "config.json", [1])
+        with pytest.raises(InvalidArgumentError, match="it is not a JSON object"):
+            read(tmp_path / "config.json")
+        (tmp_path / "config.json").unlink()
+    with pytest.raises(InvalidArgumentError, match="neither an image_processor_type nor a pretrained_cfg"):
+        read_contract({"model_type": "vit"})
+    with pytest.raises(NotSupportedError, match="no pretrained_cfg"):
+        ImageContract.from_timm({"model_type": "vit"})
+
+
+def test_labels(tmp_path: Path) -> None:
+    written(tmp_path / "preprocessor_config.json", VIT)
+    written(tmp_path / "config.json", {"id2label": {"1": "dog", "0": "cat"}})
+    for source in (tmp_path, tmp_path / "config.json", tmp_path / "preprocessor_config.json"):
+        assert labels_of(source) == ("cat", "dog")
+    assert labels_of({"label_names": ["cat", "dog"]}) == ("cat", "dog")
+    assert labels_of({"pretrained_cfg": {"label_names": ["cat"]}}) == ("cat",)
+    assert labels_of({"pretrained_cfg": TIMM}) == ()
+    for wrong in ({"1": "dog", "2": "cat"}, {"0": 1}, "cat", 5):
+        with pytest.raises(InvalidArgumentError, match="do not count from 0"):
+            labels_of({"id2label": wrong})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["height", "width", "shortest_edge", "longest_edge", "x"]), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.sampled_from([*PROCESSORS]), st.data())
+def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
+    keys = st.sampled_from([*PROCESSORS[kind].defaults, "sharpen", "format"])
+    config = data.draw(st.dictionaries(keys, JSON, max_size=3)) | {"image_processor_type": f"{kind}ImageProcessor"}
+    with suppress(NotSupportedError, InvalidArgumentError):
+        assert ImageContract.from_preprocessor_config(config).channels == 3
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.dictionaries(st.sampled_from([*TIMM, "crop_mode", "test_input_size", "tag"]), JSON, max_size=3))
+def test_any_value_of_timm_is_read_or_refused(change: dict[str, Any]) -> None:
+    with suppress(NotSupportedError, InvalidArgumentError):
+        assert ImageContract.from_timm({**TIMM, **change}, use_test_size=True).channels == 3

@@ -1,0 +1,55 @@
+"""The names of a model's classes, from the `config.json` beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidArgumentError
+from .config import Source, read_config
+
+
+def labels_of(source: Source) -> tuple[str, ...]:
+    """The names of a model's classes, in the order of its scores.
+
+    Args:
+        source: a `config.json` of Hugging Face (`id2label`) or timm (`label_names`), the folder that holds it, another
+            file of that folder, or what such a file holds.
+
+    Returns:
+        The names, or nothing where the config states none.
+
+    Raises:
+        StorageNotFoundError: there is no such file.
+        InvalidArgumentError: it is not a JSON object, or the names do not count from 0.
+
+    Example:
+        >>> from winml_py import labels_of
+        >>> labels_of({"id2label": {"0": "cat", "1": "dog"}})
+        ('cat', 'dog')
+    """
+    if not isinstance(source, Mapping) and os.path.isfile(source) and os.path.basename(source) != "config.json":
+        source = os.path.dirname(os.path.abspath(source))
+    name, values = read_config(source, ("config.json",))
+    inner = values.get("pretrained_cfg")
+    stated = values.get("id2label") or values.get("label_names")
+    if stated is None and isinstance(inner, Mapping):
+        stated = inner.get("label_names")
+    labels = _in_order(stated or ())
+    if labels is None:
+        raise InvalidArgumentError(
+            f"{name}: the names of the classes do not count from 0, or are not text.",
+            hint='Write {"id2label": {"0": "cat", "1": "dog"}}.',
+        )
+    return labels
+
+
+def _in_order(stated: Any) -> tuple[str, ...] | None:
+    """Names as a tuple; None where they are no list of texts, and no mapping of 0, 1, 2... to texts."""
+    if isinstance(stated, Mapping):
+        numbered = {str(key): label for key, label in stated.items()}
+        stated = [numbered.get(str(number)) for number in range(len(numbered))]
+    if not isinstance(stated, (list, tuple)) or not all(isinstance(label, str) for label in stated):
+        return None
+    return tuple(stated)
