@@ -8,9 +8,19 @@ from typing import Any
 
 import click
 
+from ..contracts.kinds import read_contract
 from ..contracts.presets import PRESETS
-from ..enums import BitmapPixelFormat, ImageCropMode, ImageKernel, LearningModelPixelRange, TensorKind, TensorLayout
+from ..enums import (
+    BitmapPixelFormat,
+    ImageCropMode,
+    ImageKernel,
+    ImageRounding,
+    LearningModelPixelRange,
+    TensorKind,
+    TensorLayout,
+)
 from ..imaging.contract import ImageContract
+from ..imaging.scaling import ImageScaling
 from ..tools.write_contract import write_contract
 from .arguments import Decorator, json_option, model_argument
 from .style import emit, say
@@ -42,12 +52,13 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
         except ValueError as error:
             raise click.BadParameter(f"{text!r} is not numbers with commas between them.") from error
 
-    return click.option(option, metavar="R,G,B", callback=value, **settings)
+    return click.option(option, **{"metavar": "R,G,B", **settings}, callback=value)
 
 
 @click.command()
 @model_argument
 @click.option("--output", required=True, type=click.Path(), help="Where to write it; may be MODEL.")
+@click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
 @_choice("--preset", "preset", PRESETS, metavar="NAME", help=f"{', '.join(PRESETS)}.")
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
@@ -58,16 +69,32 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
 @_choice("--crop", "crop_mode", _CROPS, metavar="NAME", help=f"{', '.join(_CROPS)}.")
 @_choice("--kernel", "kernel", _KERNELS, metavar="KERNEL", help="How pictures are resized.")
 @_numbers("--pad", int, help="The colour of the padding of letterbox.")
+@_numbers("--size", int, help="Height and width, where the model has none.", metavar="H,W")
+@click.option("--shortest-side", type=int, metavar="N", help="Pictures are scaled to it, then cropped.")
+@click.option("--longest-side", type=int, metavar="N", help="Pictures are scaled to it, then padded.")
+@click.option("--crop-ratio", type=float, metavar="X", help="The shorter side becomes the model's over X.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
 @json_option
-def contract(model: str, output: str, inputs: tuple[str, ...], as_json: bool, preset: Any, **fields: Any) -> None:
-    """Write MODEL with an image contract in its metadata.
-
-    Its inputs become images. Pictures that are bound to them become what the model was trained on.
-    """
+def contract(
+    model: str, output: str, inputs: tuple[str, ...], as_json: bool, preset: Any, source: str | None, **fields: Any
+) -> None:
+    """Write MODEL with an image contract. Its inputs become images."""
     fields = {name: value for name, value in fields.items() if value is not None}
-    if not preset and not fields:
-        raise click.UsageError("Say what the contract is: --preset, --mean, --std or another.")
-    made = replace((preset or ImageContract)(), **fields)
+    if preset and source:
+        raise click.UsageError("Say --preset or --from: each of them is a whole contract.")
+    if not preset and not source and not fields:
+        raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
+    made = read_contract(source) if source else (preset or ImageContract)()
+    made = replace(made, **_with_scaling(made, fields))
     write_contract(model, output, made, inputs)
     emit({"output": output, "contract": made.describe()}, as_json, lambda _: say(f"{output}: {made.describe()}"))
+
+
+def _with_scaling(made: ImageContract, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a contract: what options say of sides replaces its way of scaling, and so does a crop mode."""
+    sides: dict[str, Any] = {name: fields.get(name) for name in ("shortest_side", "longest_side", "crop_ratio")}
+    rest = {name: value for name, value in fields.items() if name not in sides}
+    if any(value is not None for value in sides.values()):
+        rounding = made.scaling.crop_rounding if made.scaling else ImageRounding.DOWN
+        return {**rest, "scaling": ImageScaling(**sides, crop_rounding=rounding)}
+    return {**rest, "scaling": None} if "crop_mode" in rest else rest

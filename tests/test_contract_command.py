@@ -1,0 +1,70 @@
+"""`winml-py contract` with a config of another library, and with sides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from build import unary
+from click.testing import CliRunner
+
+from winml_py import ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
+from winml_py.cli.main import main
+
+VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
+
+
+def written(path: Path, values: object) -> Path:
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return path
+
+
+def call(*arguments: object) -> Any:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
+    model, target = tmp_path / "model.onnx", tmp_path / "made.onnx"
+    model.write_bytes(unary(shape=(1, 3, "h", "w")))
+    config = written(tmp_path / "preprocessor_config.json", VIT)
+    for source in (config, tmp_path):
+        done = call("contract", model, "--from", source, "--output", target)
+        assert done.exit_code == 0, done.output
+        made = LearningModel.load(target).input_features[0].contract  # type: ignore[attr-defined]
+        assert made == ImageContract.from_preprocessor_config(VIT)
+    call("contract", model, "--from", config, "--kernel", "area", "--output", target)
+    assert LearningModel.load(target).input_features[0].contract.kernel is ImageKernel.AREA  # type: ignore[attr-defined]
+    wrong = written(tmp_path / "wrong.json", {**VIT, "sharpen": 2})
+    failed = call("contract", model, "--from", wrong, "--output", target)
+    assert failed.exit_code != 0
+    assert f"{wrong}: sharpen is a key" in failed.output.replace("\n", "")
+    both = call("contract", model, "--from", config, "--preset", "clip", "--output", target)
+    assert "--preset or --from" in both.output
+
+
+@pytest.mark.parametrize(
+    ("options", "scaling"),
+    [
+        (["--shortest-side", "256"], ImageScaling(shortest_side=256)),
+        (["--longest-side", "640"], ImageScaling(longest_side=640)),
+        (["--shortest-side", "800", "--longest-side", "1333"], ImageScaling(shortest_side=800, longest_side=1333)),
+        (["--crop-ratio", "0.9"], ImageScaling(crop_ratio=0.9)),
+        (
+            ["--preset", "imagenet", "--shortest-side", "232"],
+            ImageScaling(shortest_side=232, crop_rounding=ImageRounding.HALF_EVEN),
+        ),
+        (["--preset", "imagenet", "--crop", "stretch"], None),
+    ],
+)
+def test_the_command_line_states_sides(options: list[str], scaling: ImageScaling | None, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(unary(shape=(1, 3, "h", "w")))
+    done = call("contract", model, *options, "--size", "224,192", "--pixel-format", "rgb", "--output", model)
+    assert done.exit_code == 0, done.output
+    metadata = {entry.key: entry.value for entry in onnx.load(model).metadata_props}
+    made = ImageContract.from_metadata(metadata)
+    assert made.scaling == scaling
+    assert made.size == (224, 192)
