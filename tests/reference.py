@@ -136,3 +136,52 @@ def convolve(plane: Array, kernel: list[list[float]]) -> Array:
             window = padded[y : y + size, x : x + size]
             result[y, x] = float((window * np.array(kernel, float)).sum())
     return result
+
+
+def timm_evaluation(pixels: Array, cfg: dict[str, Any]) -> Array:
+    """timm's transform for evaluation (`transforms_imagenet_eval`): RGB pixels -> channels x height x width."""
+    height, width = cfg["input_size"][1:]
+    ratio = cfg["crop_pct"]
+    scale_height, scale_width = math.floor(height / ratio), math.floor(width / ratio)
+    filters = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+    kernel = filters[cfg["interpolation"]]
+    image = Image.fromarray(pixels)
+    black = (0, 0, 0)
+    if cfg["crop_mode"] == "squash":
+        image = image.resize((scale_width, scale_height), kernel)
+    elif cfg["crop_mode"] == "border":
+        larger = max(image.height / scale_height, image.width / scale_width)
+        image = image.resize((round(image.width / larger), round(image.height / larger)), kernel)
+        black = tuple(round(255 * number) for number in cfg["mean"])
+    elif image.width <= image.height:  # torchvision's Resize of one number
+        image = image.resize((scale_width, int(scale_width * image.height / image.width)), kernel)
+    else:
+        image = image.resize((int(scale_height * image.width / image.height), scale_height), kernel)
+    padded = Image.new("RGB", (max(width, image.width), max(height, image.height)), black)
+    padded.paste(image, (max(0, width - image.width) // 2, max(0, height - image.height) // 2))
+    left, top = round((padded.width - width) / 2), round((padded.height - height) / 2)
+    cropped = padded.crop((left, top, left + width, top + height))
+    numbers = (np.asarray(cropped) / 255.0 - np.array(cfg["mean"])) / np.array(cfg["std"])
+    return numbers.transpose(2, 0, 1).astype(np.float32)
+
+
+def ultralytics_letterbox(pixels: Array, size: tuple[int, int], is_rect: bool = False, stride: int = 32) -> Array:
+    """Ultralytics' letterbox: RGB pixels -> channels x height x width, from 0 to 1.
+
+    `is_rect` pads to the next multiple of the stride and no further (`auto=True` there).
+    """
+    import cv2
+
+    height, width = pixels.shape[:2]
+    ratio = min(size[0] / height, size[1] / width)
+    inner_height, inner_width = round(height * ratio), round(width * ratio)
+    down, across = size[0] - inner_height, size[1] - inner_width
+    if is_rect:
+        down, across = down % stride, across % stride
+    if (inner_width, inner_height) != (width, height):
+        pixels = cv2.resize(pixels, (inner_width, inner_height), interpolation=cv2.INTER_LINEAR)
+    top, bottom = round(down / 2 - 0.1), round(down / 2 + 0.1)
+    left, right = round(across / 2 - 0.1), round(across / 2 + 0.1)
+    padded = np.full((inner_height + top + bottom, inner_width + left + right, 3), 114, np.uint8)
+    padded[top : top + inner_height, left : left + inner_width] = pixels
+    return (padded.transpose(2, 0, 1) / 255.0).astype(np.float32)

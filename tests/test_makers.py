@@ -1,0 +1,216 @@
+"""Contracts from published configs, against the makers' own code: the same size, and the same pixels."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import makers
+import numpy as np
+import pytest
+import reference
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageKernel,
+    ImageRounding,
+    ImageScaling,
+    LearningModelPixelRange,
+    NotSupportedError,
+)
+from winml_py.contracts.processors import PROCESSORS
+
+Size = tuple[int, int]
+
+PICTURES = dict(makers.pictures())
+SOME = ("landscape", "tiny", "texture")
+
+
+def require_close(contract: ImageContract, config: makers.Config, names: Any = PICTURES) -> None:
+    for name in names:
+        pixels = PICTURES[name]
+        mean, largest = makers.levels(contract, makers.ours(contract, pixels), makers.theirs(config, pixels))
+        assert mean <= 0.5, name
+        assert largest <= 3, name
+
+
+@pytest.mark.parametrize("name", makers.PUBLISHED)
+def test_published_settings(name: str) -> None:
+    config = makers.PUBLISHED[name]
+    contract = ImageContract.from_preprocessor_config(config)
+    require_close(contract, config)
+    assert ImageContract.from_metadata(contract.to_metadata()) == contract
+    free = makers.ours(contract, PICTURES["texture"])
+    fixed = makers.ours(contract, PICTURES["texture"], (free.shape[1], free.shape[2]))
+    np.testing.assert_array_equal(fixed, free)
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_defaults_of_a_processor(kind: str, tmp_path: Path) -> None:
+    config: makers.Config = {"image_processor_type": f"{kind}ImageProcessor"}
+    if kind in ("ChineseCLIP", "MobileViT"):  # the first fails with its own defaults; the second pads
+        with pytest.raises(NotSupportedError, match=r"shortest_edge|crop_size"):
+            ImageContract.from_preprocessor_config(config)
+        return
+    if kind.startswith("LayoutLM"):
+        config |= {"apply_ocr": False}
+    if kind == "OneFormer":
+        (tmp_path / "classes.json").write_text(json.dumps({"0": {"name": "cat", "isthing": 1}}))
+        config |= {"repo_path": str(tmp_path), "class_info_file": "classes.json"}
+    require_close(ImageContract.from_preprocessor_config(config), config, ["texture"])
+
+
+CLIP = makers.PUBLISHED["facebook/dinov2-base"]
+DETR = {**makers.DONE, **makers.IMAGENET, "image_processor_type": "DetrImageProcessor", "resample": 2}
+BOX = {"max_height": 300, "max_width": 500}
+CHANGES: dict[str, makers.Config] = {
+    **{f"resample {number}": {**CLIP, "resample": number} for number in range(6)},
+    "bytes": {**CLIP, "do_rescale": False, "do_normalize": False},
+    "0 to 1": {**CLIP, "do_normalize": False},
+    "0 to 2": {**CLIP, "rescale_factor": 1 / 127.5},
+    "normalised bytes": {**CLIP, "do_rescale": False, "image_mean": [120, 110, 100], "image_std": [60, 50, 40]},
+    "one number for all channels": {**CLIP, "image_mean": 0.4, "image_std": 0.3},
+    "not cropped": {**CLIP, "do_center_crop": False},
+    "two sides, cropped": {**CLIP, "size": {"height": 250, "width": 300}, "crop_size": [200, 210]},
+    "own size": {**CLIP, "do_resize": False, "do_center_crop": False},
+    "offset": {**makers.PUBLISHED["google/efficientnet-b0"], "rescale_factor": 1 / 127.5, "rescale_offset": True},
+    "without top": {**makers.PUBLISHED["google/efficientnet-b0"], "include_top": False},
+    "odd offset": {**makers.PUBLISHED["google/efficientnet-b0"], "rescale_factor": 0.01, "rescale_offset": True},
+    "box": {**DETR, "size": BOX},
+    "box and padding": {**DETR, "size": BOX, "pad_size": {"height": 310, "width": 510}},
+    "two sides": {**DETR, "size": {"height": 310, "width": 200}},
+    "dpt with padding": {
+        **makers.PUBLISHED["Intel/dpt-large"], "do_pad": True, "size_divisor": 20, "size": 210
+    },
+    "dpt with aspect ratio and padding": {
+        **makers.PUBLISHED["LiheYoung/depth-anything-small-hf"], "do_pad": True, "size_divisor": 32
+    },
+    "maskformer of two sides": {
+        **makers.PUBLISHED["facebook/mask2former-swin-small-coco-instance"], "size": {"height": 100, "width": 130}
+    },
+    "perceiver without crop": {**makers.PUBLISHED["deepmind/vision-perceiver-conv"], "do_center_crop": False},
+    "levit of two sides": {
+        **makers.PUBLISHED["facebook/levit-128S"], "size": {"height": 240, "width": 250}
+    },
+    "poolformer of a square": {**makers.PUBLISHED["sail/poolformer_s12"], "size": {"height": 230, "width": 230}},
+    "textnet with crop": {**makers.PUBLISHED["czczup/textnet-base"], "do_center_crop": True},
+    "sam without padding": {**makers.PUBLISHED["facebook/sam-vit-base"], "do_pad": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_key(name: str) -> None:
+    require_close(ImageContract.from_preprocessor_config(CHANGES[name]), CHANGES[name], SOME)
+
+
+@pytest.mark.parametrize("name", makers.REFUSED)
+def test_what_no_contract_does_is_refused(name: str) -> None:
+    config, word = makers.REFUSED[name]
+    with pytest.raises(NotSupportedError, match=word) as refusal:
+        ImageContract.from_preprocessor_config(config)
+    assert "ImageContract(...)" in str(refusal.value)
+
+
+def _of(family: str) -> Any:
+    return importlib.import_module(f"transformers.models.{family}.image_processing_{family}")
+
+
+def _seen(height: int, width: int) -> Any:
+    return np.broadcast_to(np.uint8(0), (height, width, 3))
+
+
+def _shortest(height: int, width: int) -> Size:
+    from transformers.image_transforms import get_resize_output_image_size
+
+    size = get_resize_output_image_size(_seen(height, width), 256, False, input_data_format="channels_last")
+    return (int(size[0]), int(size[1]))
+
+
+THEIR_SIZES: dict[str, Callable[[int, int], Size]] = {
+    "facebook/dinov2-base": _shortest,
+    "facebook/detr-resnet-50": lambda h, w: _of("detr").get_size_with_aspect_ratio((h, w), 800, 1333),
+    "hustvl/yolos-tiny": lambda h, w: _of("yolos").get_size_with_aspect_ratio((h, w), 512, 1333),
+    "a detector that pads to 800x1333": lambda h, w: _of("detr").get_image_size_for_max_height_width(
+        _seen(h, w), 800, 1333, "channels_last"
+    ),
+    "facebook/mask2former-swin-small-coco-instance": lambda h, w: _of(
+        "maskformer"
+    ).get_maskformer_resize_output_image_size(_seen(h, w), 800, 1333, 32, False, "channels_last"),
+    "dandelin/vilt-b32-mlm": lambda h, w: _of("vilt").get_resize_output_image_size(
+        _seen(h, w), 384, 639, 32, "channels_last"
+    ),
+    "LiheYoung/depth-anything-small-hf": lambda h, w: _of("dpt").get_resize_output_image_size(
+        _seen(h, w), (518, 518), True, 14, "channels_last"
+    ),
+    "facebook/sam-vit-base": lambda h, w: _of("sam").SamImageProcessor()._get_preprocess_shape((h, w), 1024),
+}
+
+
+@pytest.mark.parametrize("name", THEIR_SIZES)
+@settings(deadline=None, max_examples=300)
+@given(st.integers(100, 4000), st.integers(100, 4000))
+@example(250, 640)  # ViLT truncates after rounding to the nearest
+@example(445, 1334)  # DETR leaves such a picture alone
+@example(800, 1333)
+def test_sizes(name: str, height: int, width: int) -> None:
+    scaling = ImageContract.from_preprocessor_config(makers.PUBLISHED[name]).scaling
+    assert scaling is not None
+    expected = tuple(map(int, THEIR_SIZES[name](height, width)))
+    assume(min(expected) > 0)  # of which the processors make an error
+    assert scaling.scaled(width, height) == expected
+
+
+TIMM = {
+    "interpolation": "bicubic",
+    "crop_pct": 0.9,
+    "crop_mode": "center",
+    "input_size": [3, 224, 224],
+    "mean": [0.485, 0.456, 0.406],
+    "std": [0.229, 0.224, 0.225],
+}
+
+
+@pytest.mark.parametrize("mode", ["center", "squash", "border"])
+@pytest.mark.parametrize("ratio", [0.875, 0.95, 1.0])
+@pytest.mark.parametrize("size", [[3, 224, 224], [3, 239, 239]], ids=str)
+def test_timm(mode: str, ratio: float, size: list[int]) -> None:
+    cfg = {**TIMM, "crop_mode": mode, "crop_pct": ratio, "input_size": size}
+    contract = ImageContract.from_timm({"architecture": "resnet18", "pretrained_cfg": cfg})
+    for pixels in PICTURES.values():
+        expected = reference.timm_evaluation(pixels, cfg)
+        mean, largest = makers.levels(contract, makers.ours(contract, pixels), expected)
+        assert mean <= 0.01
+        assert largest <= 1
+
+
+@pytest.mark.parametrize("is_rect", [False, True])
+def test_ultralytics(is_rect: bool) -> None:
+    contract = ImageContract(
+        BitmapPixelFormat.RGB8,
+        LearningModelPixelRange.ZERO_TO_ONE,
+        kernel=ImageKernel.LINEAR,
+        pad=(114, 114, 114),
+        size=None if is_rect else (480, 640),
+        scaling=ImageScaling(480, 640, keeps_aspect=True, rounding=ImageRounding.HALF_EVEN, pad_multiple=32),
+    )
+    for name, pixels in PICTURES.items():
+        expected = reference.ultralytics_letterbox(pixels, (480, 640), is_rect)
+        mean, largest = makers.levels(contract, makers.ours(contract, pixels), expected)
+        assert mean <= 0.01, name
+        assert largest <= 1, name
+
+
+def test_imagenet_is_what_torchvision_evaluates_on() -> None:
+    cfg = {**TIMM, "crop_pct": 0.875, "interpolation": "bilinear"}
+    contract = replace(ImageContract.imagenet(), size=(224, 224))
+    assert contract == ImageContract.from_timm(cfg)
+    for pixels in PICTURES.values():
+        expected = reference.timm_evaluation(pixels, cfg)
+        assert makers.levels(contract, makers.ours(contract, pixels), expected)[1] < 0.01
