@@ -28,7 +28,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.cli.main import main
-from winml_py.contracts.files import contract_from_file
+from winml_py.contracts.files import read_contract
 
 SHAPE = (1, 3, 4, 6)
 RGB01 = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)
@@ -144,17 +144,17 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "contract.json"
     for contract in (RGB01, ImageContract.imagenet(), ImageContract.yolo()):
         path.write_text(json.dumps(contract.to_metadata()))
-        assert contract_from_file(path) == contract
+        assert read_contract(path) == contract
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "states no image contract: it is no JSON"),
-        ("[" * 100_000, "states no image contract: it is no JSON"),
-        ("[]", "no mapping of words to words"),
-        ("{}", "no mapping of words to words"),
-        ('{"Image.Mean": 3}', "no mapping of words to words"),
+        ("{", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("[]", "it is not a JSON object"),
+        ("{}", "it states no image contract"),
+        ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
         ('{"Image.Meen": "3"}', r"the key 'Image\.Meen', which contracts do not have\. Did you mean 'Image\.Mean'"),
         ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata say Image\.Mean is 'three'"),
     ],
@@ -162,7 +162,7 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
 def test_files_that_state_no_contract(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "contract.json").write_text(text)
     with pytest.raises(InvalidArgumentError, match=message):
-        contract_from_file(tmp_path / "contract.json")
+        read_contract(tmp_path / "contract.json")
 
 
 # The command line

@@ -22,7 +22,7 @@ from winml_py import (
     NotSupportedError,
     labels_of,
 )
-from winml_py.contracts.kinds import read_contract
+from winml_py.contracts.files import read_contract
 from winml_py.contracts.processors import PROCESSORS
 from winml_py.errors import StorageNotFoundError
 
@@ -212,7 +212,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError, match="it is not a JSON object"):
             read(tmp_path / "config.json")
         (tmp_path / "config.json").unlink()
-    with pytest.raises(InvalidArgumentError, match="neither an image_processor_type nor a pretrained_cfg"):
+    with pytest.raises(InvalidArgumentError, match="no image_processor_type, no pretrained_cfg"):
         read_contract({"model_type": "vit"})
     with pytest.raises(NotSupportedError, match="no pretrained_cfg"):
         ImageContract.from_timm({"model_type": "vit"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..contracts.files import contract_from_file
+from ..contracts.files import read_contract
 from ..contracts.presets import PRESETS
 from ..enums import Precision
 from ..tools.input_files import read_array
@@ -67,7 +67,7 @@ def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_contract(*args: Any, preset: str | None, file: str | None, **options: Any) -> Any:
         if preset and file:
             raise click.UsageError("Give --contract or --preset.")
-        contract = PRESETS[preset]() if preset else contract_from_file(file) if file else None
+        contract = PRESETS[preset]() if preset else read_contract(file) if file else None
         return command(*args, contract=contract, **options)
 
     return with_contract

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..contracts.kinds import read_contract
+from ..contracts.files import read_contract
 from ..contracts.presets import PRESETS
 from ..enums import (
     BitmapPixelFormat,

@@ -1,58 +1,59 @@
-"""Image contracts in files of their own: JSON with the words of a model's metadata.
-
-`json.dump(contract.to_metadata(), file)` writes one.
-"""
+"""Image contracts in files: our own JSON with the words of a model's metadata, Hugging Face's configs, timm's."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 
 from ..base.suggestions import did_you_mean
-from ..errors import InvalidArgumentError, StorageNotFoundError
+from ..errors import InvalidArgumentError
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from . import huggingface, timm
+from .config import Config, Source, named, read_config
 
 _KEYS = (*WINDOWS_KEYS, *OUR_KEYS)
 
 
-def contract_from_file(path: str | os.PathLike[str]) -> ImageContract:
-    """The contract that a file states.
+def read_contract(source: Source) -> ImageContract:
+    """The contract that a file states, of whichever kind it is.
 
     Args:
-        path: of a JSON file whose keys are those of a model's metadata: `{"Image.BitmapPixelFormat": "Rgb8", ...}`.
+        source: a JSON file whose keys are those of a model's metadata (`json.dump(contract.to_metadata(), file)` writes
+            one); a `preprocessor_config.json` or `processor_config.json` of Hugging Face; a `config.json` of timm; a
+            folder that holds one of these; or what such a file holds.
 
     Raises:
         StorageNotFoundError: there is no such file.
-        InvalidArgumentError: it states no contract, has a key that there is not, or a word that means nothing.
+        InvalidArgumentError: it is none of these, has a key that there is not, or a word that means nothing.
+        NotSupportedError: no contract does the same to a picture.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            words = json.load(file)
-    except OSError as error:
-        raise StorageNotFoundError(f"The contract {os.fspath(path)} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise _no_contract(path, f"it is no JSON: {error}") from error
-    if not isinstance(words, dict) or not words or not all(isinstance(word, str) for word in words.values()):
-        raise _no_contract(path, "it is no mapping of words to words")
-    return _from_words(path, words)
+    config = read_config(source, (*huggingface.NAMES, timm.NAME))
+    values = config.values
+    if any(str(key).startswith("Image.") for key in values):
+        return _from_words(config)
+    is_timm = isinstance(values.get("pretrained_cfg"), Mapping) or "input_size" in values
+    if is_timm and "image_processor_type" not in values:
+        return timm.contract_of(config)
+    if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
+        return huggingface.contract_of(config)
+    raise InvalidArgumentError(
+        f"{config.name}: it states no image contract: it has no image_processor_type, no pretrained_cfg, and no "
+        "key such as Image.Mean.",
+        hint="Give the preprocessor_config.json of Hugging Face, the config.json of timm, or what "
+        'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")) writes.',
+    )
 
 
-def _from_words(path: str | os.PathLike[str], words: Mapping[str, str]) -> ImageContract:
-    unknown = next((key for key in words if key not in _KEYS), None)
+def _from_words(config: Config) -> ImageContract:
+    unknown = next((key for key in config.values if key not in _KEYS), None)
     if unknown is not None:
         raise InvalidArgumentError(
-            f"{os.fspath(path)} has the key {unknown!r}, which contracts do not have.",
+            f"{config.name}: it has the key {unknown!r}, which contracts do not have.",
             hint=did_you_mean(unknown, _KEYS),
         )
-    try:
-        return ImageContract.from_metadata(words)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{os.fspath(path)}: {error}") from error
-
-
-def _no_contract(path: str | os.PathLike[str], why: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{os.fspath(path)} states no image contract: {why}.",
-        hint='Write one: json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")).',
-    )
+    wrong = next((key for key, word in config.values.items() if not isinstance(word, str)), None)
+    if wrong is not None:
+        raise InvalidArgumentError(
+            f"{config.name}: the value of {wrong} is not text.", hint='Write "0.5,0.5,0.5", say.'
+        )
+    with named(config.name):
+        return ImageContract.from_metadata(config.values)
