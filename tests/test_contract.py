@@ -27,6 +27,7 @@ from winml_py import (
     ImageFeatureDescriptor,
     ImageFeatureValue,
     ImageKernel,
+    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -377,6 +378,8 @@ def test_only_these_files_name_crop_modes() -> None:
     ("fields", "words"),
     [
         ({"pixel_format": BitmapPixelFormat.NV12}, "order RGB8, BGR8 or GRAY8"),
+        ({"scaling": ImageScaling(), "crop_mode": ImageCropMode.STRETCH}, "Leave one out"),
+        ({"scaling": 256}, "The scaling of an image contract is 256"),
         ({"pixel_range": 7}, "It is a LearningModelPixelRange: ZERO_TO255"),
         ({"mean": (1, 2)}, "one finite number, or 3"),
         ({"mean": "abc"}, "could not convert"),

@@ -41,6 +41,7 @@ def require_close(contract: ImageContract, config: makers.Config, names: Any = P
         assert largest <= 3, name
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", makers.PUBLISHED)
 def test_published_settings(name: str) -> None:
     config = makers.PUBLISHED[name]

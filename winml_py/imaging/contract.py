@@ -145,6 +145,11 @@ class ImageContract:
             raise InvalidArgumentError(
                 f"The scaling of an image contract is {self.scaling!r}.", hint="Write ImageScaling(shortest_side=256)."
             )
+        if self.scaling is not None and self.crop_mode is not ImageCropMode.CENTER:
+            raise InvalidArgumentError(
+                f"The contract states a scaling, and the crop mode {self.crop_mode.name}, whose place that takes.",
+                hint="Leave one out: scaling=None, or no crop_mode.",
+            )
 
     def _per_channel(self, name: str) -> Floats:
         given = getattr(self, name)
