@@ -10,6 +10,7 @@ import sentences
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.runtime.providers import plugins
+from winml_py.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.runtime.providers.provider import ProviderDevice
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +52,7 @@ def _apart(
         monkeypatch.setenv(
             "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}")
         )
-    if not {"gpu", "openvino", "real_plugins"} & set(request.fixturenames):
+    if not {"gpu", "openvino", "openvino_plugin", "real_plugins"} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
 
 
@@ -74,8 +75,16 @@ def gpu() -> LearningModelDevice:
 
 @pytest.fixture
 def openvino() -> ProviderDevice:
-    """OpenVINO's CPU device."""
-    found = [device for device in plugins.devices("cpu") if device.provider == "OpenVINOExecutionProvider"]
+    """OpenVINO's own package, which is part of the extra [test]."""
+    found = [device for device in plugins.devices("cpu") if device.provider == OPENVINO_PACKAGE.name]
+    assert found, plugins.problems()
+    return found[0]
+
+
+@pytest.fixture
+def openvino_plugin() -> ProviderDevice:
+    """The CPU device of OpenVINO's plugin, which Intel's processors have."""
+    found = [device for device in plugins.devices("cpu") if device.provider == OPENVINO.name]
     if not found:
-        pytest.skip("winml-py[intel] is not installed")
+        pytest.skip("winml-py[intel] is not installed, or has no processor of Intel's")
     return found[0]

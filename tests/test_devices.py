@@ -82,13 +82,13 @@ def test_a_broken_plugin_says_what_it_lacks(site: Path, monkeypatch: pytest.Monk
 
 
 def test_one_broken_plugin_does_not_hide_the_others(
-    site: Path, monkeypatch: pytest.MonkeyPatch, openvino: ProviderDevice
+    site: Path, monkeypatch: pytest.MonkeyPatch, openvino_plugin: ProviderDevice
 ) -> None:
     monkeypatch.setattr(plugins, "_probed", {})
     package(site, "onnxruntime-ep-aborts", "import os; os.abort()")
     broken, working = found(monkeypatch, "onnxruntime-ep-aborts", "onnxruntime-ep-openvino")
     assert broken.problem
-    assert working.devices == (openvino,)
+    assert working.devices == (openvino_plugin,)
 
 
 def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 0
     assert facts["packages"]["onnxruntime"]
     assert facts["cores"]["usable"] == cores.usable_cores()
-    assert facts["not_installed"].keys() == {"onnxruntime-ep-webgpu", "onnxruntime-ep-openvino"}
+    assert facts["not_installed"].keys() == {"onnxruntime-ep-webgpu", "onnxruntime-ep-openvino", "openvino"}
     (cpu,) = [run for run in facts["devices"] if run["hardware"] == "cpu"]
     assert cpu["error"] == 0
     assert cpu["evaluation_ms"] > 0

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from winml_py.runtime.request import CompileRequest
 from winml_py.session.binding import evaluation_of
 from winml_py.session.model import content_of
 
-OPENVINO = "OpenVINOExecutionProvider"
+OPENVINO = "openvino"
 PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
 """At once; 50 take a minute on two cores, and pass, too."""
 
@@ -99,7 +100,7 @@ def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_engine_that_is_not_there() -> None:
-    with pytest.raises(InvalidDeviceError, match=r"no engine OpenVINOExecutionProvider.*winml-py\[intel\]"):
+    with pytest.raises(InvalidDeviceError, match=r"no engine openvino.*winml-py\[openvino\]"):
         session(conv(), engine="openvino")
     with pytest.raises(InvalidArgumentError, match="engine is ''"):
         options(engine="")
@@ -206,7 +207,7 @@ def test_the_first_evaluation_decides_where_sizes_are_free(
 
 
 def test_a_provider_by_name(openvino: ProviderDevice) -> None:
-    for name in ("openvino", "OpenVINO", OPENVINO):
+    for name in ("openvino", "OpenVINO", "OPENVINO"):
         opened = session(conv(), engine=name)
         assert opened.engine == OPENVINO
     assert answers.entries() == []
@@ -214,25 +215,34 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     x = picture()
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(opened.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
-    with pytest.raises(InvalidArgumentError, match=r"no option 'num_stream'.*num_streams"):
-        session(conv(), engine="openvino", provider_options={"num_stream": 1})
+    with pytest.raises(InvalidArgumentError, match=r"no option 'NUM_STREAM'.*NUM_STREAMS"):
+        session(conv(), engine="openvino", provider_options={"NUM_STREAM": 1})
 
 
 def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
     """Left alone it would compute in bfloat16 where the processor has that."""
-    assert not native_options(Target(openvino), EngineOptions(2), False)["load_config"].count("f16")
+    assert native_options(Target(openvino), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"] == "f32"
     x = picture() * 10
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     came = session(conv(), engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
     assert np.abs(came - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-def test_half_precision_where_it_is_right_and_faster(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not openvino.float16:
-        pytest.skip("OpenVINO has no half arithmetic on this processor")
+@pytest.fixture
+def half(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> ProviderDevice:
+    """A processor that computes in bfloat16. One that does not, takes the hint as a wish, and computes in float32."""
+    device = openvino if openvino.float16 else openvino._replace(float16=True, half_types="bfloat16")
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
+    return device
+
+
+def test_half_precision_where_it_is_right_and_faster(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     opened = session(conv(FLOAT16))
     assert (opened.engine, opened.precision) == (OPENVINO, Precision.HALF)
+    kind = half.half_types.split()[0]
+    assert str(opened.explain()).startswith(f"openvino in {kind}: {kind} is right and faster")
+    assert session(conv(FLOAT16)).explain() == opened.explain()._replace(is_remembered=True)
     x = picture(np.float16)
     expected = session(conv(FLOAT16), precision=Precision.FLOAT32)
     assert (expected.engine, expected.precision) == ("onnxruntime", Precision.FLOAT32)
@@ -243,23 +253,64 @@ def test_half_precision_where_it_is_right_and_faster(openvino: ProviderDevice, m
     assert session(conv(), precision=Precision.HALF).precision is Precision.HALF  # unless asked
 
 
-def test_half_precision_that_is_slower_is_not_used(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_precision_that_is_slower_is_not_used(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 0)
     opened = session(conv(FLOAT16))
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
     assert opened.explain().candidates[1].problem == "it is slower"
 
 
-def test_half_precision_that_is_wrong_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inner values of 200,000 on the way to 1: right in float32, infinite in float16."""
-    if not openvino.float16:
-        pytest.skip("OpenVINO has no half arithmetic on this processor")
+def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is computed in half precision is another model here, whose results are larger."""
     favour(monkeypatch, 1)
-    opened = session(conv(gain=2e5, bias=1), precision=Precision.HALF)
+    real = measure.compile_model
+
+    def compile_model(request: CompileRequest, target: Target) -> Any:
+        return real(replace(request, model=conv(bias=1)) if target.half else request, target)
+
+    monkeypatch.setattr(measure, "compile_model", compile_model)
+    opened = session(conv(), precision=Precision.HALF)
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
-    (candidate,) = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
-    assert "and 0.02 is allowed" in candidate.problem
-    assert np.isfinite(opened.evaluate_features({"x": picture()}).outputs["y"].to_numpy()).all()
+    candidates = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
+    assert [c.number_type for c in candidates] == half.half_types.split()
+    assert all("and 0.02 is allowed" in c.problem for c in candidates)
+
+
+def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = half._replace(half_types="bfloat16 float16")
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [both])
+    favour(monkeypatch, 2)
+    opened = session(conv(), precision=Precision.HALF)
+    assert [c.number_type for c in opened.explain().candidates] == ["", "bfloat16", "float16"]
+    assert str(opened.explain()).startswith("openvino in float16: float16 is right and faster")
+    again = session(conv(), precision=Precision.HALF)
+    assert again.explain() == opened.explain()._replace(is_remembered=True)
+    hints = {
+        kind: native_options(Target(both, True, kind), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"]
+        for kind in both.half_types.split()
+    }
+    assert hints == {"bfloat16": "bf16", "float16": "f16"}
+
+
+def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = openvino._replace(provider="OpenVINOExecutionProvider", package="a-plugin", library="lib.so")
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [plugin, openvino])
+    made: list[Target] = []
+
+    def compile_model(request: CompileRequest, target: Target) -> Any:
+        made.append(target)
+        raise NotSupportedError("Nothing is compiled here.")
+
+    monkeypatch.setattr(choice, "compile_model", compile_model)
+    for name in ("openvino", "OpenVINOExecutionProvider"):
+        with pytest.raises(NotSupportedError):
+            session(conv(), engine=name)
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [plugin])
+    with pytest.raises(NotSupportedError):
+        session(conv(), engine="openvino")
+    assert [target.device for target in made] == [openvino, plugin, plugin]
+    with pytest.raises(InvalidDeviceError, match="there are onnxruntime, OpenVINOExecutionProvider"):
+        session(conv(), engine="nobody")
 
 
 def test_models_whose_inputs_cannot_be_made_up_stay_as_they_are(openvino: ProviderDevice) -> None:

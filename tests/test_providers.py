@@ -148,7 +148,7 @@ def test_nothing_else_compares_a_providers_name() -> None:
     names = [name for name in catalogue.PROVIDERS if name != catalogue.CPU.name]
     own = {"cuda.py", "tensorrt.py", "tensorrt_rtx.py", "openvino.py", "webgpu.py"}
     for path in folder.rglob("*.py"):
-        if path.name in own:
+        if path.name in own or path.parent.name == "openvino":  # OpenVINO's own room
             continue
         text = path.read_text()
         assert not [name for name in names if f'"{name}"' in text], path

@@ -30,11 +30,20 @@ class Skeleton(NamedTuple):
         model: the rest of the model, or the path of its file.
         folder: where the files with the weights are, to be mapped; "" where `files` has them.
         files: the contents of those files in memory, by the names that the model has for them.
+        name: the file in `folder` that it is the skeleton of; "" where it is none of a file.
     """
 
     model: bytes | str
     folder: str = ""
     files: Mapping[str, bytes] = MappingProxyType({})
+    name: str = ""
+
+    @property
+    def whole(self) -> str | bytes:
+        """The model with its weights: the path of its file, or its bytes."""
+        if isinstance(self.model, str):
+            return self.model
+        return os.path.join(self.folder, self.name) if self.name else self.files[_IN_MEMORY]
 
 
 class FileStamp(NamedTuple):
@@ -114,7 +123,7 @@ class FileSource(NamedTuple):
             if cut < max(MAPPED_FROM, self.size // 2) or external or not is_text(real):
                 return self.path
             folder, name = os.path.split(real)
-            return Skeleton(cut_weights(buffer, header, name), folder)
+            return Skeleton(cut_weights(buffer, header, name), folder, name=name)
 
     def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
         files, stamps = {}, self.data_stamps()

@@ -1,4 +1,4 @@
-"""Engines: what compiles and runs a model. The only room that imports onnxruntime.
+"""Engines: what compiles and runs a model. The only room that imports onnxruntime, or openvino.
 
 ONNX Runtime (1.29 and later) reads, when it is imported, whether it may collect telemetry. So this room says no before
 any of its modules imports it. Child processes inherit the answer, and plugins that bring telemetry of their own read

@@ -16,6 +16,7 @@ class Candidate(NamedTuple):
         milliseconds: the median of its samples; None where it was not timed.
         error: the largest difference from float32 arithmetic, over the largest magnitude; None where not compared.
         problem: why it was not taken, or "".
+        number_type: what it computes half precision in: "float16" or "bfloat16"; "" where it does not, or does not say.
     """
 
     engine: str
@@ -23,9 +24,10 @@ class Candidate(NamedTuple):
     milliseconds: float | None = None
     error: float | None = None
     problem: str = ""
+    number_type: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{self.engine} in {self.precision.name.lower()}"]
+        parts = [f"{self.engine} in {self.number_type or self.precision.name.lower()}"]
         if self.milliseconds is not None:
             parts.append(f"{self.milliseconds:.3f} ms")
         if self.error is not None:
@@ -44,6 +46,7 @@ class Explanation(NamedTuple):
         reason: in words.
         candidates: all that were looked at, with figures.
         is_remembered: whether the figures are from an earlier session's measurement.
+        number_type: as that of a `Candidate`.
     """
 
     engine: str
@@ -51,7 +54,8 @@ class Explanation(NamedTuple):
     reason: str
     candidates: tuple[Candidate, ...] = ()
     is_remembered: bool = False
+    number_type: str = ""
 
     def __str__(self) -> str:
-        head = f"{self.engine} in {self.precision.name.lower()}: {self.reason}"
+        head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
         return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

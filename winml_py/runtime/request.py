@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +28,8 @@ class CompileRequest:
         float16_features: the names of the inputs and outputs that are.
         has_fixed_shapes: whether the options leave no free size in any input.
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
+        others: the names of those inputs and outputs that are none.
+        sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
         has_examples: whether any numbers will do for its inputs.
         examples: makes such numbers, of these shapes where the model leaves sizes free.
         graph: reads the model's nodes.
@@ -46,6 +48,8 @@ class CompileRequest:
     float16_features: frozenset[str] = frozenset()
     has_fixed_shapes: bool = False
     has_only_numbers: bool = False
+    others: Sequence[str] = ()
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     has_examples: bool = False
     examples: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
     graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})

@@ -41,6 +41,8 @@ def compile_request(
         float16_features=frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
+        others=[feature.name for feature in features if not _is_numeric(feature)],
+        sizes=sizes,
         has_examples=all(map(_is_numeric, features))
         and all(map(has_example, model.input_features))
         and all(math.prod(map(abs, shape)) <= MAX_NUMBERS for shape in sizes.values()),

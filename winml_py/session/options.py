@@ -140,7 +140,7 @@ class LearningModelSessionOptions:
     """
 
     engine = Setting(lambda: ONNXRUNTIME, _engine_name, "engine")
-    """What runs the model: "onnxruntime" (default), the name of an installed provider, or "auto".
+    """What runs the model: "onnxruntime" (default), "openvino", the name of an installed provider, or "auto".
 
     "auto" measures the installed engines on the model once for each machine, model, options and shapes, and takes
     the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The choice is kept on disk
@@ -151,7 +151,7 @@ class LearningModelSessionOptions:
     precision = Setting(lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision")
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
-    On a CPU, `AUTO` tries float16 models in half precision where an installed plugin (`winml-py[intel]`) offers
+    On a CPU, `AUTO` tries float16 models in half precision where an installed engine (`winml-py[openvino]`) offers
     that, and keeps to it if the result agrees with float32 to 2e-2 and comes sooner; `HALF` does so for float32
     models too. On a GPU, `AUTO` runs float16 models in half precision if it has that. `FLOAT32` is never less than
     float32: use it where the last digits count.

@@ -35,7 +35,8 @@ CLASHES = (
 
 EXTRAS = {
     "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
-    "onnxruntime-ep-openvino": "Intel's CPUs, GPUs and NPUs: pip install 'winml-py[intel]'",
+    "openvino": "a second engine for CPUs of any maker: pip install 'winml-py[openvino]'",
+    "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
 }
 TRY_SECONDS = 30.0
 

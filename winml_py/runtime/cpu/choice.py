@@ -19,13 +19,12 @@ from ...enums import Precision
 from ...errors import CanceledError, EvaluationError, InvalidDeviceError, NotSupportedError, WinMLError
 from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..explanation import Candidate, Explanation
-from ..ort.compile import compile_model
-from ..ort.engine import OrtEngine
 from ..ort.saved_graph import compile_shared
 from ..providers import plugins
 from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_known
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest, Inputs
+from .compile import compile_model
 from .deferred import DeferredEngine
 from .exact import obstacle
 from .guarded import GuardedEngine
@@ -52,7 +51,7 @@ class CpuCompiler:
         require_known(targets[0].provider, dict(request.options.provider_options))
         if len(targets) == 1:
             engine = _compiled(request, targets[0])
-            engine.explanation = Explanation(*targets[0].spelling, reason or _why_alone(request))
+            engine.explanation = _explained(targets[0], reason or _why_alone(request))
             return engine
         if request.has_fixed_shapes and request.has_examples:
             return decide(request, targets, request.examples({}))
@@ -67,8 +66,12 @@ class CpuCompiler:
         return UNLOCKED
 
 
-def _compiled(request: CompileRequest, target: Target) -> OrtEngine:
+def _compiled(request: CompileRequest, target: Target) -> Engine:
     return compile_shared(request) if target.device is None else compile_model(request, target)
+
+
+def _explained(target: Target, reason: str, looked_at: tuple[Candidate, ...] = ()) -> Explanation:
+    return Explanation(*target.spelling, reason, looked_at, number_type=target.half_type)
 
 
 def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:
@@ -85,20 +88,25 @@ def _targets(request: CompileRequest) -> tuple[list[Target], str]:
     wanted = request.options.engine
     is_cpu = full_name(wanted) == CPU_NAME
     if wanted not in (ONNXRUNTIME, AUTO) and not is_cpu:
-        named = _named(full_name(wanted))
-        halves = [named] if named.float16 and _wants_half(request) and request.has_examples else []
-        return [Target(named), *(Target(device, half=True) for device in halves)], ""
+        named = _named(wanted)
+        return [Target(named), *(_halves(named) if _wants_half(request) and request.has_examples else [])], ""
     wants_half = _wants_half(request) and request.has_examples and not is_cpu
     wants_other = wanted == AUTO and request.has_only_numbers
     devices, reason = _exact_devices(request) if wants_half or wants_other else ([], "")
     targets = [Target(), *(Target(device) for device in devices if wants_other)]
-    return [*targets, *(Target(device, half=True) for device in devices if wants_half and device.float16)], reason
+    return [*targets, *(half for device in devices if wants_half for half in _halves(device))], reason
+
+
+def _halves(device: ProviderDevice) -> list[Target]:
+    """One for each type that the device has for half precision: which is the better one is measured."""
+    kinds = device.half_types.split() or [""]
+    return [Target(device, half=True, half_type=kind) for kind in kinds] if device.float16 else []
 
 
 def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
-    """The devices of plugins that compute the model exactly, and why another is not among them."""
+    """The other engines that compute the model exactly, and why another is not among them."""
     devices, reason = [], ""
-    for device in _plugin_devices():
+    for device in _preferred(_plugin_devices()):
         exact = provider_of(device.provider).exact_operators
         problem = obstacle(request.graph(), exact, request.has_fixed_shapes)
         if problem:
@@ -127,13 +135,22 @@ def _plugin_devices() -> list[ProviderDevice]:
     return plugins.devices("cpu") if plugins.installed() else []
 
 
-def _named(provider: str) -> ProviderDevice:
-    known = {device.provider: device for device in reversed(_plugin_devices())}
-    if provider in known:
-        return known[provider]
+def _preferred(devices: list[ProviderDevice]) -> list[ProviderDevice]:
+    """Without the plugin of an engine whose own package is there."""
+    own = [device for device in devices if provider_of(device.provider).package]
+    names = {short(device.provider) for device in own}
+    return own + [device for device in devices if short(device.provider) not in names]
+
+
+def _named(name: str) -> ProviderDevice:
+    devices = _plugin_devices()
+    for device in [device for device in devices if device.provider == name] or _preferred(devices):
+        if short(device.provider) == short(name):
+            return device
+    known = dict.fromkeys(device.provider for device in devices)
     raise InvalidDeviceError(
-        f"There is no engine {provider} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
-        hint=plugins.problems() or "pip install 'winml-py[intel]' brings OpenVINO; `winml-py doctor` says more.",
+        f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
+        hint=plugins.problems() or "pip install 'winml-py[openvino]' brings OpenVINO; `winml-py doctor` says more.",
     )
 
 
@@ -162,7 +179,7 @@ def _guarded(request: CompileRequest, engine: Engine) -> Engine:
 
 def _key(request: CompileRequest, targets: list[Target], inputs: Inputs) -> str:
     shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
-    rivals = [(target.provider, target.half) for target in targets]
+    rivals = [(target.provider, target.half, target.half_type) for target in targets]
     options = list(request.options._replace(is_profiled=False))
     return answers.key_of(request.digest(), options, rivals, shapes, plugins.versions(), processor.fingerprint())
 
@@ -173,7 +190,8 @@ def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Eng
         return None
     try:
         explanation = _from_facts(facts)
-        target = next(target for target in targets if target.spelling == explanation[:2])
+        taken = (*explanation[:2], explanation.number_type)
+        target = next(target for target in targets if (*target.spelling, target.half_type) == taken)
         engine = _compiled(request, target)
     except CanceledError:
         raise
@@ -197,14 +215,14 @@ def _find_out(request: CompileRequest, targets: list[Target], inputs: Inputs, ke
     if best.target == targets[0]:
         reason = "no other is right and faster"
     elif best.target.half:
-        reason = "half precision is right and faster"
+        reason = f"{best.target.half_type or 'half precision'} is right and faster"
     else:
         reason = "it agrees and is faster"
     engine = best.engine
     if request.options.is_profiled:  # a profile of the evaluations alone, and not of the measurements
         engine.close()
         engine = _compiled(request, best.target)
-    engine.explanation = Explanation(*best.target.spelling, reason, looked_at)
+    engine.explanation = _explained(best.target, reason, looked_at)
     answers.write(key, _to_facts(engine.explanation, request, inputs))
     return engine
 
@@ -213,6 +231,7 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
     return {
         "engine": explanation.engine,
         "precision": explanation.precision.name,
+        "number_type": explanation.number_type,
         "reason": explanation.reason,
         "candidates": [
             candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
@@ -226,12 +245,14 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
 def _from_facts(facts: dict[str, Any]) -> Explanation:
     candidates = tuple(map(_candidate, facts["candidates"]))
     precision = Precision[facts["precision"]]
-    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, is_remembered=True)
+    number_type = str(facts["number_type"])
+    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, True, number_type)
 
 
 def _candidate(facts: dict[str, Any]) -> Candidate:
     milliseconds, error = _figure(facts["milliseconds"]), _figure(facts["error"])
-    return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, str(facts["problem"]))
+    words = str(facts["problem"]), str(facts["number_type"])
+    return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, *words)
 
 
 def _figure(value: Any) -> float | None:

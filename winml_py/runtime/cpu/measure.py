@@ -9,12 +9,12 @@ from typing import Any
 
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...errors import CanceledError, EvaluationError, WinMLError
-from ..engine import EngineBinding
+from ..engine import Engine, EngineBinding
 from ..explanation import Candidate
-from ..ort.compile import compile_model
-from ..ort.engine import OrtEngine
+from ..providers.catalogue import UNLOCKED
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
+from .compile import compile_model
 
 TIE = 0.03
 """The share by which another engine must be faster; otherwise ONNX Runtime's own is taken."""
@@ -35,8 +35,8 @@ class Contender:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.engine: OrtEngine | None = None
-        self.candidate = Candidate(*target.spelling)
+        self.engine: Engine | None = None
+        self.candidate = Candidate(*target.spelling, number_type=target.half_type)
 
     def note(self, **facts: Any) -> None:
         """Sets fields of the candidate."""
@@ -62,7 +62,7 @@ def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) 
     for contender in sorted(contenders, key=lambda contender: contender.target.half):
         try:
             contender.engine = compile_model(request, contender.target)
-            binding = contender.engine.bind()
+            binding = contender.engine.bind(UNLOCKED)
             for name, array in inputs.items():
                 binding.set_input(name, array)
             outputs = binding.run()

@@ -13,8 +13,8 @@ from ..explanation import Explanation
 from ..ort.compile import compile_model
 from ..ort.device_recording import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
-from ..providers.catalogue import full_name, provider_of, require_known, session_lock
-from ..providers.provider import ProviderDevice, Target
+from ..providers.catalogue import provider_of, require_known, session_lock
+from ..providers.provider import ProviderDevice, Target, short
 from ..request import CompileRequest
 from . import recording
 from .float32_engine import Float32Engine
@@ -36,7 +36,7 @@ class DeviceCompiler:
             WinMLError: the provider does not take the model.
         """
         device, options = self._device, request.options
-        if options.engine not in (ONNXRUNTIME, "auto") and device.provider != full_name(options.engine):
+        if options.engine not in (ONNXRUNTIME, "auto") and short(device.provider) != short(options.engine):
             raise InvalidDeviceError(
                 f"{device.name} is used by {device.provider}, and the options name the engine {options.engine}.",
                 hint="Take the device that the engine uses: LearningModelDevice.find(provider).",

@@ -9,14 +9,14 @@ from ...errors import InvalidArgumentError
 from ..engine import EngineOptions
 from .cpu import CPU
 from .cuda import CUDA
-from .openvino import OPENVINO
+from .openvino import OPENVINO, OPENVINO_PACKAGE
 from .provider import Provider, ProviderDevice, Target, short
 from .tensorrt import TENSORRT
 from .tensorrt_rtx import TENSORRT_RTX
 from .webgpu import WEBGPU
 
 PROVIDERS: dict[str, Provider] = {
-    provider.name: provider for provider in (CPU, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO, WEBGPU)
+    provider.name: provider for provider in (CPU, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO_PACKAGE, OPENVINO, WEBGPU)
 }
 
 UNLOCKED = nullcontext()
@@ -32,8 +32,8 @@ def provider_of(name: str) -> Provider:
 
 
 def full_name(name: str) -> str:
-    """A provider's name in full: `openvino` is `OpenVINOExecutionProvider`."""
-    return next((known for known in PROVIDERS if short(known) == short(name)), name)
+    """A provider's name in full: `cuda` is `CUDAExecutionProvider`; `OpenVINO` is `openvino`, the package."""
+    return name if name in PROVIDERS else next((known for known in PROVIDERS if short(known) == short(name)), name)
 
 
 def merit(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:

@@ -1,4 +1,7 @@
-"""OpenVINO, a plugin: Intel's CPUs, GPUs and NPUs. Its memory is not bound: it takes the host's."""
+"""OpenVINO twice: as a package, for CPUs of any maker; and as a plugin, for Intel's CPUs, GPUs and NPUs.
+
+Neither's memory is bound: they take the host's.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,20 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
 
 
+_HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+def _package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """The same, and activations that are never quantized, which OpenVINO does where weights are of 8 bits."""
+    return {
+        "INFERENCE_PRECISION_HINT": _HINTS[target.half_type],
+        "INFERENCE_NUM_THREADS": str(options.intra_op_num_threads),
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": "1",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+    }
+
+
 _EXACT = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization Cast Ceil Clip
     Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh DepthToSpace DequantizeLinear Div Dropout Elu Equal Erf
     Exp Expand Flatten Floor GRU Gather Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
@@ -29,6 +46,19 @@ _EXACT = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePo
     Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Transpose Unsqueeze Where Xor"""
 """Those whose cases in ONNX's conformance suite it passes. Not among them: Max, which loses NaN; Tile, DFT, Attention,
 TopK (the order of ties) and NonMaxSuppression, which fail cases; what works in place on indices that come as data."""
+
+OPENVINO_PACKAGE = Provider(
+    "openvino",
+    option_keys="""NUM_STREAMS INFERENCE_NUM_THREADS INFERENCE_PRECISION_HINT PERFORMANCE_HINT EXECUTION_MODE_HINT
+        PERFORMANCE_HINT_NUM_REQUESTS ENABLE_CPU_PINNING ENABLE_CPU_RESERVATION SCHEDULING_CORE_TYPE
+        MODEL_DISTRIBUTION_POLICY ENABLE_HYPER_THREADING CPU_DENORMALS_OPTIMIZATION
+        CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE ENABLE_TENSOR_PARALLEL TBB_PARTITIONER DYNAMIC_QUANTIZATION_GROUP_SIZE
+        KV_CACHE_PRECISION KEY_CACHE_PRECISION VALUE_CACHE_PRECISION KEY_CACHE_GROUP_SIZE VALUE_CACHE_GROUP_SIZE""",
+    options=_package_options,
+    exact_operators=frozenset(_EXACT.split()),
+    package="openvino",
+    probe="winml_py.runtime.openvino.probe",
+)
 
 OPENVINO = Provider(
     "OpenVINOExecutionProvider",

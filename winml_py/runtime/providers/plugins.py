@@ -1,6 +1,7 @@
 """Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
 
-A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Nothing of it is loaded here
+A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Engines with packages of their
+own, such as OpenVINO's, are looked for and tried in the same way. Nothing of it is loaded here
 before a child process has tried it: a driver that crashes takes that process down, and not ours. One that worked is
 registered here when a session needs it first.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.child_process import ChildProcess, is_available
 from ...errors import IllegalCallError, InvalidDeviceError
-from .catalogue import merit, provider_of
+from .catalogue import PROVIDERS, merit, provider_of
 from .provider import BUILT_IN, ProviderDevice
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PREFIX = "onnxruntime-ep-"
 PROBE_SECONDS = 60.0
 _PROBE = "winml_py.runtime.providers.probe"
+_OWN_PROBES = {provider.package: provider.probe for provider in PROVIDERS.values() if provider.package}
 
 
 class Plugin(NamedTuple):
@@ -51,11 +53,12 @@ _registrar: set[int] = set()
 
 @cache
 def installed() -> tuple[str, ...]:
-    """The names of the plugin packages that are installed; looked up once."""
+    """The names of the plugin packages, and those with other engines, that are installed; looked up once."""
     from importlib import metadata
 
     names = {str(found.metadata["Name"] or "") for found in metadata.distributions()}
-    return tuple(sorted(name for name in names if name.lower().replace("_", "-").startswith(PREFIX)))
+    plugins = {name for name in names if name.lower().replace("_", "-").startswith(PREFIX)}
+    return tuple(sorted(plugins | (names & _OWN_PROBES.keys())))
 
 
 def probe(*, again: bool = False) -> list[Plugin]:
@@ -77,7 +80,9 @@ def probe(*, again: bool = False) -> list[Plugin]:
                 "Devices are tried in a Python of their own, and a frozen application has none.",
                 hint="Run on the CPU, or from an installed Python.",
             )
-        started = [(name, ChildProcess(_PROBE, name)) for name in missing]  # all at once, then each in turn
+        started = [
+            (name, ChildProcess(_OWN_PROBES.get(name, _PROBE), name)) for name in missing
+        ]  # all at once, then each in turn
         for name, child in started:
             _probed[name] = _told(name, child)
         return [_probed[name] for name in wanted]

@@ -38,7 +38,7 @@ def _plugin(package: str) -> dict[str, Any]:
         names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
         onnxruntime.register_execution_provider_library(package, library)
     except Exception as error:  # whatever a plugin raises is reported as its problem
-        return {"problem": f"it cannot be loaded: {_first_line(error)}"}
+        return {"problem": f"it cannot be loaded: {first_line(error)}"}
     devices, refused = [], []
     for provider in names:
         for index, found in enumerate(plugin_devices(provider)):
@@ -133,15 +133,16 @@ def _problem_of(options: Any, providers: Any, half: bool) -> str:
     dtype = np.dtype(np.float16 if half else np.float32)
     x = np.arange(-8, 8, dtype=dtype).reshape(4, 4)
     try:
-        session = onnxruntime.InferenceSession(_small_model(half), options, providers, enable_fallback=0)
+        session = onnxruntime.InferenceSession(small_model(half), options, providers, enable_fallback=0)
         (y,) = session.run(None, {"x": x})
     except Exception as error:  # whatever a driver raises is the answer
-        return _first_line(error)
+        return first_line(error)
     expected = np.maximum(x * 2, 0)
     return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"
 
 
-def _small_model(half: bool) -> bytes:
+def small_model(half: bool) -> bytes:
+    """A model that computes y = relu(x w), where w doubles."""
     from onnx import TensorProto, helper, numpy_helper
 
     kind = TensorProto.FLOAT16 if half else TensorProto.FLOAT
@@ -153,7 +154,8 @@ def _small_model(half: bool) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """An error in one line."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0].strip()[:300]}"
 

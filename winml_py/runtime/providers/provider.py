@@ -31,6 +31,8 @@ class ProviderDevice(NamedTuple):
         float16: whether it computes in half precision.
         is_software: whether it is a GPU that a driver emulates on the processor.
         is_discrete: whether it is a GPU with memory of its own, as far as the system tells.
+        half_types: the types that its half precision can be asked for in, "bfloat16 float16" for example; "" where that
+            cannot be chosen.
     """
 
     provider: str
@@ -45,6 +47,7 @@ class ProviderDevice(NamedTuple):
     float16: bool = False
     is_software: bool = False
     is_discrete: bool = False
+    half_types: str = ""
 
 
 class Target(NamedTuple):
@@ -53,10 +56,12 @@ class Target(NamedTuple):
     Attributes:
         device: where it runs; None is the runtime's own CPU provider.
         half: whether it computes in half precision.
+        half_type: which of the device's `half_types` that is.
     """
 
     device: ProviderDevice | None = None
     half: bool = False
+    half_type: str = ""
 
     @property
     def provider(self) -> str:
@@ -76,10 +81,10 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Provider:
-    """An execution provider of ONNX Runtime. The defaults are for one that is not in the catalogue.
+    """An execution provider of ONNX Runtime, or another engine. The defaults are for one that is not in the catalogue.
 
     Attributes:
-        name: its name in ONNX Runtime.
+        name: its name in ONNX Runtime, or its own.
         rank: where two providers can use one GPU, the lower rank is the better one.
         option_keys: the options that it documents, and its source where that has more, with spaces between them; None
             lets every key through.
@@ -98,6 +103,8 @@ class Provider:
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats, so that `engine="auto"`
             may choose it; see `runtime/cpu/exact.py`.
+        package: the package of an engine that is no provider of ONNX Runtime.
+        probe: the module that tries that package, in a process of its own.
     """
 
     name: str
@@ -116,6 +123,8 @@ class Provider:
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
+    package: str = ""
+    probe: str = ""
 
 
 def short(name: str) -> str:

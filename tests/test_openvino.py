@@ -1,0 +1,443 @@
+"""OpenVINO by its own package, on this processor, whoever made it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from build import STRING, data, tensor, unary
+from conftest import MODELS
+from corpus import CORPUS
+from onnx import helper
+from test_telemetry import left
+from test_telemetry import run as run_at_home
+
+from winml_py import (
+    CanceledError,
+    ClosedError,
+    CorruptModelError,
+    EvaluationError,
+    EvaluationTimeoutError,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    NotSupportedError,
+    SizeMismatchError,
+    Weights,
+)
+from winml_py.runtime.openvino.errors import translate
+
+pytestmark = pytest.mark.usefixtures("openvino")
+
+TEXT_OR_LISTS = "logreg_iris"
+"""The one model of the corpus that gives something else than tensors."""
+
+
+def session(content: bytes | Path, **settings: Any) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    for name, value in ({"engine": "openvino"} | settings).items():
+        setattr(options, name, value)
+    return LearningModelSession(LearningModel.load(content), None, options)
+
+
+def native(content: bytes | Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    source = content if isinstance(content, bytes) else str(content)
+    return onnxruntime.InferenceSession(source, options, ["CPUExecutionProvider"])
+
+
+def numbers(path: Path) -> dict[str, np.ndarray]:
+    """Inputs for a model of the corpus; a free size is 64 in pictures, and 2 elsewhere."""
+    rng, feeds = np.random.default_rng(0), {}
+    for value in native(path).get_inputs():
+        free = [2, 3, 64, 64] if len(value.shape) == 4 else [2] * len(value.shape)
+        shape = [size if isinstance(size, int) else free[place] for place, size in enumerate(value.shape)]
+        dtype = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int32)": np.int32}[value.type]
+        feeds[value.name] = (rng.random(shape) * (256 if dtype is np.int32 else 1)).astype(dtype)
+    return feeds
+
+
+@pytest.mark.parametrize("path", [path for path in CORPUS if path.stem != TEXT_OR_LISTS], ids=lambda path: path.stem)
+def test_public_models_give_the_results_of_raw_onnxruntime(path: Path) -> None:
+    feeds = numbers(path)
+    with session(path) as opened:
+        assert opened.engine == "openvino"
+        raw = native(path)
+        expected = {end.name: value for end, value in zip(raw.get_outputs(), raw.run(None, feeds), strict=True)}
+        came = {name: np.zeros_like(value) for name, value in expected.items()}
+        opened.evaluate_features(feeds | came)
+    for name, value in expected.items():  # scores of 1e-5 are multiples of float32's step at 1
+        assert np.abs(came[name].astype(float) - value).max() <= 1e-3 * np.abs(value).max() + 1e-6
+
+
+def test_what_is_no_tensor_of_numbers_is_refused_by_name() -> None:
+    (lists,) = (path for path in CORPUS if path.stem == TEXT_OR_LISTS)
+    with pytest.raises(NotSupportedError, match=r"tensors of numbers alone, and probabilities is none"):
+        session(lists)
+    with pytest.raises(NotSupportedError, match=r"alone, and x, y is none"):
+        session(unary("Identity", [2], STRING))
+    assert session(lists, engine="auto").engine == "onnxruntime"
+
+
+# What is bound
+
+
+def relu(shape: Any = (2, 3)) -> bytes:
+    return unary("Relu", shape)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), ("n", 3)])
+def test_arrays_are_bound_by_reference(shape: Any) -> None:
+    opened = session(relu(shape))
+    x, y = np.float32([[1, -2, 3], [-4, 5, -6]]), np.full((2, 3), 9, np.float32)
+    binding = LearningModelBinding(opened)
+    binding.bind("x", x)
+    binding.bind("y", y)
+    opened.evaluate(binding)
+    np.testing.assert_array_equal(y, [[1, 0, 3], [0, 5, 0]])
+    x[:] = 7
+    opened.evaluate(binding)
+    np.testing.assert_array_equal(y, np.full((2, 3), 7))
+
+
+def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
+    """Not copied there: the engine's own tensor is the array's memory."""
+    opened = session(relu())
+    binding = opened._compiled.engine.bind(threading.Lock())
+    x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    binding.set_input("x", x)
+    binding.set_output("y", y)
+    assert binding.run() == {}
+    np.testing.assert_array_equal(y, x)
+    assert np.shares_memory(binding._native[1].get_output_tensor(0).data, y)  # type: ignore[attr-defined]
+    assert np.shares_memory(binding._native[1].get_input_tensor(0).data, x)  # type: ignore[attr-defined]
+    binding.set_output("y", None)
+    x[:] = 5
+    np.testing.assert_array_equal(binding.run()["y"], x)
+    np.testing.assert_array_equal(y, np.ones((2, 3)))  # bound no more
+
+
+def test_what_a_run_gives_is_the_callers() -> None:
+    opened = session(relu())
+    first = opened.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy()
+    opened.evaluate_features({"x": np.full((2, 3), 2, np.float32)})
+    opened.close()
+    np.testing.assert_array_equal(first, np.ones((2, 3)))
+    first[:] = 3
+
+
+def test_a_read_only_array_is_read_in_every_run() -> None:
+    opened = session(relu())
+    x = np.ones((2, 3), np.float32)
+    view = x.view()
+    view.flags.writeable = False
+    binding = LearningModelBinding(opened)
+    binding.bind("x", view)
+    np.testing.assert_array_equal(opened.evaluate(binding).outputs["y"].to_numpy(), x)
+    x[:] = 4
+    np.testing.assert_array_equal(opened.evaluate(binding).outputs["y"].to_numpy(), x)
+
+
+def test_free_sizes_change_from_run_to_run() -> None:
+    opened = session(relu(("n", "m")))
+    binding = LearningModelBinding(opened)
+    for shape in ((1, 3), (4, 3), (2, 5), (0, 3), (1, 1)):
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        binding.bind("x", x)
+        np.testing.assert_array_equal(opened.evaluate(binding).outputs["y"].to_numpy(), np.maximum(x, 0))
+    binding.bind("x", np.ones((2, 2), np.float32))
+    binding.bind("y", np.zeros((3, 3), np.float32))
+    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(3, 3\), and the model gave \(2, 2\)"):
+        opened.evaluate(binding)
+
+
+def test_sizes_that_the_options_fix_are_compiled() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    content = data([node], [tensor("x", ["n", 3])], [tensor("y", ["n", 3])])
+    for settings in ({"n": 4}, {"x": [4, -1]}):
+        options = LearningModelSessionOptions()
+        options.engine = "openvino"
+        for name, size in settings.items():
+            if isinstance(size, int):
+                options.override_named_dimension(name, size)
+            else:
+                options.override_input_shape(name, size)
+        opened = LearningModelSession(LearningModel.load(content), None, options)
+        compiled = opened._compiled.engine._compiled  # type: ignore[attr-defined]
+        assert list(compiled.inputs[0].shape) == [4, 3]
+
+
+def test_scalars_truths_and_an_input_that_comes_out() -> None:
+    assert session(unary("Neg", [])).evaluate_features({"x": np.float32(3)}).outputs["y"].to_numpy() == -3
+    truths = session(unary("Not", [2], 9)).evaluate_features({"x": np.array([True, False])}).outputs["y"].to_numpy()
+    assert truths.tolist() == [False, True]
+    nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["x"], ["b"])]
+    ends = {name: tensor(name, [2]) for name in "xab"}
+    opened = session(data(nodes, [ends["x"]], [ends["b"], ends["x"], ends["a"]]))
+    came = opened.evaluate_features({"x": np.float32([1, 2])}).outputs
+    assert {name: value.to_numpy().tolist() for name, value in came.items()} == {name: [1, 2] for name in "bxa"}
+
+
+# Where models come from
+
+
+def weighty(numbers: int) -> bytes:
+    weight = np.random.default_rng(0).normal(size=(numbers // 64, 64)).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    return data([node], [tensor("x", [1, len(weight)])], [tensor("y", [1, 64])], {"w": weight})
+
+
+@pytest.mark.parametrize("weights", list(Weights))
+def test_bytes_files_and_data_files_give_the_same(tmp_path: Path, weights: Weights) -> None:
+    """5 million weights are more than is read whole: a session is given a skeleton, and OpenVINO the file or bytes."""
+    content = weighty(5 << 20)
+    one, two = tmp_path / "one.onnx", tmp_path / "two.onnx"
+    one.write_bytes(content)
+    parsed = onnx.load_model_from_string(content)
+    onnx.save(parsed, two, save_as_external_data=True, location="two.data", size_threshold=0)
+    x = np.random.default_rng(1).normal(size=(1, (5 << 20) // 64)).astype(np.float32)
+    (expected,) = native(content).run(None, {"x": x})
+    for source in (content, one, two):
+        came = session(source, weights=weights).evaluate_features({"x": x}).outputs["y"].to_numpy()
+        np.testing.assert_allclose(came, expected, rtol=1e-3, atol=1e-2)
+
+
+def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(relu())
+    loaded, options = LearningModel.load(path), LearningModelSessionOptions()
+    options.engine = "openvino"
+    path.write_bytes(unary("Neg", [2, 3]))
+    with pytest.raises(CorruptModelError, match="has changed"):
+        LearningModelSession(loaded, None, options)
+
+
+# Errors
+
+
+def test_errors_say_why() -> None:
+    with pytest.raises(NotSupportedError, match="does not have these operators of the model: Frobnicate"):
+        session(unary("Frobnicate", [2]))
+    with pytest.raises(InvalidArgumentError, match=r"openvino has no option 'NUM_STREAM'.*NUM_STREAMS"):
+        session(relu(), provider_options={"NUM_STREAM": 3})
+    with pytest.raises(EvaluationError, match=r"OpenVINO says: .*number of streams"):
+        session(relu(), provider_options={"NUM_STREAMS": "three"})
+    broken = RuntimeError("Exception from src/a.cpp:1:\nCheck 'x' failed at b.cpp:2:\n\nThe weight\tis gone\nmore\n")
+    assert str(translate(broken)).startswith("OpenVINO says: The weight is gone")
+    assert "OpenVINO cannot read the model: RuntimeError" in str(translate(RuntimeError(""), CorruptModelError))
+
+
+def test_what_the_operators_refuse_is_an_evaluation_error() -> None:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    content = data([node], [tensor("x", ["n", "m"]), tensor("w", ["k", "l"])], [tensor("y", ["n", "l"])])
+    with pytest.raises(EvaluationError, match=r"OpenVINO says: .*MatMul node with name 'y' .*k_lhs == k_rhs' failed$"):
+        session(content).evaluate_features({"x": np.zeros((2, 3), np.float32), "w": np.zeros((4, 5), np.float32)})
+
+
+# Stopping, threads and closing
+
+
+def long_work(count: int = 200) -> tuple[bytes, dict[str, np.ndarray]]:
+    """Products of matrices that take some seconds together."""
+    nodes = [helper.make_node("MatMul", [f"t{i}", "x"], [f"t{i + 1}"]) for i in range(count)]
+    nodes = [helper.make_node("Identity", ["x"], ["t0"]), *nodes, helper.make_node("Relu", [f"t{count}"], ["y"])]
+    content = data(nodes, [tensor("x", [700, 700])], [tensor("y", [700, 700])])
+    return content, {"x": np.eye(700, dtype=np.float32)}
+
+
+def test_a_run_is_stopped() -> None:
+    content, feeds = long_work()
+    opened = session(content)
+    binding = LearningModelBinding(opened)
+    binding.bind("x", feeds["x"])
+    with pytest.raises(EvaluationTimeoutError):
+        opened.evaluate(binding, timeout=0.02)
+    operation = opened.evaluate_async(binding)
+    operation.cancel()
+    with pytest.raises(CanceledError):
+        operation.get()
+    came = opened.evaluate(binding, timeout=600).outputs["y"].to_numpy()  # the binding still works
+    np.testing.assert_array_equal(came, feeds["x"])
+
+
+def evaluations_agree(threads: int, count: int) -> None:
+    path = MODELS / "digits.onnx"
+    opened = session(path)
+    pictures = np.random.default_rng(0).random((threads, 1, 1, 28, 28)).astype(np.float32)
+    expected = [native(path).run(None, {"image": picture})[0] for picture in pictures]
+
+    def work(number: int) -> float:
+        binding, out, worst = LearningModelBinding(opened), np.zeros((1, 10), np.float32), 0.0
+        x = np.zeros((1, 1, 28, 28), np.float32)
+        binding.bind("image", x)
+        binding.bind("probabilities", out)
+        for turn in range(count):
+            which = (number + turn) % threads
+            x[:] = pictures[which]
+            opened.evaluate(binding)
+            worst = max(worst, float(np.abs(out - expected[which]).max()))
+        return worst
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert max(pool.map(work, range(threads))) <= 1e-4
+
+
+def test_eight_threads_get_their_own_results() -> None:
+    evaluations_agree(8, 200)
+
+
+@pytest.mark.once
+def test_eight_threads_get_their_own_results_a_thousand_times() -> None:
+    evaluations_agree(8, 1000)
+
+
+def test_closing_during_a_run() -> None:
+    content, feeds = long_work(60)
+    opened = session(content)
+    binding, out = LearningModelBinding(opened), np.zeros((700, 700), np.float32)
+    binding.bind("x", feeds["x"])
+    binding.bind("y", out)
+    compiled = opened._compiled.engine
+    operation = opened.evaluate_async(binding)
+    opened.close()
+    try:
+        operation.get()
+        np.testing.assert_array_equal(out, feeds["x"])
+    except ClosedError:  # it had not begun
+        assert not out.any()
+    with pytest.raises(ClosedError):
+        compiled.bind(threading.Lock())
+    with pytest.raises(ClosedError):
+        opened.evaluate(binding)
+
+
+def test_sessions_of_one_model_share_what_is_compiled() -> None:
+    loaded, options = LearningModel.load(relu()), LearningModelSessionOptions()
+    options.engine = "openvino"
+    first, second = (LearningModelSession(loaded, None, options) for _ in range(2))
+    assert first._compiled.engine is second._compiled.engine
+    first.close()
+    assert second.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy().all()
+
+
+def test_placement_and_profile(tmp_path: Path) -> None:
+    import json
+
+    opened = session(unary("Sin", [4]), profiling=True)
+    assert [(node.operator, node.provider) for node in opened.placement] == [("Math", "openvino")]
+    for _ in range(3):
+        opened.evaluate_features({"x": np.zeros(4, np.float32)})
+    opened.end_profiling(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_bytes())
+    assert [event["name"] for event in events if event["cat"] == "Session"] == ["model_run"] * 3
+    assert {event["args"]["op_name"] for event in events if event["cat"] == "Node"} <= {"Sin"}
+
+
+FORKING = """
+import os, sys
+import numpy as np
+from winml_py import IllegalCallError, LearningModel, LearningModelSession, LearningModelSessionOptions
+options = LearningModelSessionOptions()
+options.engine = "openvino"
+model = LearningModel.load(sys.argv[1])
+x = {"image": np.zeros((1, 1, 28, 28), np.float32)}
+session = LearningModelSession(model, None, options)
+session.evaluate_features(x)
+child = os.fork()
+if not child:
+    refused = 0
+    try:
+        session.evaluate_features(x)
+    except IllegalCallError:
+        refused += 1
+    try:
+        LearningModelSession(model, None, options)
+    except IllegalCallError as error:
+        refused += "does not survive a fork" in str(error)
+    session.close()
+    own = LearningModelSession(model)
+    refused += own.engine == "onnxruntime" and len(own.evaluate_features(x).outputs)
+    sys.exit(refused)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+session.evaluate_features(x)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_fork_is_refused() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, str(MODELS / "digits.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
+# Telemetry
+
+
+SESSION = """
+import sys
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+options = LearningModelSessionOptions()
+options.engine = sys.argv[2]
+session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
+if sys.argv[2] == "openvino":
+    assert session.engine == "openvino"
+    assert sys.modules["openvino_telemetry"] is None
+"""
+CHILDREN = """
+import multiprocessing, sys
+def work():
+    from openvino.tools import ovc
+def main():
+    exec(open(sys.argv[3]).read(), {})
+    for way in ("fork", "spawn") if hasattr(__import__("os"), "fork") else ("spawn",):
+        process = multiprocessing.get_context(way).Process(target=exec, args=(open(sys.argv[3]).read(), {}))
+        process.start()
+        process.join()
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def test_openvino_by_itself_leaves_files(home: Path) -> None:
+    """Where it leaves none, the tests below show nothing."""
+    run_at_home(home, "-c", "import openvino; import time; time.sleep(1)")
+    assert left(home) != []
+
+
+@pytest.mark.parametrize("engine", ["openvino", "auto"])
+def test_a_session_leaves_no_telemetry(home: Path, engine: str) -> None:
+    run_at_home(home, "-c", SESSION, str(MODELS / "digits.onnx"), engine)
+    assert left(home) == []
+
+
+def test_child_processes_leave_no_telemetry(home: Path, tmp_path: Path) -> None:
+    script, program = tmp_path / "session.py", tmp_path / "program.py"
+    script.write_text(SESSION)
+    program.write_text(CHILDREN)
+    run_at_home(home, str(program), str(MODELS / "digits.onnx"), "openvino", str(script))
+    run_at_home(home, "-c", "from winml_py.cli.main import main; main()", "doctor")
+    assert left(home) == []
+
+
+def test_what_the_program_imported_itself_is_left_alone(home: Path) -> None:
+    code = "import openvino_telemetry, openvino\n" + SESSION.replace("is None", "is openvino_telemetry")
+    run_at_home(home, "-c", code, str(MODELS / "digits.onnx"), "openvino")

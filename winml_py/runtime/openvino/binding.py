@@ -1,0 +1,110 @@
+"""A binding of OpenVINO: an infer request, and the arrays that it reads and writes in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.cancellation import Stop
+from ..engine import Array, Value
+from ..ort.run import ended_by, fill, opened, trim_heap
+from .errors import translate, translated
+from .package import tensor_for, tensor_over
+from .trace import Trace
+
+if TYPE_CHECKING:
+    import openvino
+
+
+class OpenVinoBinding:
+    """Tensors of numbers, bound by address.
+
+    Two kinds of arrays are copied in each run: inputs that cannot be written, for OpenVINO takes none, and outputs of
+    free size, whose memory OpenVINO chooses when it knows the size.
+    """
+
+    def __init__(self, compiled: openvino.CompiledModel, trace: Trace | None = None) -> None:
+        with translated():
+            request = compiled.create_infer_request()
+        self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None = (compiled, request)
+        self._trace = trace
+        self._input_numbers, self._output_numbers = _numbers(compiled.inputs), _numbers(compiled.outputs)
+        self._inputs: dict[str, Array] = {}  # OpenVINO's tensors do not keep their arrays alive
+        self._read_only: dict[str, Array] = {}
+        self._in_place: dict[str, Array] = {}
+        self._copied: dict[str, Array | None] = {}
+
+    def set_input(self, name: str, value: Any) -> None:
+        """Binds an input, an array; see `EngineBinding`."""
+        _, request = opened(self._native)
+        self._read_only.pop(name, None)
+        array = value
+        if not value.flags.writeable:
+            self._read_only[name], array = value, value.copy()
+        with translated():
+            request.set_input_tensor(self._input_numbers[name], tensor_over(array))
+        self._inputs[name] = array
+
+    def set_output(self, name: str, array: Array | None) -> None:
+        """Binds an output; see `EngineBinding`."""
+        compiled, request = opened(self._native)
+        number = self._output_numbers[name]
+        port = compiled.outputs[number]
+        self._copied.pop(name, None)
+        before = self._in_place.pop(name, None)
+        with translated():
+            if array is not None and port.partial_shape.is_static and tuple(port.shape) == array.shape:
+                request.set_output_tensor(number, tensor_over(array))
+                self._in_place[name] = array
+                return
+            if before is not None:
+                request.set_output_tensor(number, tensor_for(port))
+        self._copied[name] = array
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `EngineBinding`."""
+        compiled, request = opened(self._native)
+        arrays = self._inputs, self._in_place  # close() lets go of them, and the run still uses their addresses
+        try:
+            for name, array in self._read_only.items():
+                np.copyto(self._inputs[name], array)
+            if self._trace is None:
+                _run(request, stop)
+            else:
+                self._trace.record(request, partial(_run, request, stop))
+            fresh = {
+                name: request.get_output_tensor(number).data.copy()
+                for name, number in self._output_numbers.items()
+                if name not in arrays[1]
+            }
+            return fill(self._copied, fresh)
+        except Exception as error:
+            failure = translate(error)
+        finally:
+            del compiled, request, arrays  # an error that somebody keeps must not keep the model
+            if self._native is None:  # closed meanwhile: this was the last run in flight
+                trim_heap()
+        raise failure  # out here, where OpenVINO's own error and its frames are gone
+
+    def close(self) -> None:
+        """Lets go of the request and the bound memory."""
+        self._native = None
+        self._inputs, self._read_only, self._in_place, self._copied = {}, {}, {}, {}
+
+
+def _numbers(ports: Sequence[openvino.ConstOutput]) -> dict[str, int]:
+    return {name: number for number, port in enumerate(ports) for name in port.get_names()}
+
+
+def _run(request: openvino.InferRequest, stop: Stop | None) -> None:
+    if stop is None:
+        request.infer(share_outputs=True)
+        return
+    with ended_by(stop, request.cancel):
+        request.start_async()
+        if stop.requested:  # a request that came before the start had nothing to cancel
+            request.cancel()
+        request.wait()

@@ -1,0 +1,56 @@
+"""Compiling a model with OpenVINO's own package."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import CorruptModelError, NotSupportedError
+from ...onnx_file.source import MAPPED_FROM, Skeleton
+from ..providers.catalogue import native_options
+from ..providers.provider import Target
+from ..request import CompileRequest
+from .engine import OpenVinoEngine
+from .errors import translated
+from .package import core
+
+if TYPE_CHECKING:
+    import openvino
+
+
+def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
+    """Compiles a model whose inputs and outputs are tensors of numbers.
+
+    Raises:
+        NotSupportedError: an input or output is something else, or OpenVINO does not have an operator.
+        CorruptModelError: OpenVINO cannot read the model, or its files were replaced while it did.
+        EvaluationError: OpenVINO cannot compile the model.
+        IllegalCallError: this process was forked from one that uses OpenVINO.
+    """
+    if request.others:  # an output of text ends the interpreter
+        raise NotSupportedError(
+            f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(request.others)} is none.",
+            hint='Set options.engine = "onnxruntime".',
+        )
+    config = native_options(target, request.options, False)
+    if request.options.is_profiled:
+        config["PERF_COUNT"] = "YES"
+    model = _read(request)
+    request.require_not_stopped()
+    with translated():
+        compiled = core().compile_model(model, "CPU", config)
+    request.require_not_stopped()
+    request.require_unchanged()
+    return OpenVinoEngine(compiled, request.options, target)
+
+
+def _read(request: CompileRequest) -> openvino.Model:
+    """The model as OpenVINO reads it, with the sizes that the options fix."""
+    whole = request.model.whole if isinstance(request.model, Skeleton) else request.model
+    config = {"ENABLE_MMAP": request.weights >= MAPPED_FROM}
+    with translated(CorruptModelError):
+        model = core().read_model(whole, config=config)
+    options = request.options
+    if options.shapes or options.dimensions or options.batch_size is not None:
+        with translated():
+            model.reshape({name: list(shape) for name, shape in request.sizes.items()})
+    return model
