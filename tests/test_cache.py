@@ -27,7 +27,17 @@ ANSWER = {
     "engine": "onnxruntime",
     "precision": "FLOAT32",
     "reason": "measured",
-    "candidates": [{"engine": "onnxruntime", "precision": 0, "milliseconds": 1.5, "error": None, "problem": ""}],
+    "number_type": "",
+    "candidates": [
+        {
+            "engine": "onnxruntime",
+            "precision": 0,
+            "milliseconds": 1.5,
+            "error": None,
+            "problem": "",
+            "number_type": "",
+        }
+    ],
     "model": "/a/b.onnx",
     "shapes": {},
 }

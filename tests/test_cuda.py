@@ -177,7 +177,7 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
     bound = []
     for value in (first, second, ImageFeatureValue([first, second]), ImageFeatureValue([first, other])):
         for each in (binding, card):
-            each.bind("x", value)
+            each.bind("x", value, {"ImageContract": ImageContract()})
         bound.append(memory["x"])
         expected = binding._session.evaluate(binding).outputs["y"].to_numpy()
         came = session.evaluate(card).outputs["y"].to_numpy()
