@@ -120,6 +120,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
     return arguments
 
 
+@pytest.mark.kept
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("name", main.commands)
 def test_no_command_sends_what_a_terminal_obeys(

@@ -164,6 +164,7 @@ def test_webcam_is_not_there(tmp_path: Path) -> None:
     assert line.startswith("There is no video nowhere.avi.")
 
 
+@pytest.mark.kept
 @pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed")
 def test_read_text(tmp_path: Path) -> None:
     lines = run("read_text", folder=tmp_path)
