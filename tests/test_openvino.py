@@ -41,6 +41,7 @@ from winml_py import (
     Weights,
 )
 from winml_py.runtime.cpu import measure
+from winml_py.runtime.openvino import binding as module
 from winml_py.runtime.openvino.errors import translate
 
 pytestmark = pytest.mark.usefixtures("openvino")
@@ -394,6 +395,45 @@ def test_closing_during_a_run() -> None:
         compiled.bind(threading.Lock())
     with pytest.raises(ClosedError):
         opened.evaluate(binding)
+
+
+def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on to its end with the memory that was bound: a read-only input, and an output of free size."""
+    opened = session(relu(("n", 3)))
+    engine = opened._compiled.engine
+    binding = engine.bind(threading.Lock())
+    x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    view = x.view()
+    view.flags.writeable = False
+    binding.set_input("x", view)
+    binding.set_output("y", y)
+    del view
+    run = module._run
+
+    def run_late(*arguments: Any) -> None:
+        engine.close()
+        run(*arguments)
+
+    monkeypatch.setattr(module, "_run", run_late)
+    assert binding.run() == {}
+    np.testing.assert_array_equal(y, x)
+    with pytest.raises(ClosedError):
+        binding.run()
+
+
+def test_a_bind_that_fails_leaves_the_one_before() -> None:
+    opened = session(relu())
+    binding = opened._compiled.engine.bind(threading.Lock())
+    x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    x.flags.writeable = False
+    binding.set_input("x", x)
+    binding.set_output("y", y)
+    with pytest.raises(EvaluationError, match="incompatible"):
+        binding.set_input("x", np.zeros((3, 3), np.float32))
+    with pytest.raises(EvaluationError, match="OpenVINO says"):
+        binding.set_output("y", np.zeros((2, 3), np.float64))
+    assert binding.run() == {}
+    np.testing.assert_array_equal(y, x)
 
 
 def test_sessions_of_one_model_share_what_is_compiled() -> None:

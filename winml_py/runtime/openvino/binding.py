@@ -40,37 +40,38 @@ class OpenVinoBinding:
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
         _, request = opened(self._native)
-        self._read_only.pop(name, None)
-        array = value
-        if not value.flags.writeable:
-            self._read_only[name], array = value, value.copy()
+        array = value if value.flags.writeable else value.copy()
         with translated():
             request.set_input_tensor(self._input_numbers[name], tensor_over(array))
-        self._inputs[name] = array
+        self._inputs[name] = array  # now that OpenVINO reads the one before no more
+        self._read_only.pop(name, None)
+        if array is not value:
+            self._read_only[name] = value
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
         compiled, request = opened(self._native)
         number = self._output_numbers[name]
         port = compiled.outputs[number]
-        self._copied.pop(name, None)
-        before = self._in_place.pop(name, None)
-        with translated():
-            if array is not None and port.partial_shape.is_static and tuple(port.shape) == array.shape:
+        if array is not None and port.partial_shape.is_static and tuple(port.shape) == array.shape:
+            with translated():
                 request.set_output_tensor(number, tensor_over(array))
-                self._in_place[name] = array
-                return
-            if before is not None:
+            self._in_place[name] = array
+            self._copied.pop(name, None)
+            return
+        if name in self._in_place:
+            with translated():
                 request.set_output_tensor(number, tensor_for(port))
+            del self._in_place[name]
         self._copied[name] = array
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
         compiled, request = opened(self._native)
-        arrays = self._inputs, self._in_place  # close() lets go of them, and the run still uses their addresses
+        inputs, in_place, copied = self._inputs, self._in_place, self._copied  # close() lets go of them
         try:
             for name, array in self._read_only.items():
-                np.copyto(self._inputs[name], array)
+                np.copyto(inputs[name], array)
             if self._trace is None:
                 _run(request, stop)
             else:
@@ -78,13 +79,13 @@ class OpenVinoBinding:
             fresh = {
                 name: request.get_output_tensor(number).data.copy()
                 for name, number in self._output_numbers.items()
-                if name not in arrays[1]
+                if name not in in_place
             }
-            return fill(self._copied, fresh)
+            return fill(copied, fresh)
         except Exception as error:
             failure = translate(error)
         finally:
-            del compiled, request, arrays  # an error that somebody keeps must not keep the model
+            del compiled, request, inputs, in_place, copied  # an error that somebody keeps must not keep the model
             if self._native is None:  # closed meanwhile: this was the last run in flight
                 trim_heap()
         raise failure  # out here, where OpenVINO's own error and its frames are gone

@@ -34,21 +34,22 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
     config = native_options(target, request.options, False)
     if request.options.is_profiled:
         config["PERF_COUNT"] = "YES"
-    model = _read(request)
+    native = core()
+    model = _read(request, native)
     request.require_not_stopped()
     with translated():
-        compiled = core().compile_model(model, "CPU", config)
+        compiled = native.compile_model(model, "CPU", config)
     request.require_not_stopped()
     request.require_unchanged()
     return OpenVinoEngine(compiled, request.options, target)
 
 
-def _read(request: CompileRequest) -> openvino.Model:
+def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     """The model as OpenVINO reads it, with the sizes that the options fix."""
     whole = request.model.whole if isinstance(request.model, Skeleton) else request.model
     config = {"ENABLE_MMAP": request.weights >= MAPPED_FROM}
     with translated(CorruptModelError):
-        model = core().read_model(whole, config=config)
+        model = native.read_model(whole, config=config)
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
         with translated():
