@@ -136,7 +136,7 @@ def test_rows_may_have_gaps_and_overlap(strides: tuple[int, int, int]) -> None:
     tensors = []
     for each in (pixels, pixels.copy()):
         session, binding = bound(unary(shape=(1, 3, 6, 6)))
-        binding.bind("x", frame(each, BitmapPixelFormat.RGB8))
+        binding.bind("x", frame(each, BitmapPixelFormat.RGB8), {"ImageContract": ImageContract()})
         tensors.append(session.evaluate(binding).outputs["y"].to_numpy())
     np.testing.assert_array_equal(*tensors)
 
