@@ -245,13 +245,13 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
 def _from_facts(facts: dict[str, Any]) -> Explanation:
     candidates = tuple(map(_candidate, facts["candidates"]))
     precision = Precision[facts["precision"]]
-    number_type = str(facts["number_type"])
+    number_type = str(facts.get("number_type", ""))
     return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, True, number_type)
 
 
 def _candidate(facts: dict[str, Any]) -> Candidate:
     milliseconds, error = _figure(facts["milliseconds"]), _figure(facts["error"])
-    words = str(facts["problem"]), str(facts["number_type"])
+    words = str(facts["problem"]), str(facts.get("number_type", ""))
     return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, *words)
 
 
