@@ -13,9 +13,10 @@ import pytest
 import under_trouble
 from conftest import MODELS
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"
-)
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"),
+    pytest.mark.once,
+]
 
 CODE = """
 import logging, os, sys, tempfile

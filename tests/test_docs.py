@@ -50,7 +50,7 @@ from winml_py.runtime.ort.errors import translate
 from winml_py.session.compiled import compiled_of
 from winml_py.tools.doctor import _clash
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.one_python]
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]

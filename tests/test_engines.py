@@ -40,6 +40,8 @@ from winml_py.runtime.request import CompileRequest
 from winml_py.session.binding import evaluation_of
 from winml_py.session.model import content_of
 
+pytestmark = pytest.mark.one_python
+
 OPENVINO = "openvino"
 PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
 """At once; 50 take a minute on two cores, and pass, too."""

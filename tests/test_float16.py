@@ -41,6 +41,8 @@ from winml_py.features.example_inputs import example_inputs
 from winml_py.float16 import ConversionReport, convert
 from winml_py.tools.float16.verify import compare
 
+pytestmark = pytest.mark.one_python
+
 OURS = [path for path in ALL_OURS if not path.stem.endswith("_float16")]
 RNG = np.random.default_rng(0)
 

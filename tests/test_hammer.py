@@ -26,6 +26,8 @@ from onnx import helper
 import winml_py as w
 from winml_py.features.tensor_classes import TENSOR_CLASSES
 
+pytestmark = pytest.mark.once
+
 THREADS, ROUNDS, TIMES = 8, 10, 60
 BGRA8, GRAY8 = w.BitmapPixelFormat.BGRA8, w.BitmapPixelFormat.GRAY8
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4), np.uint8)

@@ -25,6 +25,8 @@ from winml_py.cli import style
 from winml_py.cli.main import main
 from winml_py.tools.perf import tune as tuning
 
+pytestmark = pytest.mark.one_python
+
 # One of each kind: C0 with an escape sequence, DEL, C1, directions of text.
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x7f\x9b31m\u202egnp\u2066x\u2069\u200f"
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

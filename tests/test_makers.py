@@ -27,6 +27,8 @@ from winml_py import (
 )
 from winml_py.contracts.processors import PROCESSORS
 
+pytestmark = pytest.mark.once
+
 Size = tuple[int, int]
 
 PICTURES = dict(makers.pictures())

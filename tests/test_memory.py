@@ -13,7 +13,7 @@ from build import INT64, model, tensor, unary
 from cycles import measure
 from onnx import helper
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.one_python]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 

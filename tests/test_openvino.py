@@ -44,7 +44,7 @@ from winml_py.runtime.cpu import measure
 from winml_py.runtime.openvino import binding as module
 from winml_py.runtime.openvino.errors import translate
 
-pytestmark = pytest.mark.usefixtures("openvino")
+pytestmark = [pytest.mark.usefixtures("openvino"), pytest.mark.one_python]
 
 TEXT_OR_LISTS = "logreg_iris"
 """The one model of the corpus that gives something else than tensors."""

@@ -22,6 +22,8 @@ from winml_py.runtime.providers.provider import ProviderDevice
 from winml_py.tools.perf import page as pages
 from winml_py.tools.perf.profile import Profile, profile, read
 
+pytestmark = pytest.mark.one_python
+
 DIGITS = str(MODELS / "digits.onnx")
 
 

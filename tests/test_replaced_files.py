@@ -16,6 +16,8 @@ from onnx import helper
 from winml_py import CorruptModelError, LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
 from winml_py.cache import answers, folders
 
+pytestmark = pytest.mark.one_python
+
 SMALL, LARGE = 20, 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights, which the runtime maps
 
 

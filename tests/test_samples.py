@@ -19,6 +19,8 @@ import pytest
 from conftest import MODELS, PICTURES, ROOT
 from PIL import Image, ImageDraw, ImageFont
 
+pytestmark = pytest.mark.one_python
+
 SAMPLES = ROOT / "samples"
 
 

@@ -35,7 +35,7 @@ from winml_py.cache import answers, folders
 from winml_py.runtime.ort import saved_graph as compiling
 from winml_py.session.compiled import compiled_of
 
-pytestmark = pytest.mark.kept
+pytestmark = [pytest.mark.kept, pytest.mark.one_python]
 
 SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
 
