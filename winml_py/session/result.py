@@ -21,7 +21,7 @@ class LearningModelEvaluationResult(Object):
     many items must not end the others.
     """
 
-    __slots__ = ("_correlation_id", "_error", "_labels", "_outputs", "_placements")
+    __slots__ = ("_correlation_id", "_error", "_labels", "_metadata", "_outputs", "_placements")
 
     def __init__(
         self,
@@ -30,12 +30,14 @@ class LearningModelEvaluationResult(Object):
         error: WinMLError | None = None,
         placements: Mapping[str, tuple[PicturePlacement, ...]] | None = None,
         labels: Sequence[str] = (),
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         self._placements = placements or {}
         self._correlation_id = correlation_id
         self._outputs = outputs
         self._error = error
-        self._labels = labels
+        self._labels = tuple(labels)
+        self._metadata = metadata or {}
 
     @property
     def correlation_id(self) -> str:
@@ -77,6 +79,16 @@ class LearningModelEvaluationResult(Object):
         of a batch. They map points, boxes and masks back to the picture.
         """
         return dict(self._placements)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes that the model's file states, or nothing."""
+        return self._labels
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the model's file says of itself: a copy of `LearningModel.metadata`."""
+        return dict(self._metadata)
 
     def top_k(self, n: int = 5, labels: Sequence[str] = (), *, output: str | None = None) -> list[Prediction]:
         """The classes with the highest scores, the highest first.

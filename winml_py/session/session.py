@@ -363,8 +363,10 @@ class LearningModelSession(Closeable, CompiledModel):
             from ..base.log import logger
 
             logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
-        labels = self._model.labels
-        return LearningModelEvaluationResult(correlation_id, outputs, placements=evaluation.placements, labels=labels)
+        labels, metadata = self._model.labels, self._model.metadata
+        return LearningModelEvaluationResult(
+            correlation_id, outputs, placements=evaluation.placements, labels=labels, metadata=metadata
+        )
 
 
 def _require_type(value: object, kind: Any, hint: str) -> None:

@@ -224,7 +224,8 @@ class Jobs:
                 "",
                 {name: values[index] for name, values in parts.items()},
                 placements={name: found[start:end] for name, found in whole.placements.items()},
-                labels=self._labels,
+                labels=whole.labels,
+                metadata=whole.metadata,
             )
             for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]

@@ -1,0 +1,363 @@
+"""What picture models answer, found again in the picture: boxes, masks, points, classes, embeddings."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import seeing_models as seeing
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelEvaluationResult,
+    LearningModelPixelRange,
+    LearningModelSession,
+    TensorFloat,
+    vision,
+)
+from winml_py.errors import EvaluationError, InvalidArgumentError, NotSupportedError
+from winml_py.vision import DetectionLayout
+
+PICTURES = {
+    # width, height, the red rectangle (left, top, right, bottom), EXIF's turn
+    "landscape": (480, 300, (60, 42, 243, 222), 1),
+    "portrait": (300, 480, (33, 120, 252, 405), 1),
+    "square": (320, 320, (1, 2, 319, 318), 1),
+    "turned right": (480, 300, (60, 42, 243, 222), 6),
+    "turned left": (300, 480, (33, 120, 252, 405), 8),
+    "upside down": (480, 300, (60, 42, 243, 222), 3),
+}
+_TURNED_BACK = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+LETTERBOX = ImageContract(
+    BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.LETTERBOX
+)
+STRETCH = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.STRETCH)
+
+
+def file_of(name: str) -> bytes:
+    """A red rectangle on gray, stored as its EXIF turn says."""
+    width, height, box, turn = PICTURES[name]
+    image = Image.new("RGB", (width, height), (60, 60, 60))
+    image.paste((250, 0, 0), box)
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    stored = image.transpose(_TURNED_BACK[turn]) if turn in _TURNED_BACK else image
+    stored.save(file := io.BytesIO(), "PNG", exif=exif)
+    return file.getvalue()
+
+
+def evaluated(model: bytes, name: str, contract: ImageContract | None = None) -> LearningModelEvaluationResult:
+    loaded = LearningModel.load(model)
+    if contract is not None:
+        loaded.contracts["x"] = contract
+    with LearningModelSession(loaded) as session:
+        return session.evaluate_features({"x": ImageFeatureValue.load(file_of(name))})
+
+
+def assert_found(found: vision.Detections, name: str, score: float) -> None:
+    width, height, box, _ = PICTURES[name]
+    assert (found.picture_width, found.picture_height) == (width, height)
+    assert len(found) == 1
+    assert np.abs(found.boxes[0] - box).max() <= 1
+    assert found.labels == ("dog",)
+    assert found.indices.tolist() == [1]
+    assert found.scores[0] == pytest.approx(score, abs=1e-3)
+
+
+ULTRALYTICS: dict[str, tuple[str, dict[str, str], dict[str, str], float]] = {
+    # nodes, outputs, metadata, the score
+    "v8": (seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"}, {"task": "detect"}, 0.9),
+    "v5": (seeing.yolo_v5(), {"output0": f"float[1, {3 * seeing.PLACES}, 8]"}, {"task": "detect"}, 0.81),
+    "end to end": (seeing.end_to_end(), {"output0": "float[1, 300, 6]"}, {"task": "detect", "end2end": "True"}, 0.81),
+    "with suppression": (
+        seeing.end_to_end(),
+        {"output0": "float[1, 300, 6]"},
+        {"task": "detect", "args": "{'batch': 1, 'nms': True}"},
+        0.81,
+    ),
+    "rt-detr": (
+        seeing.rt_detr_ultralytics(),
+        {"output0": "float[1, 300, 7]"},
+        {"task": "detect", "head": "RTDETRDecoder"},
+        0.81,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("layout", ULTRALYTICS)
+def test_an_export_of_ultralytics_needs_no_word_of_the_program(layout: str, name: str) -> None:
+    nodes, outputs, metadata, score = ULTRALYTICS[layout]
+    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), name)
+    assert_found(vision.detections(result), name, score)
+
+
+@pytest.mark.parametrize("contract", [LETTERBOX, STRETCH], ids=["letterbox", "stretch"])
+@pytest.mark.parametrize("name", PICTURES)
+def test_detrs_boxes_are_shares_of_the_tensor(name: str, contract: ImageContract) -> None:
+    model = seeing.made(seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1, 2, 4]", "pred_boxes": "float[1,2,4]"})
+    result = evaluated(model, name, contract)
+    score = np.exp(5) / (np.exp(5) + np.exp(1) + 2)
+    assert_found(vision.detections(result, labels=seeing.LABELS, layout=DetectionLayout.DETR), name, score)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_rt_detrs_logits_are_each_on_their_own(name: str) -> None:
+    model = seeing.made(seeing.queries([-9.0, 2.0, -9.0]), {"logits": "float[1, 2, 3]", "pred_boxes": "float[1, 2, 4]"})
+    found = vision.detections(evaluated(model, name, STRETCH), labels=seeing.LABELS)
+    assert_found(found, name, 1 / (1 + np.exp(-2)))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_torchvisions_boxes_are_in_pixels_of_the_tensor(name: str) -> None:
+    outputs = {"boxes": "float[q, 4]", "labels": "int64[q]", "scores": "float[q]"}
+    result = evaluated(seeing.made(seeing.torchvision(), outputs), name, LETTERBOX)
+    assert_found(vision.detections(result, labels=("background", "dog", "cat")), name, 0.81)
+    both = vision.detections(result, threshold=0.05)
+    assert both.indices.tolist() == [1, 2]
+    assert both.labels == ("", "")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_masks_of_objects_cover_them(name: str) -> None:
+    nodes = seeing.yolo("mix") + seeing.prototypes()
+    outputs = {"output0": f"float[1, 39, {seeing.PLACES}]", "prototypes": "float[1, 32, 80, 80]"}
+    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "segment"}), name)
+    found = vision.detections(result)
+    assert_found(found, name, 0.9)
+    assert found.has_masks
+    _, _, (left, top, right, bottom), _ = PICTURES[name]
+    expected = np.zeros((found.picture_height, found.picture_width), bool)
+    expected[top:bottom, left:right] = True
+    (mask,) = found.masks
+    rim = expected ^ mask
+    assert rim.sum() <= 2 * (right - left + bottom - top)  # at most a pixel along the rim
+    rim[top : top + 2], rim[bottom - 2 : bottom] = False, False
+    rim[:, left : left + 2], rim[:, right - 2 : right] = False, False
+    assert not rim.any()
+    assert np.array_equal(found.mask(0), mask)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_points_are_where_the_corners_are(name: str) -> None:
+    metadata = seeing.ULTRALYTICS | {"task": "pose", "kpt_shape": "[2, 3]"}
+    model = seeing.made(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"}, metadata)
+    result = evaluated(model, name)
+    (points,) = vision.keypoints(result)
+    _, _, (left, top, right, bottom), _ = PICTURES[name]
+    assert np.abs(points[:, :2] - [[left, top], [right, bottom]]).max() <= 1
+    assert points[:, 2].tolist() == [0.75, 0.75]
+    assert_found(vision.detections(result), name, 0.9)
+
+
+SEGMENTER = """
+    no = Sub(half, mask)
+    pooled_yes = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(mask)
+    pooled_no = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(no)
+    low = Sub(pooled_no, side)
+    logits = Concat<axis = 1>(pooled_no, low, pooled_yes)
+"""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_each_pixel_has_its_class(name: str) -> None:
+    result = evaluated(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), name, LETTERBOX)
+    found = vision.masks(result, labels=seeing.LABELS)
+    width, height, (left, top, right, bottom), _ = PICTURES[name]
+    expected = np.zeros((height, width), np.int32)
+    expected[top:bottom, left:right] = 2
+    wrong = found.classes != expected
+    wrong[max(0, top - 2) : top + 2], wrong[bottom - 2 : bottom + 2] = False, False
+    wrong[:, max(0, left - 2) : left + 2], wrong[:, right - 2 : right + 2] = False, False
+    assert not wrong.any()
+    assert list(found.shares) == [0, 2] if found.shares[0] > 0.5 else [2, 0]
+    assert np.array_equal(found.mask("bird"), found.classes == 2)
+    assert found.shares[2] == pytest.approx((right - left) * (bottom - top) / width / height, rel=0.03)
+
+
+def test_what_the_model_did_not_see_has_no_class() -> None:
+    cropped = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)  # the middle square
+    result = evaluated(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "landscape", cropped)
+    found = vision.masks(result)
+    assert (found.classes[:, :90] == -1).all()
+    assert (found.classes[:, 390:] == -1).all()
+    assert (found.classes[:, 91:389] != -1).all()
+    assert sum(found.shares.values()) == pytest.approx(300 / 480)
+
+
+def test_one_map_of_numbers_is_asked_for_its_threshold() -> None:
+    result = evaluated(seeing.made("", {"mask": "float[1, 1, 320, 320]"}), "square", LETTERBOX)
+    with pytest.raises(InvalidArgumentError, match="logits or scores"):
+        vision.masks(result)
+    assert vision.masks(result, threshold=0.5).mask(1).sum() == 318 * 316
+
+
+def test_a_map_of_classes_is_taken_as_it_is() -> None:
+    nodes = "whole = Cast<to = 7>(mask)\n"
+    result = evaluated(seeing.made(nodes, {"whole": "int64[1, 1, 320, 320]"}), "square", LETTERBOX)
+    assert vision.masks(result).mask(1).sum() == 318 * 316
+
+
+# Suppression
+
+
+def slow_suppression(boxes: Any, scores: Any, classes: Any, overlap: float) -> list[int]:
+    """Takes the best, drops what covers it too much, and so on."""
+    kept: list[int] = []
+    for index in np.argsort(-scores, kind="stable"):
+        left, top, right, bottom = boxes[index]
+        for other in kept:
+            if classes[other] != classes[index]:
+                continue
+            across = min(right, boxes[other][2]) - max(left, boxes[other][0])
+            down = min(bottom, boxes[other][3]) - max(top, boxes[other][1])
+            both = max(0.0, across) * max(0.0, down)
+            union = (right - left) * (bottom - top) - both
+            union += (boxes[other][2] - boxes[other][0]) * (boxes[other][3] - boxes[other][1])
+            if both / union > overlap:
+                break
+        else:
+            kept.append(int(index))
+    return kept
+
+
+@pytest.mark.parametrize("overlap", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("seed", range(4))
+def test_suppression_is_the_slow_one(seed: int, overlap: float) -> None:
+    random = np.random.default_rng(seed)
+    middles, sizes = random.uniform(60, 260, (2100, 2)), random.uniform(20, 110, (2100, 2))
+    scores = random.uniform(0, 1, (2100, 3)).astype(np.float32)
+    table = np.concatenate([middles, sizes, scores], axis=1).astype(np.float32)
+    placement = evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
+    output = TensorFloat.from_numpy(np.ascontiguousarray(table.T[None]))
+    result = LearningModelEvaluationResult("", {"output0": output})
+    found = vision.detections(result, threshold=0.5, overlap=overlap, limit=3000, placement=placement)
+    taken = table[table[:, 4:].max(axis=1) > 0.5]
+    boxes = np.concatenate([taken[:, :2] - taken[:, 2:4] / 2, taken[:, :2] + taken[:, 2:4] / 2], axis=1)
+    kept = slow_suppression(boxes, taken[:, 4:].max(axis=1), taken[:, 4:].argmax(axis=1), overlap)
+    assert len(kept) > 50
+    assert np.allclose(found.boxes, boxes[kept], atol=1e-4)
+    assert np.array_equal(found.indices, taken[kept, 4:].argmax(axis=1))
+
+
+# What cannot be told apart is asked for
+
+
+def test_no_answer_is_guessed() -> None:
+    two = seeing.made(seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1,2,4]", "pred_boxes": "float[1,2,4]"})
+    with pytest.raises(InvalidArgumentError, match="DETR or RT_DETR"):
+        vision.detections(evaluated(two, "square", STRETCH))
+    six = seeing.made(seeing.end_to_end(), {"output0": "float[1, 300, 6]"})
+    with pytest.raises(InvalidArgumentError, match="YOLO_END_TO_END or RT_DETR_ULTRALYTICS"):
+        vision.detections(evaluated(six, "square", STRETCH))
+    assert len(vision.detections(evaluated(six, "square", STRETCH), labels=seeing.LABELS)) == 1
+    with pytest.raises(InvalidArgumentError, match="no layout of detections that is recognised"):
+        vision.detections(evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", STRETCH))
+
+
+def test_numbers_that_are_no_scores_are_not_read_as_scores() -> None:
+    """A model for poses without its metadata: its points would be classes."""
+    model = seeing.made(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"})
+    with pytest.raises(EvaluationError, match="scores are expected"):
+        vision.detections(evaluated(model, "landscape", LETTERBOX))
+    with pytest.raises(InvalidArgumentError, match="9 numbers after its box, and there are 3 labels"):
+        vision.detections(evaluated(model, "landscape", LETTERBOX), labels=seeing.LABELS)
+
+
+def test_turned_boxes_are_refused() -> None:
+    nodes, outputs = seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"}
+    model = seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "obb", "names": "{0: 'a', 1: 'b'}"})
+    with pytest.raises(NotSupportedError, match="turned boxes"):
+        vision.detections(evaluated(model, "square"))
+
+
+def test_arrays_have_no_place_in_a_picture() -> None:
+    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
+    session = LearningModelSession(LearningModel.load(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata)))
+    array = np.zeros((1, 3, 320, 320), np.float32)
+    array[0, 0, 10:90, 20:60] = 1
+    result = session.evaluate_features({"x": array})
+    with pytest.raises(InvalidArgumentError, match="No picture was bound"):
+        vision.detections(result)
+    placement = evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
+    assert vision.detections(result, placement=placement).boxes.tolist() == [[20, 10, 60, 90]]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"threshold": 2}, {"overlap": -0.1}, {"limit": 0}, {"picture": 1}, {"layout": DetectionLayout.TORCHVISION}],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
+    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
+    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "square")
+    with pytest.raises(InvalidArgumentError):
+        vision.detections(result, **arguments)
+
+
+# Classes, embeddings, other libraries
+
+
+def test_classes_are_the_results_own_ranking() -> None:
+    session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+    result = session.evaluate_features({"image": ImageFeatureValue.load("samples/pictures/seven.png")})
+    assert vision.classes(result, 2) == result.top_k(2)
+    assert vision.classes(result, 1, labels=[f"digit {n}" for n in range(10)])[0].label == "digit 7"
+
+
+def test_an_embedding_is_a_direction() -> None:
+    output = TensorFloat.from_numpy(np.array([[3, 0, 4]], np.float32))
+    found = vision.embedding(LearningModelEvaluationResult("", {"e": output}))
+    assert found.tolist() == pytest.approx([0.6, 0, 0.8])
+    assert vision.cosine_similarity(found, [0, 1, 0]) == 0
+    assert vision.cosine_similarity(found, [6, 0, 8]) == pytest.approx(1)
+    assert vision.cosine_similarity([1e-30, 0], [-1e30, 0]) == -1
+    with pytest.raises(InvalidArgumentError, match="3 and 2 numbers"):
+        vision.cosine_similarity(found, [1, 0])
+    nothing = TensorFloat.from_numpy(np.zeros((1, 3), np.float32))
+    with pytest.raises(InvalidArgumentError, match="no direction"):
+        vision.embedding(LearningModelEvaluationResult("", {"e": nothing}))
+
+
+def test_supervision_takes_them() -> None:
+    supervision = pytest.importorskip("supervision")
+    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
+    found = vision.detections(evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "landscape"))
+    theirs = found.to_supervision()
+    assert isinstance(theirs, supervision.Detections)
+    assert np.allclose(theirs.xyxy, found.boxes)
+    assert theirs.data["class_name"].tolist() == ["dog"]
+
+
+# Drawing
+
+
+def test_a_box_is_drawn_on_its_rim() -> None:
+    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
+    found = vision.detections(evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "turned right"))
+    drawn = np.asarray(found.draw(file_of("turned right"))).astype(int)
+    left, top, right, bottom = np.rint(found.boxes[0]).astype(int)
+    assert drawn.shape == (300, 480, 3)
+    middle = drawn[(top + bottom) // 2, (left + right) // 2]
+    assert middle.tolist() == [250, 0, 0]
+    rim = drawn[(top + bottom) // 2, left]
+    assert rim.tolist() not in ([250, 0, 0], [60, 60, 60])
+    assert drawn[bottom, (left + right) // 2].tolist() == rim.tolist()
+    assert drawn[-1, -1].tolist() == [60, 60, 60]
+    with pytest.raises(InvalidArgumentError, match="300x480, and the one that was evaluated is 480x300"):
+        found.draw(file_of("portrait"))
+    with pytest.raises(InvalidArgumentError, match="no picture that can be drawn on"):
+        found.draw(3)
+
+
+def test_a_class_is_drawn_in_its_colour() -> None:
+    result = evaluated(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
+    drawn = np.asarray(vision.masks(result).draw(Image.new("RGB", (320, 320), (60, 60, 60))))
+    assert drawn[0, 0].tolist() == [60, 60, 60]
+    assert drawn[160, 160].tolist() != [60, 60, 60]

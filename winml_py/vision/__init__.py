@@ -1,0 +1,28 @@
+"""What picture models answer: classes, boxes, masks, points, embeddings, in the coordinates of the picture.
+
+Example:
+    >>> from winml_py import LearningModel, LearningModelSession, vision
+    >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+    >>> result = next(session.evaluate_many(["samples/pictures/seven.png"]))
+    >>> vision.classes(result, 1)[0].index
+    7
+"""
+
+from .classes import classes
+from .detections import Detection, Detections, detections, keypoints
+from .embeddings import cosine_similarity, embedding
+from .layouts import DetectionLayout
+from .segmentation import Segmentation, masks
+
+__all__ = [
+    "Detection",
+    "DetectionLayout",
+    "Detections",
+    "Segmentation",
+    "classes",
+    "cosine_similarity",
+    "detections",
+    "embedding",
+    "keypoints",
+    "masks",
+]

@@ -1,0 +1,261 @@
+"""Detections: the boxes, masks and points that a detector finds, in the coordinates of the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.arguments import whole_number
+from ..errors import InvalidArgumentError, NotSupportedError
+from ..imaging.picture_placement import PicturePlacement
+from ..session.result import LearningModelEvaluationResult
+from .decoding import Found, decoded
+from .instance_masks import InstanceMasks
+from .layouts import DetectionLayout, Facts, recognised
+from .outputs import Array, arrays, placement_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PLACES = (DetectionLayout.YOLO, DetectionLayout.YOLO_V5)
+_OVERLAPS = {DetectionLayout.YOLO: 0.7, DetectionLayout.YOLO_V5: 0.45}
+"""What the makers' own predictors take."""
+
+_HALF = (DetectionLayout.DETR, DetectionLayout.RT_DETR, DetectionLayout.TORCHVISION)
+CANDIDATES = 30_000
+"""Of more boxes above the threshold, the best are compared with each other; Ultralytics' number."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Detection:
+    """One object.
+
+    Attributes:
+        label: the name of its class, or "".
+        score: from 0 to 1.
+        index: of its class.
+        box: left, top, right, bottom; pixels of the picture.
+        points: points x 2 or 3 (x, y, and how sure it is), or None.
+    """
+
+    label: str
+    score: float
+    index: int
+    box: Array
+    points: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """The objects in a picture, the highest score first: iterate over them, or take the arrays.
+
+    Coordinates are pixels of the picture as it is shown, x before y, from its top left corner.
+
+    Attributes:
+        boxes: float64, objects x 4: left, top, right, bottom; inside the picture.
+        scores: float32, one an object: from 0 to 1.
+        indices: int64, one an object: its class.
+        labels: the name of each object's class, or "".
+        points: float64, objects x points x 2 or 3: x, y, and how sure it is; None where the model finds none.
+        picture_width: pixels.
+        picture_height: pixels.
+    """
+
+    boxes: Array
+    scores: Array
+    indices: Array
+    labels: tuple[str, ...]
+    picture_width: int
+    picture_height: int
+    points: Array | None = None
+    _masks: InstanceMasks | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def __iter__(self) -> Iterator[Detection]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> Detection:
+        points = None if self.points is None else self.points[index]
+        return Detection(
+            self.labels[index], float(self.scores[index]), int(self.indices[index]), self.boxes[index], points
+        )
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the model gives a mask for each object."""
+        return self._masks is not None
+
+    def mask(self, index: int) -> Array:
+        """The mask of an object, computed anew each time.
+
+        Returns:
+            bool, picture height x picture width.
+
+        Raises:
+            InvalidArgumentError: the model gives no masks, or there is no such object.
+        """
+        if self._masks is None:
+            raise InvalidArgumentError("The model gives no masks.", hint="Ask has_masks first.")
+        if not -len(self) <= index < len(self):
+            raise InvalidArgumentError(f"There is no object {index}.", hint=f"There are {len(self)}.")
+        return self._masks.mask(index, self.boxes[index])
+
+    @property
+    def masks(self) -> Array:
+        """All masks: bool, objects x picture height x picture width; a byte a pixel and object. Raises as `mask`."""
+        found = np.zeros((len(self), self.picture_height, self.picture_width), np.bool_)
+        for index in range(len(self)):
+            found[index] = self.mask(index)
+        return found
+
+    def draw(self, picture: Any) -> Image:
+        """A copy of the picture with boxes, names, masks and points drawn on it.
+
+        Args:
+            picture: the one that was evaluated: a path, a Pillow image, or another picture.
+
+        Returns:
+            A Pillow image in RGB.
+
+        Raises:
+            InvalidArgumentError: no picture, or one of another size.
+        """
+        from .drawing import draw_detections
+
+        return draw_detections(self, picture)
+
+    def to_supervision(self) -> Any:
+        """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks where there are some.
+
+        Raises:
+            NotSupportedError: the package supervision is not installed.
+        """
+        try:
+            supervision = import_module("supervision")
+        except ImportError as error:
+            raise NotSupportedError(
+                "The package supervision is not installed.", hint="pip install supervision"
+            ) from error
+        return supervision.Detections(
+            xyxy=self.boxes.astype(np.float32),
+            confidence=self.scores,
+            class_id=self.indices,
+            mask=self.masks if self.has_masks else None,
+            data={"class_name": np.array(self.labels, dtype=str)},
+        )
+
+
+def detections(
+    result: LearningModelEvaluationResult,
+    *,
+    threshold: float | None = None,
+    overlap: float | None = None,
+    limit: int = 300,
+    labels: Sequence[str] = (),
+    layout: DetectionLayout | None = None,
+    picture: int = 0,
+    placement: PicturePlacement | None = None,
+) -> Detections:
+    """The objects that a detector found, in the coordinates of the picture that was bound.
+
+    Args:
+        result: of a detector: YOLO v5 to v12 and end-to-end, DETR, RT-DETR, torchvision's; see `DetectionLayout`.
+        threshold: the lowest score; by default the makers': 0.25 for YOLO, 0.5 for DETR, RT-DETR and torchvision.
+        overlap: of two boxes of one class whose intersection is more than this share of their union, the better one
+            stays (YOLO alone; by default 0.7, and 0.45 for v5). The others give each object once.
+        limit: how many, at most.
+        labels: the names of the classes, by their index; by default the model's own.
+        layout: how the outputs are written; by default what their shapes and the metadata leave, if that is one.
+        picture: which one of a batch.
+        placement: where the picture lies in the tensor, for programs that tensorize it themselves.
+
+    Raises:
+        InvalidArgumentError: the layout is not known or does not fit, labels do not fit, a number out of its range, or
+            nobody says where the picture lies in the tensor.
+        EvaluationError: what should be scores is not.
+        NotSupportedError: the model finds turned boxes.
+    """
+    place = placement_of(result, picture, placement)
+    facts = Facts(arrays(result), place, labels or result.labels, result.metadata)
+    layout = recognised(facts) if layout is None else layout
+    default = 0.5 if layout in _HALF else 0.25
+    found = decoded(layout, facts, picture, _share(threshold, "threshold", default))
+    share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
+    best = found.taken(np.argsort(-found.scores, kind="stable")[:CANDIDATES])
+    if layout in _PLACES:
+        best = best.taken(_apart(best, share))
+    return _mapped(best.taken(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
+
+
+def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
+    """The points of each object that a model for poses found.
+
+    Args:
+        result: of such a model.
+        arguments: as for `detections`.
+
+    Returns:
+        float64, objects x points x 2 or 3: x and y in pixels of the picture, and how sure the model is.
+
+    Raises:
+        InvalidArgumentError: the model gives no points; or as `detections` raises it.
+    """
+    found = detections(result, **arguments)
+    if found.points is None:
+        raise InvalidArgumentError("The model gives no points.", hint="detections(result) has its boxes.")
+    return found.points
+
+
+def _apart(found: Found, overlap: float) -> Array:
+    """Those that no better one of their class covers, by OpenCV."""
+    import cv2
+
+    if not len(found.boxes):
+        return np.empty(0, np.int64)
+    boxes = found.boxes.astype(np.float64)
+    sizes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    scores = found.scores.astype(np.float32)
+    kept = cv2.dnn.NMSBoxesBatched(sizes, scores, found.classes.astype(np.int32), -1.0, overlap)  # type: ignore[arg-type]
+    return np.asarray(kept, np.int64).reshape(-1)
+
+
+def _mapped(found: Found, facts: Facts, picture: int) -> Detections:
+    place, points, masks = facts.placement, found.points, None
+    if points is not None:
+        points = points.astype(np.float64)
+        points[..., :2] = place.points_to_picture(points[..., :2])
+    if found.mixes is not None and facts.prototypes is not None:
+        masks = InstanceMasks(found.mixes, facts.prototypes[picture], place)
+    return Detections(
+        place.boxes_to_picture(found.boxes, clip=True),
+        found.scores.astype(np.float32),
+        found.classes.astype(np.int64),
+        _names(found.classes, facts.labels),
+        place.picture_width,
+        place.picture_height,
+        points,
+        masks,
+    )
+
+
+def _names(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
+    if labels and classes.size and not 0 <= classes.min() <= classes.max() < len(labels):
+        raise InvalidArgumentError(
+            f"The model found class {int(classes.max())}, and there are {len(labels)} labels.",
+            hint="Pass one label for each class, in the order that the model was trained with.",
+        )
+    return tuple(labels[index] if labels else "" for index in classes)
+
+
+def _share(value: float | None, name: str, default: float) -> float:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"The {name} is {value!r}.", hint="It is a number from 0 to 1.")
+    return float(value)

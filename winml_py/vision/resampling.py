@@ -1,0 +1,48 @@
+"""Numbers over the tensor, interpolated for the pixels of the picture."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from ..imaging.picture_placement import PicturePlacement
+from .outputs import Array
+
+Box = tuple[int, int, int, int]
+
+
+def sampled(numbers: Array, placement: PicturePlacement, part: Box | None = None) -> Array:
+    """What a map over the tensor says of the picture's pixels: linear between the middles of its cells.
+
+    Args:
+        numbers: float32, height x width; covers the whole tensor, at any resolution.
+        placement: where the picture lies in the tensor.
+        part: of the picture: left, top, right, bottom; by default all of it. What of it was cropped away gets what the
+            tensor's edge has.
+
+    Returns:
+        float32, of the part's height and width.
+    """
+    left, top, right, bottom = part or (0, 0, placement.picture_width, placement.picture_height)
+    height, width = numbers.shape
+    scale = np.array([width / placement.tensor_width, height / placement.tensor_height])
+    box = (placement.points_to_tensor([[left, top], [right, bottom]]) * scale).reshape(-1)
+    (across, first, last), (down, upper, lower) = (
+        _inside(*ends) for ends in ((box[0], box[2], width, right - left), (box[1], box[3], height, bottom - top))
+    )
+    inner = Image.fromarray(numbers).resize(
+        (last - first, lower - upper), Image.Resampling.BILINEAR, (across[0], down[0], across[1], down[1])
+    )
+    pad = ((upper, bottom - top - lower), (first, right - left - last))
+    return np.pad(np.asarray(inner), pad, mode="edge")
+
+
+def _inside(start: float, end: float, size: int, pixels: int) -> tuple[tuple[float, float], int, int]:
+    """Along one side: the part of the map that lies in it, and the pixels, from and to, that it covers."""
+    step = (end - start) / pixels
+    first = min(max(0, int(np.ceil(-start / step - 1e-9))), pixels - 1)
+    last = max(min(pixels, int(np.floor((size - start) / step + 1e-9))), first + 1)
+    cut = np.clip([start + first * step, start + last * step], 0, size)
+    if cut[1] <= cut[0]:  # nothing of it is in the tensor: its edge is
+        cut = np.array([0.0, min(step, 1.0)]) if end <= 0 else np.array([size - min(step, 1.0), size])
+    return (float(cut[0]), float(cut[1])), first, last

@@ -1,0 +1,159 @@
+"""Segmentation: a class for each pixel of the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import EvaluationError, InvalidArgumentError
+from ..imaging.picture_placement import PicturePlacement
+from ..session.result import LearningModelEvaluationResult
+from .outputs import Array, arrays, placement_of
+from .resampling import sampled
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+OUTSIDE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """A class for each pixel.
+
+    Attributes:
+        classes: int32, picture height x picture width: the class of each pixel; -1 for what the model did not see,
+            because it was cropped away.
+        labels: the names of the classes, by their index; or nothing.
+    """
+
+    classes: Array
+    labels: tuple[str, ...] = ()
+
+    def mask(self, name: int | str) -> Array:
+        """The pixels of a class, by its index or its name: bool, picture height x picture width.
+
+        Raises:
+            InvalidArgumentError: no such name.
+        """
+        if isinstance(name, str) and name not in self.labels:
+            raise InvalidArgumentError(f"There is no class {name!r}.", hint=f"There are {', '.join(self.labels)}.")
+        return np.asarray(self.classes == (self.labels.index(name) if isinstance(name, str) else name))
+
+    @property
+    def shares(self) -> dict[int, float]:
+        """What share of the picture each class has that is in it, the largest first; of all pixels, seen or not."""
+        found, counts = np.unique(self.classes[self.classes != OUTSIDE], return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        return {int(found[i]): float(counts[i] / self.classes.size) for i in order}
+
+    def draw(self, picture: Any, *, background: int | None = 0) -> Image:
+        """A copy of the picture, each class in its colour; see `Detections.draw`.
+
+        Args:
+            picture: the one that was evaluated.
+            background: a class that is left as it is, or None.
+        """
+        from .drawing import draw_segmentation
+
+        return draw_segmentation(self, picture, background)
+
+
+def masks(
+    result: LearningModelEvaluationResult,
+    *,
+    threshold: float | None = None,
+    labels: Sequence[str] = (),
+    output: str | None = None,
+    picture: int = 0,
+    placement: PicturePlacement | None = None,
+) -> Segmentation:
+    """What a model for semantic segmentation says of each pixel of the picture that was bound.
+
+    Logits are interpolated between their places, and then the highest wins, as the makers do. (YOLO's masks of single
+    objects are in `detections(result).masks`.)
+
+    Args:
+        result: of a model that gives logits or scores (n x classes x height x width), one map of numbers (n x 1 x
+            height x width), or a map of classes (integers, n x height x width or n x 1 x height x width).
+        threshold: for one map of numbers: what is above is class 1, the rest class 0; 0 for logits, 0.5 for scores.
+        labels: the names of the classes, by their index; by default the model's own.
+        output: the name of the output; by default the only one that is such a map.
+        picture: which one of a batch.
+        placement: where the picture lies in the tensor, for programs that tensorize it themselves.
+
+    Raises:
+        InvalidArgumentError: no output or several are maps, one map of numbers and no threshold, or nobody says where
+            the picture lies in the tensor.
+        EvaluationError: numbers that are not finite.
+    """
+    place = placement_of(result, picture, placement)
+    stack = _of_picture(_only_map(result, output), picture)
+    names = tuple(labels or result.labels)
+    if stack.dtype.kind in "iub":
+        found = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
+        return Segmentation(found, names)
+    if not np.isfinite(stack).all():
+        raise EvaluationError("The model gave numbers that are not finite.", hint="Check the picture's contract.")
+    seen = place.mask_to_picture(np.ones(stack.shape[1:], np.bool_), outside=False)
+    if len(stack) == 1:
+        if threshold is None:
+            raise InvalidArgumentError(
+                "The model gives one map of numbers, and does not say whether they are logits or scores.",
+                hint="Pass threshold=0 for logits, threshold=0.5 for scores from 0 to 1.",
+            )
+        best = (sampled(stack[0], place) > threshold).astype(np.int32)
+    else:
+        best = _best(stack, place)
+    return Segmentation(np.where(seen, best, OUTSIDE).astype(np.int32), names)
+
+
+def _only_map(result: LearningModelEvaluationResult, output: str | None) -> Array:
+    known = arrays(result)
+    found = {name: array for name, array in known.items() if _is_map(array) and output in (None, name)}
+    if len(found) != 1:
+        raise InvalidArgumentError(
+            f"Of the outputs {', '.join(known) or '(none of numbers)'} {'none' if not found else 'more than one'} is a "
+            "map of the picture.",
+            hint="Name one of n x classes x height x width: masks(result, output=...).",
+        )
+    array = next(iter(found.values()))
+    array = array[:, None] if array.ndim == 3 else array
+    return np.asarray(array, np.float32) if array.dtype.kind == "f" else array
+
+
+def _is_map(array: Array) -> bool:
+    if array.dtype.kind == "f":
+        return array.ndim == 4 and min(array.shape[2:]) > 1
+    return array.ndim == 3 or (array.ndim == 4 and array.shape[1] == 1)
+
+
+def _of_picture(array: Array, picture: int) -> Array:
+    if not 0 <= picture < len(array):
+        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
+    return np.asarray(array[picture])
+
+
+def _best(stack: Array, place: PicturePlacement) -> Array:
+    """The highest class at each pixel, the first of equals."""
+    highest = np.full((place.picture_height, place.picture_width), -np.inf, np.float32)
+    best = np.zeros(highest.shape, np.int32)
+    for index in np.flatnonzero(_may_win(stack)):
+        numbers = sampled(stack[index], place)
+        is_higher = numbers > highest
+        np.copyto(highest, numbers, where=is_higher)
+        best[is_higher] = index
+    return best
+
+
+def _may_win(stack: Array) -> Array:
+    """Which classes can be the highest somewhere. What lies between four places is never above the highest of them, nor
+    below the lowest: most of 150 classes need not be interpolated.
+    """
+    padded = np.pad(stack, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    corners = [padded[:, y : y + stack.shape[1] + 1, x : x + stack.shape[2] + 1] for y in (0, 1) for x in (0, 1)]
+    lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
+    return np.asarray((highest >= lowest.max(axis=0)).any(axis=(1, 2)))
