@@ -102,7 +102,9 @@ def test_an_export_of_ultralytics_needs_no_word_of_the_program(layout: str, name
 @pytest.mark.parametrize("contract", [LETTERBOX, STRETCH], ids=["letterbox", "stretch"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_detrs_boxes_are_shares_of_the_tensor(name: str, contract: ImageContract) -> None:
-    model = seeing.made(seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1, 2, 4]", "pred_boxes": "float[1,2,4]"})
+    model = seeing.made(
+        seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1, 2, 4]", "pred_boxes": "float[1,2,4]"}
+    )
     result = evaluated(model, name, contract)
     score = np.exp(5) / (np.exp(5) + np.exp(1) + 2)
     assert_found(vision.detections(result, labels=seeing.LABELS, layout=DetectionLayout.DETR), name, score)
@@ -238,8 +240,8 @@ def test_suppression_is_the_slow_one(seed: int, overlap: float) -> None:
     placement = evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
     output = TensorFloat.from_numpy(np.ascontiguousarray(table.T[None]))
     result = LearningModelEvaluationResult("", {"output0": output})
-    found = vision.detections(result, threshold=0.5, overlap=overlap, limit=3000, placement=placement)
-    taken = table[table[:, 4:].max(axis=1) > 0.5]
+    found = vision.detections(result, threshold=0.85, overlap=overlap, limit=3000, placement=placement)
+    taken = table[table[:, 4:].max(axis=1) > 0.85]
     boxes = np.concatenate([taken[:, :2] - taken[:, 2:4] / 2, taken[:, :2] + taken[:, 2:4] / 2], axis=1)
     kept = slow_suppression(boxes, taken[:, 4:].max(axis=1), taken[:, 4:].argmax(axis=1), overlap)
     assert len(kept) > 50

@@ -1,4 +1,4 @@
-"""The names of a model's classes, from the `config.json` beside it."""
+"""The names of a model's classes, from the `config.json` beside it or from a file with one a line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, StorageNotFoundError
 from .config import Source, read_config
 
 
@@ -14,21 +14,23 @@ def labels_of(source: Source) -> tuple[str, ...]:
     """The names of a model's classes, in the order of its scores.
 
     Args:
-        source: a `config.json` of Hugging Face (`id2label`) or timm (`label_names`), the folder that holds it, another
-            file of that folder, or what such a file holds.
+        source: a text file (.txt or .names) with a name a line; or a `config.json` of Hugging Face (`id2label`) or timm
+            (`label_names`), the folder that holds it, another file of that folder, or what such a file holds.
 
     Returns:
         The names, or nothing where the config states none.
 
     Raises:
         StorageNotFoundError: there is no such file.
-        InvalidArgumentError: it is not a JSON object, or the names do not count from 0.
+        InvalidArgumentError: it is not UTF-8 text or not a JSON object, or the names do not count from 0.
 
     Example:
         >>> from winml_py import labels_of
         >>> labels_of({"id2label": {"0": "cat", "1": "dog"}})
         ('cat', 'dog')
     """
+    if not isinstance(source, Mapping) and os.fspath(source).lower().endswith((".txt", ".names")):
+        return _lines(os.fspath(source))
     if not isinstance(source, Mapping) and os.path.isfile(source) and os.path.basename(source) != "config.json":
         source = os.path.dirname(os.path.abspath(source))
     name, values = read_config(source, ("config.json",))
@@ -43,6 +45,16 @@ def labels_of(source: Source) -> tuple[str, ...]:
             hint='Write {"id2label": {"0": "cat", "1": "dog"}}.',
         )
     return labels
+
+
+def _lines(path: str) -> tuple[str, ...]:
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return tuple(line.strip() for line in file.read().rstrip().split("\n"))
+    except OSError as error:
+        raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path}: it is not UTF-8 text.", hint="Write one name a line.") from error
 
 
 def _in_order(stated: Any) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from ..session.result import LearningModelEvaluationResult
 from .decoding import Found, decoded
 from .instance_masks import InstanceMasks
 from .layouts import DetectionLayout, Facts, recognised
-from .outputs import Array, arrays, placement_of
+from .outputs import Array, Labels, arrays, names_of, placement_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -126,9 +126,20 @@ class Detections:
         Raises:
             InvalidArgumentError: no picture, or one of another size.
         """
-        from .drawing import draw_detections
+        from .drawing import Drawing
 
-        return draw_detections(self, picture)
+        drawing = Drawing(picture, self.picture_width, self.picture_height)
+        upwards = [(index, self[index]) for index in reversed(range(len(self)))]  # the best on top
+        if self.has_masks:
+            for index, one in upwards:
+                drawing.tint(self.mask(index), one.index)
+        for _, one in upwards:
+            drawing.outline(one.box, one.index)
+            if one.points is not None:
+                drawing.dots(one.points, one.index)
+        for _, one in upwards:
+            drawing.write(f"{one.label or one.index} {one.score:.2f}", one.box, one.index)
+        return drawing.image
 
     def to_supervision(self) -> Any:
         """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks where there are some.
@@ -157,7 +168,7 @@ def detections(
     threshold: float | None = None,
     overlap: float | None = None,
     limit: int = 300,
-    labels: Sequence[str] = (),
+    labels: Labels = (),
     layout: DetectionLayout | None = None,
     picture: int = 0,
     placement: PicturePlacement | None = None,
@@ -170,7 +181,8 @@ def detections(
         overlap: of two boxes of one class whose intersection is more than this share of their union, the better one
             stays (YOLO alone; by default 0.7, and 0.45 for v5). The others give each object once.
         limit: how many, at most.
-        labels: the names of the classes, by their index; by default the model's own.
+        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's
+            own.
         layout: how the outputs are written; by default what their shapes and the metadata leave, if that is one.
         picture: which one of a batch.
         placement: where the picture lies in the tensor, for programs that tensorize it themselves.
@@ -182,7 +194,7 @@ def detections(
         NotSupportedError: the model finds turned boxes.
     """
     place = placement_of(result, picture, placement)
-    facts = Facts(arrays(result), place, labels or result.labels, result.metadata)
+    facts = Facts(arrays(result), place, names_of(result, labels), result.metadata)
     layout = recognised(facts) if layout is None else layout
     default = 0.5 if layout in _HALF else 0.25
     found = decoded(layout, facts, picture, _share(threshold, "threshold", default))

@@ -1,10 +1,10 @@
-"""What was found, drawn on the picture by Pillow."""
+"""Drawing on a picture, by Pillow."""
 
 from __future__ import annotations
 
 import colorsys
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -12,10 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from ..errors import InvalidArgumentError
 from ..features.conversion import as_picture
 from ..features.pictures import ImageFeatureValue
-
-if TYPE_CHECKING:
-    from .detections import Detections
-    from .segmentation import Segmentation
+from .outputs import Array
 
 Colour = tuple[int, int, int]
 _GOLDEN = 0.618034  # steps of this share of the circle keep hues apart, however many there are
@@ -23,34 +20,51 @@ _SURE = 0.5
 """A point that the model is less sure of is not drawn."""
 
 
-def draw_detections(found: Detections, picture: Any) -> Image.Image:
-    """See `Detections.draw`."""
-    image = _image(picture, found.picture_width, found.picture_height)
-    colours = [_colour(index) for index in found.indices]
-    if found.has_masks:
-        for number, colour in reversed(list(enumerate(colours))):
-            _tint(image, found.mask(number), colour)
-    draw = ImageDraw.Draw(image)
-    size = max(12, round(max(image.size) / 50))
-    line, font = max(2, round(max(image.size) / 400)), ImageFont.load_default(size)
-    for one, colour in reversed(list(zip(found, colours, strict=True))):  # the best on top
-        draw.rectangle(tuple(one.box), outline=colour, width=line)
-        for x, y, *sure in [] if one.points is None else one.points:
+class Drawing:
+    """A copy of a picture in RGB, and what is drawn on it. Every class has a colour of its own.
+
+    Args:
+        picture: a path, bytes of a file, a Pillow image, or another picture.
+        width: pixels that it must have.
+        height: pixels that it must have.
+
+    Raises:
+        InvalidArgumentError: no picture, or one of another size.
+
+    Attributes:
+        image: the copy.
+    """
+
+    def __init__(self, picture: Any, width: int, height: int) -> None:
+        self.image = _image(picture, width, height)
+        self._draw = ImageDraw.Draw(self.image)
+        longest = max(width, height)
+        self._line = max(2, round(longest / 400))
+        self._font = ImageFont.load_default(max(12, round(longest / 50)))
+
+    def tint(self, mask: Array, index: int) -> None:
+        """Colours the pixels where the mask is true."""
+        self.image.paste(_colour(index), mask=Image.fromarray(mask * np.uint8(115)))
+
+    def outline(self, box: Array, index: int) -> None:
+        """Draws a box."""
+        self._draw.rectangle(tuple(box), outline=_colour(index), width=self._line)
+
+    def dots(self, points: Array, index: int) -> None:
+        """Draws points of two or three numbers, where the model is sure enough of them."""
+        for x, y, *sure in points:
             if not sure or sure[0] >= _SURE:
-                draw.circle((x, y), 2 * line, fill=colour, outline="white")
-    for one, colour in reversed(list(zip(found, colours, strict=True))):
-        _write(draw, f"{one.label or one.index} {one.score:.2f}", one.box, colour, font, image.size)
-    return image
+                self._draw.circle((x, y), 2 * self._line, fill=_colour(index), outline="white")
 
-
-def draw_segmentation(found: Segmentation, picture: Any, background: int | None) -> Image.Image:
-    """See `Segmentation.draw`."""
-    height, width = found.classes.shape
-    image = _image(picture, width, height)
-    for index in found.shares:
-        if index != background:
-            _tint(image, found.mask(index), _colour(index))
-    return image
+    def write(self, text: str, box: Array, index: int) -> None:
+        """Writes a name above its box, or inside where there is no room; never out of the picture."""
+        *_, right, bottom = self._draw.textbbox((0, 0), text, font=self._font)
+        width, height, colour = right + 6, bottom + 6, _colour(index)
+        x = min(max(0, box[0]), max(0, self.image.width - width))
+        y = box[1] - height if box[1] >= height else box[1]
+        self._draw.rectangle((x, y, x + width, y + height), fill=colour)
+        luma = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
+        self._draw.text((x + 3, y + 2), text, fill="black" if luma > 140 else "white", font=self._font)
 
 
 def _image(picture: Any, width: int, height: int) -> Image.Image:
@@ -74,18 +88,3 @@ def _colour(index: int) -> Colour:
     """The colour of a class: always the same, and unlike its neighbours'."""
     red, green, blue = colorsys.hsv_to_rgb(0.58 + index * _GOLDEN, 0.85, 0.9)
     return round(red * 255), round(green * 255), round(blue * 255)
-
-
-def _tint(image: Image.Image, mask: np.ndarray[Any, Any], colour: Colour) -> None:
-    image.paste(colour, mask=Image.fromarray(mask * np.uint8(115)))
-
-
-def _write(draw: ImageDraw.ImageDraw, text: str, box: Any, colour: Colour, font: Any, size: tuple[int, int]) -> None:
-    """The name above its box, or inside where there is no room; never out of the picture."""
-    *_, right, bottom = draw.textbbox((0, 0), text, font=font)
-    width, height = right + 6, bottom + 6
-    x = min(max(0, box[0]), max(0, size[0] - width))
-    y = box[1] - height if box[1] >= height else box[1]
-    draw.rectangle((x, y, x + width, y + height), fill=colour)
-    luma = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
-    draw.text((x + 3, y + 2), text, fill="black" if luma > 140 else "white", font=font)

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..contracts.labels import labels_of
 from ..errors import InvalidArgumentError
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
 from ..session.result import LearningModelEvaluationResult
 
 Array = np.ndarray[Any, Any]
+Labels = Sequence[str] | os.PathLike[str]
+"""The names of classes, by their index; or a file that holds them: see `labels_of`."""
+
+
+def names_of(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
+    """The labels that the caller passes, or else the model's own."""
+    if isinstance(labels, (str, os.PathLike)):
+        return labels_of(labels)
+    return tuple(labels) or result.labels
 
 
 def arrays(result: LearningModelEvaluationResult) -> dict[str, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from ..errors import EvaluationError, InvalidArgumentError
 from ..imaging.picture_placement import PicturePlacement
 from ..session.result import LearningModelEvaluationResult
-from .outputs import Array, arrays, placement_of
+from .outputs import Array, Labels, arrays, names_of, placement_of
 from .resampling import sampled
 
 if TYPE_CHECKING:
@@ -57,16 +56,20 @@ class Segmentation:
             picture: the one that was evaluated.
             background: a class that is left as it is, or None.
         """
-        from .drawing import draw_segmentation
+        from .drawing import Drawing
 
-        return draw_segmentation(self, picture, background)
+        drawing = Drawing(picture, self.classes.shape[1], self.classes.shape[0])
+        for index in self.shares:
+            if index != background:
+                drawing.tint(self.mask(index), index)
+        return drawing.image
 
 
 def masks(
     result: LearningModelEvaluationResult,
     *,
     threshold: float | None = None,
-    labels: Sequence[str] = (),
+    labels: Labels = (),
     output: str | None = None,
     picture: int = 0,
     placement: PicturePlacement | None = None,
@@ -80,7 +83,8 @@ def masks(
         result: of a model that gives logits or scores (n x classes x height x width), one map of numbers (n x 1 x
             height x width), or a map of classes (integers, n x height x width or n x 1 x height x width).
         threshold: for one map of numbers: what is above is class 1, the rest class 0; 0 for logits, 0.5 for scores.
-        labels: the names of the classes, by their index; by default the model's own.
+        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's
+            own.
         output: the name of the output; by default the only one that is such a map.
         picture: which one of a batch.
         placement: where the picture lies in the tensor, for programs that tensorize it themselves.
@@ -92,7 +96,7 @@ def masks(
     """
     place = placement_of(result, picture, placement)
     stack = _of_picture(_only_map(result, output), picture)
-    names = tuple(labels or result.labels)
+    names = names_of(result, labels)
     if stack.dtype.kind in "iub":
         found = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
         return Segmentation(found, names)
