@@ -120,3 +120,20 @@ def test_the_stub_names_the_same() -> None:
 def test_the_changelog_has_the_version() -> None:
     changelog = (Path(__file__).parent.parent / "CHANGELOG.md").read_text()
     assert f"## {winml_py.__version__}" in changelog
+
+
+def test_the_names_of_vision_are_these() -> None:
+    from winml_py import vision
+
+    assert vision.__all__ == [
+        "Detection",
+        "DetectionLayout",
+        "Detections",
+        "Segmentation",
+        "classes",
+        "cosine_similarity",
+        "detections",
+        "embedding",
+        "keypoints",
+        "masks",
+    ]

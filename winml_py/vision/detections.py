@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ class Detections:
     picture_width: int
     picture_height: int
     points: Array | None = None
-    _masks: InstanceMasks | None = field(default=None, repr=False)
+    _mask_of: Callable[[int, Array], Array] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -89,7 +89,7 @@ class Detections:
     @property
     def has_masks(self) -> bool:
         """Whether the model gives a mask for each object."""
-        return self._masks is not None
+        return self._mask_of is not None
 
     def mask(self, index: int) -> Array:
         """The mask of an object, computed anew each time.
@@ -100,11 +100,11 @@ class Detections:
         Raises:
             InvalidArgumentError: the model gives no masks, or there is no such object.
         """
-        if self._masks is None:
+        if self._mask_of is None:
             raise InvalidArgumentError("The model gives no masks.", hint="Ask has_masks first.")
         if not -len(self) <= index < len(self):
             raise InvalidArgumentError(f"There is no object {index}.", hint=f"There are {len(self)}.")
-        return self._masks.mask(index, self.boxes[index])
+        return self._mask_of(index, self.boxes[index])
 
     @property
     def masks(self) -> Array:
@@ -213,7 +213,8 @@ def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
         arguments: as for `detections`.
 
     Returns:
-        float64, objects x points x 2 or 3: x and y in pixels of the picture, and how sure the model is.
+        Of each point x and y in pixels of the picture, and how sure the model is, where it says so. A new float64 array,
+        objects x points x 2 or 3.
 
     Raises:
         InvalidArgumentError: the model gives no points; or as `detections` raises it.
@@ -243,7 +244,7 @@ def _mapped(found: Found, facts: Facts, picture: int) -> Detections:
         points = points.astype(np.float64)
         points[..., :2] = place.points_to_picture(points[..., :2])
     if found.mixes is not None and facts.prototypes is not None:
-        masks = InstanceMasks(found.mixes, facts.prototypes[picture], place)
+        masks = InstanceMasks(found.mixes, facts.prototypes[picture], place).mask
     return Detections(
         place.boxes_to_picture(found.boxes, clip=True),
         found.scores.astype(np.float32),
