@@ -114,6 +114,37 @@ print(ours, peak, resident() - before)
 
 
 @linux
+@pytest.mark.parametrize("kind", ["matrices", "table", "data file"])
+def test_a_session_from_bytes_holds_one_copy_once_they_are_let_go(large: Path, tmp_path: Path, kind: str) -> None:
+    """Of weights that kernels rearrange, and of those that they do not; and of files that a session has read whole."""
+    path = tmp_path / "model.onnx"
+    if kind == "table":
+        rows = np.ones((WEIGHTS << 9, 512), np.float32)
+        node = helper.make_node("Gather", ["rows", "h0"], ["y"])
+        proto = model([node], [tensor("h0", [None], INT64)], [tensor("y", [None, 512])], {"rows": rows})
+        path.write_bytes(proto.SerializeToString())
+    else:
+        apart = {"save_as_external_data": True, "location": "weights.data"} if kind == "data file" else {}
+        onnx.save(onnx.load(large), path, **apart)
+    (held,) = figures(
+        f"""
+small()
+before = resident()
+options = LearningModelSessionOptions()
+options.weights = Weights.PRIVATE
+model = LearningModel.load({"path" if kind == "data file" else "open(path, 'rb').read()"})
+session = LearningModelSession(model, None, options)
+model.dispose()
+x = np.ones((1, 2048), np.float32) if {kind != "table"} else np.array([3])
+session.evaluate_features({{"h0": x}})
+print(resident() - before)
+""",
+        path,
+    )
+    assert WEIGHTS * 0.9 < held < WEIGHTS * 1.15
+
+
+@linux
 @pytest.mark.parametrize("weights", ["SHARED", "PRIVATE"])
 def test_closing_gives_the_weights_back_again_and_again(large: Path, weights: str) -> None:
     """The first start, which writes the optimised model, and all later ones."""

@@ -385,7 +385,7 @@ def test_private_weights_do_not_follow_the_file(chain: Path, one: np.ndarray[Any
     assert expected.any()
 
 
-def test_bytes_live_as_long_as_the_session_that_reads_them(chain: Path, one: np.ndarray[Any, Any]) -> None:
+def test_sessions_do_not_read_bytes_that_are_let_go(chain: Path, one: np.ndarray[Any, Any]) -> None:
     data = bytearray(chain.read_bytes())
     loaded = LearningModel.load(bytes(data))
     options = LearningModelSessionOptions()
@@ -393,7 +393,7 @@ def test_bytes_live_as_long_as_the_session_that_reads_them(chain: Path, one: np.
     options.close_model_on_session_creation = True
     session = LearningModelSession(loaded, None, options)
     del loaded
-    junk = [bytes(len(data)) for _ in range(4)]  # would take the folder of what was freed
+    junk = [bytes(len(data)) for _ in range(4)]  # would take the place of what was freed
     np.testing.assert_allclose(answer(session, one), raw(chain, one), rtol=1e-5)
     assert len(junk) == 4
 

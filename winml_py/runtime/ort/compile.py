@@ -77,7 +77,6 @@ def compile_model(
         raise InvalidDeviceError(
             f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
         )
-    vars(session)["weights"] = skeleton.files  # the runtime reads them in place: they must live as long as it does
     if target.device and provider_of(target.provider).memory and are_numeric(session):
         return OrtDeviceEngine(session, options, target, target.device, recording, trace)
     return OrtEngine(session, options, target, trace)

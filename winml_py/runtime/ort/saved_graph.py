@@ -15,7 +15,7 @@ from ...base.atomic_files import written_whole
 from ...base.log import logger
 from ...cache import answers, folders
 from ...errors import CanceledError, WinMLError
-from ...onnx_file.source import MAPPED_FROM
+from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
 from .compile import compile_model
@@ -36,7 +36,7 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
     folder = folders.folder_for(_key(request), request.weights) if _is_wanted(request) else None
     if folder is None:
         engine = compile_model(request)
-        if request.size >= MAPPED_FROM:
+        if request.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
             trim_heap()
         return engine
     opened = _opened(request, folder)

@@ -93,12 +93,14 @@ def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
 
     The engine maps a file itself, one weight at a time while it rearranges them, and unmaps it when it goes. So the
     peak is the file's weights once, and not the file and the rearranged copy; weights that are not rearranged stay in
-    the system's file cache; and nobody here can close a map that the engine still reads. Bytes in memory take the
-    file's place for models that were loaded from bytes.
+    the system's file cache; and nobody here can close a map that the engine still reads.
+
+    Bytes in memory take the file's place for models that were loaded from bytes. The engine copies what it needs of
+    them. It could read weights in place that stand at an aligned address and that it does not rearrange; but for these
+    few, all of the bytes would stay in memory as long as the session does.
     """
     if model.folder:
         native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)
     if model.files:
         sizes = [len(data) for data in model.files.values()]
         native.add_external_initializers_from_files_in_memory([*model.files], [*model.files.values()], sizes)
-        native.add_session_config_entry("session.use_external_initializer_file_buffers_directly", "1")
