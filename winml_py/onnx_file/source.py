@@ -146,9 +146,12 @@ class FileSource(NamedTuple):
 
     def mappable(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
+        return self.beside(header) + sum(weight.size for weight in header.weights)
+
+    def beside(self, header: Header) -> int:
+        """Bytes of the files beside the model that hold weights."""
         files = {weight.location for weight in header.weights if weight.location}
-        beside = sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
-        return beside + sum(weight.size for weight in header.weights)
+        return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
 
     def data_stamps(self) -> tuple[FileStamp, ...]:
         """What tells the model's file, and each file beside it that holds weights, from another of its name.

@@ -7,6 +7,11 @@ from typing import NamedTuple
 from ..enums import Precision
 
 
+def in_megabytes(size: int) -> str:
+    """A number of bytes in words."""
+    return f"{size / 1e6:,.{0 if size > 1e7 else 1}f} MB"
+
+
 class Candidate(NamedTuple):
     """An engine that was looked at.
 
@@ -47,6 +52,8 @@ class Explanation(NamedTuple):
         candidates: all that were looked at, with figures.
         is_remembered: whether the figures are from an earlier session's measurement.
         number_type: as that of a `Candidate`.
+        memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
+            times, as OpenVINO does; 0 elsewhere.
     """
 
     engine: str
@@ -55,7 +62,10 @@ class Explanation(NamedTuple):
     candidates: tuple[Candidate, ...] = ()
     is_remembered: bool = False
     number_type: str = ""
+    memory: int = 0
 
     def __str__(self) -> str:
         head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
+        if self.memory:
+            head += f"; it takes up to about {in_megabytes(self.memory)}"
         return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

@@ -35,6 +35,7 @@ class CompileRequest:
         graph: reads the model's nodes.
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
+        total_size: bytes of the model file and of the files beside it that hold weights.
         weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
         stamp: what tells the file from another of the same name; () for a model in memory.
         data_stamps: the same of the files beside it that hold weights, too.
@@ -55,6 +56,7 @@ class CompileRequest:
     graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0
+    total_size: int = 0
     weights: int = 0
     stamp: Sequence[object] = ()
     data_stamps: Sequence[object] = ()

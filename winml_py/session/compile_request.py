@@ -48,6 +48,7 @@ def compile_request(
         and all(math.prod(map(abs, shape)) <= MAX_NUMBERS for shape in sizes.values()),
         examples=partial(_examples, model, sizes),
         size=model.size,
+        total_size=model.size + (file.beside(header) if file else 0),
         stop=stop,
         graph=partial(source.graph, header),
         reopen=partial(source.engine_input, header, is_private),

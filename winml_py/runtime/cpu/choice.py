@@ -28,6 +28,7 @@ from .compile import compile_model
 from .deferred import DeferredEngine
 from .exact import obstacle
 from .guarded import GuardedEngine
+from .memory import memory_of, shortage
 
 AUTO = "auto"
 
@@ -51,7 +52,7 @@ class CpuCompiler:
         require_known(targets[0].provider, dict(request.options.provider_options))
         if len(targets) == 1:
             engine = _compiled(request, targets[0])
-            engine.explanation = _explained(targets[0], reason or _why_alone(request))
+            engine.explanation = _explained(request, targets[0], reason or _why_alone(request))
             return engine
         if request.has_fixed_shapes and request.has_examples:
             return decide(request, targets, request.examples({}))
@@ -70,8 +71,11 @@ def _compiled(request: CompileRequest, target: Target) -> Engine:
     return compile_shared(request) if target.device is None else compile_model(request, target)
 
 
-def _explained(target: Target, reason: str, looked_at: tuple[Candidate, ...] = ()) -> Explanation:
-    return Explanation(*target.spelling, reason, looked_at, number_type=target.half_type)
+def _explained(
+    request: CompileRequest, target: Target, reason: str, looked_at: tuple[Candidate, ...] = ()
+) -> Explanation:
+    memory = memory_of(request, target)
+    return Explanation(*target.spelling, reason, looked_at, number_type=target.half_type, memory=memory)
 
 
 def _decide_late(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:
@@ -93,8 +97,10 @@ def _targets(request: CompileRequest) -> tuple[list[Target], str]:
     wants_half = _wants_half(request) and request.has_examples and not is_cpu
     wants_other = wanted == AUTO and request.has_only_numbers
     devices, reason = _exact_devices(request) if wants_half or wants_other else ([], "")
-    targets = [Target(), *(Target(device) for device in devices if wants_other)]
-    return [*targets, *(half for device in devices if wants_half for half in _halves(device))], reason
+    others = [Target(device) for device in devices if wants_other]
+    others += [half for device in devices if wants_half for half in _halves(device)]
+    problem = shortage(request, others)
+    return ([Target()], problem) if problem else ([Target(), *others], reason)
 
 
 def _halves(device: ProviderDevice) -> list[Target]:
@@ -197,7 +203,7 @@ def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Eng
         raise
     except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
         return None  # damaged, or no longer true
-    engine.explanation = explanation
+    engine.explanation = explanation._replace(memory=memory_of(request, target))
     return engine
 
 
@@ -222,7 +228,7 @@ def _find_out(request: CompileRequest, targets: list[Target], inputs: Inputs, ke
     if request.options.is_profiled:  # a profile of the evaluations alone, and not of the measurements
         engine.close()
         engine = _compiled(request, best.target)
-    engine.explanation = _explained(best.target, reason, looked_at)
+    engine.explanation = _explained(request, best.target, reason, looked_at)
     answers.write(key, _to_facts(engine.explanation, request, inputs))
     return engine
 

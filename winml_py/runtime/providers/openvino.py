@@ -47,6 +47,9 @@ _EXACT = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePo
 """Those whose cases in ONNX's conformance suite it passes. Not among them: Max, which loses NaN; Tile, DFT, Attention,
 TopK (the order of ties) and NonMaxSuppression, which fail cases; what works in place on indices that come as data."""
 
+_MEMORY = (2.2, 3.2)
+"""The weights as they are read and as the kernels want them; and with fixed sizes, for a while, as convolutions do."""
+
 OPENVINO_PACKAGE = Provider(
     "openvino",
     option_keys="""NUM_STREAMS INFERENCE_NUM_THREADS INFERENCE_PRECISION_HINT PERFORMANCE_HINT EXECUTION_MODE_HINT
@@ -56,6 +59,7 @@ OPENVINO_PACKAGE = Provider(
         KV_CACHE_PRECISION KEY_CACHE_PRECISION VALUE_CACHE_PRECISION KEY_CACHE_GROUP_SIZE VALUE_CACHE_GROUP_SIZE""",
     options=_package_options,
     exact_operators=frozenset(_EXACT.split()),
+    memory_factors=_MEMORY,
     package="openvino",
     probe="winml_py.runtime.openvino.probe",
 )
@@ -68,4 +72,5 @@ OPENVINO = Provider(
     options=_options,
     meta_device_key="ov_meta_device",
     exact_operators=frozenset(_EXACT.split()),
+    memory_factors=_MEMORY,
 )

@@ -103,6 +103,8 @@ class Provider:
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats, so that `engine="auto"`
             may choose it; see `runtime/cpu/exact.py`.
+        memory_factors: how many times its weights, as float32, a model takes on the CPU at most: with free sizes, and
+            with fixed ones; 0 where it is not known.
         package: the package of an engine that is no provider of ONNX Runtime.
         probe: the module that tries that package, in a process of its own.
     """
@@ -123,6 +125,7 @@ class Provider:
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
+    memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""
 

@@ -1,0 +1,139 @@
+"""How much memory a process may take, and that no engine is chosen that takes more."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from build import FLOAT, FLOAT16, data, tensor
+from conftest import MODELS
+from onnx import helper
+
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
+from winml_py.base.free_memory import free_memory
+from winml_py.runtime.cpu import measure, memory
+
+NO_LIMIT = str(0x7FFFFFFFFFFFF000)  # what version 1 says where there is none
+
+
+def control_groups(folder: Path, own: str, files: dict[str, str]) -> tuple[Path, Path]:
+    for name, text in files.items():
+        path = folder / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "own").write_text(own)
+    return folder / "cgroup", folder / "own"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/", {"memory.max": "1000\n", "memory.current": "300\n"}, 700),
+        ("0::/", {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 250\n"}, 350),
+        ("0::/", {"memory.max": "1000", "memory.current": "1200"}, 0),
+        (
+            "0::/a/b",
+            {"a/b/memory.max": "max", "a/b/memory.current": "1", "a/memory.max": "500", "a/memory.current": "100"},
+            400,
+        ),
+        (
+            "3:cpu:/x\n2:memory:/d",
+            {"memory/d/memory.limit_in_bytes": "800", "memory/d/memory.usage_in_bytes": "200"},
+            600,
+        ),
+        (  # in a container, the path is the host's
+            "2:memory:/docker/1",
+            {
+                "memory/memory.limit_in_bytes": "800",
+                "memory/memory.usage_in_bytes": "700",
+                "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 50",
+            },
+            150,
+        ),
+    ],
+)
+def test_what_control_groups_grant(tmp_path: Path, own: str, files: dict[str, str], expected: int) -> None:
+    assert free_memory(*control_groups(tmp_path, own, files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "files"),
+    [
+        ("", {}),
+        ("0::/", {"memory.max": "max", "memory.current": "5"}),
+        ("2:memory:/", {"memory/memory.limit_in_bytes": NO_LIMIT, "memory/memory.usage_in_bytes": "5"}),
+    ],
+)
+def test_without_a_limit_it_is_what_the_machine_has(
+    tmp_path: Path, own: str, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = psutil.virtual_memory()
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: real)
+    assert free_memory(*control_groups(tmp_path, own, files)) == real.available
+    assert 0 < free_memory() <= real.available
+
+
+# Engines
+
+
+def session(**settings: Any) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return LearningModelSession(LearningModel.load(MODELS / "digits.onnx"), None, options)
+
+
+SIZE = (MODELS / "digits.onnx").stat().st_size
+
+
+def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    groups = control_groups(tmp_path, "0::/", {"memory.max": str(limit), "memory.current": "0"})
+    monkeypatch.setattr(memory, "free_memory", partial(free_memory, *groups))
+    monkeypatch.setattr(  # OpenVINO is the faster one wherever it may be tried
+        measure, "_times", lambda rivals: {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals}
+    )
+
+
+@pytest.mark.usefixtures("openvino")
+def test_auto_takes_an_engine_only_where_there_is_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"engine": "auto", "precision": Precision.FLOAT32, "batch_size_override": 1}
+    limited(tmp_path, monkeypatch, int(SIZE * 3.2) - 10)
+    refused = session(**settings)
+    assert refused.engine == "onnxruntime"
+    assert refused.explain().memory == 0
+    assert refused.explain().reason.startswith("openvino would take up to about 0.")
+    assert refused.explain().reason.endswith("of memory are free")
+    (tmp_path / "cgroup" / "memory.max").write_text(str(int(SIZE * 3.2) + 10))
+    taken = session(**settings)
+    assert taken.engine == "openvino"
+    assert taken.explain().memory == int(SIZE * 3.2)
+    again = session(**settings)
+    assert again.explain().is_remembered
+    assert again.explain().memory == int(SIZE * 3.2)
+
+
+@pytest.mark.usefixtures("openvino")
+def test_an_engine_that_is_named_says_what_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited(tmp_path, monkeypatch, 1)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    for element, times in ((FLOAT, 1), (FLOAT16, 2)):
+        weight = np.ones((500, 500), helper.tensor_dtype_to_np_dtype(element))
+        ends = [tensor("x", ["n", 500], element)], [tensor("y", ["n", 500], element)]
+        content = data([node], *ends, {"w": weight})
+        options = LearningModelSessionOptions()
+        options.engine, options.precision = "openvino", Precision.FLOAT32
+        free = LearningModelSession(LearningModel.load(content), None, options).explain()
+        options.override_named_dimension("n", 4)
+        fixed = LearningModelSession(LearningModel.load(content), None, options).explain()
+        assert free.memory == int(times * 2.2 * len(content))
+        assert fixed.memory == int(times * 3.2 * len(content))
+        assert str(free) == "openvino in float32: as asked for; it takes up to about 2.2 MB"
+
+
+@pytest.mark.usefixtures("openvino")
+def test_onnxruntime_says_nothing_of_memory() -> None:
+    assert "MB" not in str(session().explain())
