@@ -2,7 +2,8 @@
 
     python tests/many_threads.py [--times N] [--seconds S]
 
-Eight threads evaluate N times each on one session (10,000 by default), half of them with bound outputs. Then four
+Eight threads evaluate N times each on one session (10,000 by default), half of them with bound outputs. Then they do so
+with `evaluate_features`, which keeps nothing: what is missing stays missing, and results stay as they are. Then four
 sessions have four threads each, which evaluate N times, bind nonsense in between, and see their sessions closed and
 their models disposed of in mid-flight. A watchdog ends a process that hangs, with the stacks of all threads.
 """
@@ -16,6 +17,7 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import reference
@@ -26,6 +28,7 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
     LearningModelSessionOptions,
+    MissingInputError,
     TensorFloat,
     WinMLError,
 )
@@ -62,6 +65,43 @@ def one_session(threads: int, times: int) -> int:
 
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(work, range(threads)))
+
+
+def without_a_binding(threads: int, times: int) -> int:
+    """How many turns of `evaluate_features` were right, of `threads` times `times`; some turns leave the input out."""
+    session = LearningModelSession(LearningModel.load(PATH))
+    images, expected = pictures(4 * threads)
+    barrier = threading.Barrier(threads)
+
+    def work(index: int) -> int:
+        rng, right = random.Random(index), 0
+        before, wanted = np.zeros(0, np.float32), np.zeros(0, np.float32)
+        barrier.wait()
+        for _ in range(times):
+            chosen, kind = rng.randrange(len(images)), rng.random()
+            is_kept = np.array_equal(before, wanted)
+            before[...] = 0  # results are the caller's: no later one may be in their memory
+            if kind < 0.1:
+                features: dict[str, Any] = {} if kind < 0.05 else {"image": rng.choice(NONSENSE)}
+                right += is_kept and _is_refused(session, features)
+                before = wanted = np.zeros(0, np.float32)
+                continue
+            output = {"probabilities": np.zeros((1, 10), np.float32)} if kind < 0.2 else {}
+            result = session.evaluate_features({"image": images[chosen], **output}).outputs["probabilities"]
+            before, wanted = np.asarray(result), expected[chosen]
+            right += is_kept and np.array_equal(before, wanted)
+        return right
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads)))
+
+
+def _is_refused(session: LearningModelSession, features: dict[str, Any]) -> bool:
+    try:
+        session.evaluate_features(features)
+    except WinMLError as error:
+        return bool(features) or isinstance(error, MissingInputError)
+    return False
 
 
 class _Place:
@@ -123,10 +163,12 @@ def main() -> None:
     faulthandler.dump_traceback_later(options.seconds, exit=True)
     right = one_session(8, options.times)
     print(f"8 threads on one session: {right:,} of {8 * options.times:,} right")
+    alone = without_a_binding(8, options.times)
+    print(f"8 threads without a binding: {alone:,} of {8 * options.times:,} right")
     counts = sessions_that_end(4, 4, options.times)
     print(f"4 sessions x 4 threads that end in mid-flight: {dict(counts)}")
     faulthandler.cancel_dump_traceback_later()
-    sys.exit(right != 8 * options.times or bool(counts["wrong"] or counts["untyped"]))
+    sys.exit({right, alone} != {8 * options.times} or bool(counts["wrong"] or counts["untyped"]))
 
 
 if __name__ == "__main__":

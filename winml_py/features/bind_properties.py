@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from ..base.arguments import member, truth
@@ -53,7 +54,7 @@ class BindProperties(NamedTuple):
             InvalidBindingError: a value of the wrong type, or an unknown key.
         """
         if not properties:
-            return _NONE
+            return NO_PROPERTIES
         if not isinstance(properties, Mapping):
             raise InvalidBindingError(
                 f"The properties of a bind are a mapping, not {type(properties).__name__}.",
@@ -81,20 +82,28 @@ class BindProperties(NamedTuple):
             InvalidBindingError: a format that Windows ML does not take there.
         """
         contract = self.contract or contract
-        if self.pixel_range is not None:
-            contract = replace(contract, pixel_range=self.pixel_range)
-        if self.pixel_format is None:
+        if self.pixel_range is None and self.pixel_format is None:
             return contract
-        if self.pixel_format not in _TENSOR_FORMATS:
+        if self.pixel_format is not None and self.pixel_format not in _TENSOR_FORMATS:
             raise InvalidBindingError(
                 f"The property BitmapPixelFormat is {self.pixel_format.name}; for the channels of a tensor it is "
                 "RGBA8, BGRA8 or GRAY8.",
                 hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
             )
-        return replace(contract, pixel_format=self.pixel_format)
+        return _overridden(contract, self.pixel_range, self.pixel_format)
 
 
-_NONE = BindProperties()
+NO_PROPERTIES = BindProperties()
+"""Of a bind that asks for nothing beside the value."""
+
+
+@lru_cache(64)  # a contract is checked when it is made, which takes longer than tensorizing a small picture
+def _overridden(
+    contract: ImageContract, pixel_range: LearningModelPixelRange | None, pixel_format: BitmapPixelFormat | None
+) -> ImageContract:
+    if pixel_range is not None:
+        contract = replace(contract, pixel_range=pixel_range)
+    return contract if pixel_format is None else replace(contract, pixel_format=pixel_format)
 
 
 def _bounds(value: Any) -> BitmapBounds | None:

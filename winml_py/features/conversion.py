@@ -33,10 +33,14 @@ def feature_value(
         InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    if isinstance(value, np.ndarray) and _holds_pixels(value, descriptor, properties):
-        pixel_format = pixel_format_of(value.shape, descriptor, properties)
-        return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
-    found: FeatureValue | None = as_picture(value) or as_tensor(value)
+    found: FeatureValue | None
+    if isinstance(value, np.ndarray):
+        if _holds_pixels(value, descriptor, properties):
+            pixel_format = pixel_format_of(value.shape, descriptor, properties)
+            return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
+        found = as_tensor(value)
+    else:
+        found = as_picture(value) or as_tensor(value)
     if found is None:
         found = _container(value, descriptor)
     if found is None and isinstance(descriptor, TensorFeatureDescriptor):

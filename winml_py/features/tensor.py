@@ -147,8 +147,9 @@ class Tensor(Closeable, Object):
                 f"{cls.__name__} is made of {cls.dtype.name}, not of {given.dtype.name}.",
                 hint=f"Cast it: array.astype(np.{cls.dtype.name}).",
             )
-        own = np.require(given, cls.dtype, ["C", "A"])
-        return cls._over(own, own.shape)
+        if not given.flags.carray:  # as most are; the look costs less than numpy's own
+            given = np.require(given, cls.dtype, ["C", "A"])
+        return cls._over(given, given.shape)
 
     @classmethod
     def from_dlpack(cls, array: Any, /) -> Self:

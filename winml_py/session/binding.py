@@ -7,9 +7,8 @@ from typing import Any
 
 from ..base.collections import MapView
 from ..base.winrt_object import Object
-from ..errors import InvalidBindingError, NotBoundError
+from ..errors import NotBoundError
 from ..features.bind_properties import BindProperties
-from ..features.descriptors import FeatureDescriptor
 from ..imaging.picture_placement import PicturePlacement
 from .compiled import CompiledModel, compiled_of
 from .evaluation import Evaluation
@@ -45,7 +44,7 @@ class LearningModelBinding(Object, MapView[Any]):
     def __init__(self, session: CompiledModel, /) -> None:
         self._session = session  # a session that nobody else holds would close its engine
         compiled = compiled_of(session)
-        self._inputs, self._outputs, self._is_silent = compiled.inputs, compiled.outputs, compiled.is_silent
+        self._is_silent = compiled.is_silent
         self._evaluation = Evaluation(compiled)
 
     def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
@@ -68,26 +67,9 @@ class LearningModelBinding(Object, MapView[Any]):
             ClosedError: the session has been closed.
             IllegalCallError: another process made the session, and this one was forked from it.
         """
-        descriptor, is_input = self._find(name)
-        bind = self._evaluation.bind_input if is_input else self._evaluation.bind_output
-        bind(descriptor, value, BindProperties.read(properties, self._is_silent))
+        self._evaluation.bind(name, value, BindProperties.read(properties, self._is_silent))
 
     bind_with_properties = bind  # pywinrt 3's name
-
-    def _find(self, name: str) -> tuple[FeatureDescriptor, bool]:
-        """Inputs before outputs, exact spelling before another case."""
-        for features, is_input in ((self._inputs, True), (self._outputs, False)):
-            if name in features:
-                return features[name], is_input
-        folded = name.casefold() if isinstance(name, str) else None
-        for features, is_input in ((self._inputs, True), (self._outputs, False)):
-            for known, descriptor in features.items():
-                if known.casefold() == folded:
-                    return descriptor, is_input
-        raise InvalidBindingError(
-            f"The model has no variable with name {name}.",
-            hint=f"Its inputs: {', '.join(self._inputs) or 'none'}; its outputs: {', '.join(self._outputs) or 'none'}.",
-        )
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""

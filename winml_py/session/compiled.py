@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ..base import forks
 from ..base.winrt_object import Object
-from ..errors import ClosedError, DeviceLostError, IllegalCallError
-from ..runtime.engine import Engine, device_engine
+from ..errors import ClosedError, DeviceLostError, IllegalCallError, InvalidBindingError
+from ..features.descriptors import FeatureDescriptor
+from ..runtime.engine import Engine, device_engine, is_array_engine
 from ..runtime.pool import Lease
+from ..runtime.providers.catalogue import UNLOCKED
 from ..runtime.request import CompileRequest
 from .attached_contracts import LiveFeatures
 from .model import LearningModel, content_of
 from .overrides import overridden
+from .plain_arrays import PlainArrays
 
 if TYPE_CHECKING:
     from .device_pictures import DevicePictures
@@ -33,6 +36,7 @@ class Compiled:
         location: where the device's memory is, which can be bound; None for engines on the host.
         is_lost: whether the device has gone.
         is_inherited: whether a fork brought it into this process.
+        plain_arrays: evaluates arrays without a binding; None where the engine, the lock or the features need one.
         pictures: the models that tensorize pictures on the device; None where the host does it.
     """
 
@@ -49,11 +53,14 @@ class Compiled:
         features = overridden(content.inputs, lease.engine.options)
         self.inputs = LiveFeatures(map(content.exported, features), content.contracts)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
-        self.outputs = {feature.name: feature for feature in model.output_features}
+        self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
         self.is_lost = self.is_inherited = False
         self._process = os.getpid()
         forks.watch(self)
+        self.plain_arrays: PlainArrays | None = None
+        if lock is UNLOCKED and is_array_engine(lease.engine):
+            self.plain_arrays = PlainArrays.of(features, self.outputs)
         on_device = device_engine(lease.engine)
         self.location = on_device.location if on_device else None
         self.pictures: DevicePictures | None = None
@@ -93,6 +100,26 @@ class Compiled:
     def require_open(self) -> None:
         """Raises as `engine` does."""
         self.engine  # noqa: B018 - it is asked for its errors
+
+    def find(self, name: str) -> tuple[FeatureDescriptor, bool]:
+        """The feature of a name, and whether it is an input: inputs before outputs, exact spelling before another case.
+
+        Raises:
+            InvalidBindingError: there is none.
+        """
+        if name in self.inputs:
+            return self.inputs[name], True
+        if name in self.outputs:
+            return self.outputs[name], False
+        folded = name.casefold() if isinstance(name, str) else None
+        for features, is_input in ((self.inputs, True), (self.outputs, False)):
+            for known, descriptor in features.items():
+                if known.casefold() == folded:
+                    return descriptor, is_input
+        raise InvalidBindingError(
+            f"The model has no variable with name {name}.",
+            hint=f"Its inputs: {', '.join(self.inputs) or 'none'}; its outputs: {', '.join(self.outputs) or 'none'}.",
+        )
 
     @property
     def is_closed(self) -> bool:

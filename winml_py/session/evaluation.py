@@ -8,7 +8,7 @@ from typing import Any, cast
 from ..base.cancellation import Stop, held
 from ..base.device_array import DeviceArray
 from ..errors import CanceledError, DeviceLostError, EvaluationError, InvalidBindingError, MissingInputError
-from ..features.bind_properties import BindProperties
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.compatibility import check_tensor
 from ..features.conversion import is_pil_image
 from ..features.descriptors import FeatureDescriptor
@@ -39,7 +39,6 @@ class Evaluation:
         compiled: what it runs on.
         bound: the caller's own objects, by the names of features.
         engine_binding: the engine's own binding.
-        pictures: the tensors of bound pictures.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -50,13 +49,20 @@ class Evaluation:
     def _reset(self) -> None:
         # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
         self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
-        self.pictures = PictureInputs(self.compiled)
+        self._pictures: PictureInputs | None = None
         self.bound: dict[str, Any] = {}
         self._is_checked = True
         self._missing = set(self.compiled.inputs)
         self._slots: dict[str, OutputSlot] = {
             name: UnboundOutput(feature) for name, feature in self.compiled.outputs.items()
         }
+
+    @property
+    def pictures(self) -> PictureInputs:
+        """The tensors of bound pictures."""
+        if self._pictures is None:
+            self._pictures = PictureInputs(self.compiled)
+        return self._pictures
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
@@ -75,6 +81,12 @@ class Evaluation:
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
             self._missing = set(self.compiled.inputs)
             self.bound = {}
+
+    def bind(self, name: str, value: Any, properties: BindProperties = NO_PROPERTIES) -> None:
+        """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
+        descriptor, is_input = self.compiled.find(name)
+        bind = self.bind_input if is_input else self.bind_output
+        bind(descriptor, value, properties)
 
     def bind_input(self, descriptor: FeatureDescriptor, value: Any, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `resolve` does, and where the session is closed."""
@@ -105,7 +117,8 @@ class Evaluation:
             self.engine_binding.set_input(name, self._required_here(value.array, name))
         else:
             self._set_tensor(descriptor, value)
-        self.pictures.forget(name)
+        if self._pictures is not None:
+            self._pictures.forget(name)
 
     def _set_tensor(self, descriptor: FeatureDescriptor, value: HostTensor) -> None:
         tensor = value.tensor
@@ -207,7 +220,8 @@ class Evaluation:
 
     def _explained(self, error: EvaluationError) -> EvaluationError:
         """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""
-        sizes = {name: size for name, size in self.pictures.own_sizes.items() if name in self.bound}
+        own_sizes = {} if self._pictures is None else self._pictures.own_sizes
+        sizes = {name: size for name, size in own_sizes.items() if name in self.bound}
         if not sizes:
             return error
         own = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
@@ -220,7 +234,9 @@ class Evaluation:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the pictures that are bound lie in their tensors, by the names of inputs."""
-        return {name: found for name, found in self.pictures.placements.items() if name in self.bound}
+        if self._pictures is None:
+            return {}
+        return {name: found for name, found in self._pictures.placements.items() if name in self.bound}
 
     def _missing_inputs(self) -> MissingInputError:
         missing = [feature for name, feature in self.compiled.inputs.items() if name in self._missing]

@@ -61,7 +61,7 @@ class UnboundOutput(_Whole):
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
-        self._scratch = Scratch()
+        self._scratch: Scratch | None = None  # pictures alone need it
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Wraps the engine's value, or turns it into pictures."""
@@ -81,6 +81,7 @@ class UnboundOutput(_Whole):
         require_pictures(value, contract, self._descriptor)
         height, width = (value.shape[axis] for axis in contract.axes()[1:])
         frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
+        self._scratch = self._scratch or Scratch()
         for tensor, frame in zip(value, frames, strict=True):
             detensorize(tensor, contract, frame.software_bitmap, self._scratch)
         return ImageFeatureValue(frames) if len(frames) == 1 else frames

@@ -265,14 +265,32 @@ class LearningModelSession(Closeable, CompiledModel):
     def evaluate_features(
         self, features: Mapping[str, Any], correlation_id: str = "", /
     ) -> LearningModelEvaluationResult:
-        """Binds every pair, inputs and outputs alike, and evaluates; raises as `bind` and `evaluate` do."""
-        return self.evaluate(self._bind_all(features), correlation_id)
+        """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
+
+        Nothing is kept for the next call: what is not passed is missing, and each result has memory of its own. Arrays
+        that fit a model of tensors exactly need no binding, and cost little more than the run; other values are bound.
+
+        Args:
+            features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it.
+            correlation_id: given back in the result.
+
+        Raises:
+            InvalidArgumentError: the features are no mapping.
+            WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
+        """
+        compiled = self._compiled
+        if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
+            outputs = compiled.plain_arrays.evaluate(compiled.engine, features)
+            if outputs is not None:
+                return LearningModelEvaluationResult(correlation_id, outputs, labels=self._model.labels)
+        return self._run(self._bound(features), correlation_id, None)
 
     def evaluate_features_async(
         self, features: Mapping[str, Any], correlation_id: str = "", /
     ) -> AsyncOperation[LearningModelEvaluationResult]:
         """Binds every pair here and now, so that errors of binding are raised at once, then as `evaluate_async`."""
-        return self.evaluate_async(self._bind_all(features), correlation_id)
+        evaluation = self._bound(features)
+        return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_many(
         self, inputs: Iterable[Any], /, *, concurrency: int | None = None, batch: int | None = None
@@ -312,12 +330,13 @@ class LearningModelSession(Closeable, CompiledModel):
         jobs = Jobs(*inputs_and_outputs, new_binding, self.evaluate, batch, self._model.labels)
         return EvaluationStream(jobs, inputs, concurrency)
 
-    def _bind_all(self, features: Mapping[str, Any]) -> LearningModelBinding:
+    def _bound(self, features: Mapping[str, Any]) -> Evaluation:
+        """The features, bound for a single run."""
         _require_type(features, Mapping, "Write {name: value}.")
-        binding = LearningModelBinding(self)
+        evaluation = Evaluation(self._compiled)
         for name, value in features.items():
-            binding.bind(name, value)
-        return binding
+            evaluation.bind(name, value)
+        return evaluation
 
     def close(self) -> None:
         """Frees the engine, unless another session shares it, when the last run in flight returns.

@@ -5,21 +5,24 @@ from __future__ import annotations
 import tempfile
 import threading
 import weakref
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from ...base import forks
+from ...base.cancellation import Stop
 from ...base.device_array import DeviceArray
 from ...errors import IllegalCallError
-from ..engine import Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode
+from ..engine import Array, DeviceEngineBinding, EngineBinding, EngineOptions, PlacedNode, Value
 from ..explanation import Explanation
 from ..providers.catalogue import UNLOCKED, device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, host_inputs, is_fixed
 from .device_recording import Recording
+from .errors import translate
 from .host_binding import FeedBinding, IoBinding, LockedIoBinding
-from .run import opened, translated, trim_heap
+from .run import opened, stoppable, translated, trim_heap
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -56,6 +59,7 @@ class OrtEngine:
         self._trace = trace  # where the runtime writes its profile, which goes with it
         self._device_lock = device_lock(target.device)
         self._are_numeric = are_numeric(session)
+        self._outputs = [output.name for output in session.get_outputs()]
         forks.watch(self)
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
@@ -67,6 +71,24 @@ class OrtEngine:
         if lock is UNLOCKED:
             return self._closed_with_this(IoBinding(session, shrinks))
         return self._closed_with_this(LockedIoBinding(session, shrinks, lock))
+
+    def run_arrays(self, inputs: Mapping[str, Array]) -> Mapping[str, Value]:
+        """Runs the model without a binding; see `ArrayEngine`."""
+        session = opened(self._session)
+        try:
+            if not self.options.tuning.arena_shrinkage:
+                values = session.run(self._outputs, inputs)
+            else:
+                with stoppable(Stop(), shrinks=True) as run_options:
+                    values = session.run(self._outputs, inputs, run_options)
+            return dict(zip(self._outputs, values, strict=True))
+        except Exception as error:  # see IoBinding.run, where the runtime raises this class alone, with the same words
+            failure = translate(RuntimeError(str(error)))
+        finally:
+            del session
+            if self._session is None:
+                trim_heap()
+        raise failure
 
     def _closed_with_this(self, binding: B) -> B:
         with self._lock:

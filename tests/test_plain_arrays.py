@@ -1,0 +1,275 @@
+"""`evaluate_features` on arrays that need no binding: the same results and errors as with one, and nothing is left."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from build import FLOAT16, INT64, STRING, data, tensor, unary
+from onnx import TensorProto, helper
+
+from winml_py import (
+    BitmapPixelFormat,
+    ClosedError,
+    EvaluationError,
+    ImageContract,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelEvaluationResult,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    MissingInputError,
+    SizeMismatchError,
+    TensorFloat,
+    Tuning,
+    WinMLError,
+)
+from winml_py.session.compiled import compiled_of
+
+SHAPE = (1, 3, 4, 5)
+
+
+def two_inputs() -> bytes:
+    """a + b -> y, and what goes in as a comes out, too."""
+    node = helper.make_node("Add", ["a", "b"], ["y"])
+    ends = [tensor(name, ["n", 3]) for name in "aby"]
+    return data([node], ends[:2], [ends[2], ends[0]])
+
+
+def opened(model: bytes, options: LearningModelSessionOptions | None = None) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(model), None, options)
+
+
+def with_a_binding(session: LearningModelSession, features: Mapping[str, Any]) -> LearningModelEvaluationResult:
+    binding = LearningModelBinding(session)
+    for name, value in features.items():
+        binding.bind(name, value)
+    return session.evaluate(binding)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Counts the runs without a binding."""
+    from winml_py.runtime.ort.engine import OrtEngine
+
+    counted: list[str] = []
+    original = OrtEngine.run_arrays
+
+    def run_arrays(self: OrtEngine, inputs: Any) -> Any:
+        counted.append("run")
+        return original(self, inputs)
+
+    monkeypatch.setattr(OrtEngine, "run_arrays", run_arrays)
+    return counted
+
+
+FITTING = [
+    (unary("Neg", [2, 3]), np.float32([[1, 2, 3], [4, 5, np.nan]])),
+    (unary("Neg", ["n", 3]), np.ones((5, 3), np.float32)),
+    (unary("Neg", ["n", 3]), np.ones((0, 3), np.float32)),
+    (unary("Neg", []), np.array(2, np.float32)),
+    (unary("Neg", [2], FLOAT16), np.float16([1, 65504])),
+    (unary("Neg", [2], INT64), np.int64([1, -(1 << 60)])),
+    (unary("Not", [2], TensorProto.BOOL), np.array([True, False])),
+    (unary("Identity", SHAPE, denotation="IMAGE"), np.ones(SHAPE, np.float32)),
+]
+
+
+@pytest.mark.parametrize(("model", "array"), FITTING)
+def test_arrays_that_fit_need_no_binding(model: bytes, array: np.ndarray[Any, Any], runs: list[str]) -> None:
+    if b"IMAGE" in model:  # its output is a picture
+        model = unary("Identity", SHAPE)
+        session = opened(model)
+        session.model.contracts["x"] = ImageContract()
+    else:
+        session = opened(model)
+    array.flags.writeable = False
+    result = session.evaluate_features({"x": array}, "an id")
+    (expected,) = reference.run_raw(model, {"x": array}).values()
+    np.testing.assert_array_equal(result.outputs["y"].to_numpy(), expected)
+    assert type(result.outputs["y"]) is type(with_a_binding(session, {"x": array}).outputs["y"])
+    assert (result.correlation_id, result.succeeded, result.placements) == ("an id", True, {})
+    assert runs == ["run"]
+
+
+def values(session: LearningModelSession) -> list[Mapping[str, Any]]:
+    """Right and wrong, and none of them an array that fits exactly."""
+    good, names = np.ones((2, 3), np.float32), [feature.name for feature in session.model.input_features]
+    others: list[Any] = [
+        good.astype(np.float64),
+        good.astype(">f4"),
+        np.ones((3, 2), np.float32).T,
+        np.ones((2, 6), np.float32)[:, ::2],
+        np.frombuffer(b"\0" + good.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3),  # not aligned
+        good.view(np.matrix) if hasattr(np, "matrix") else good,
+        np.ones((2, 4), np.float32),
+        np.ones(6, np.float32),
+        np.float32(1),
+        TensorFloat.from_numpy(good),
+        TensorFloat.create(),
+        good.tolist(),
+        good.tobytes(),
+        "words",
+        None,
+        ImageFeatureValue.from_array(np.zeros((4, 4, 3), np.uint8), BitmapPixelFormat.RGB8),
+    ]
+    wrong: list[Mapping[str, Any]] = [{name: other if name == names[0] else good for name in names} for other in others]
+    return [
+        *wrong,
+        {},
+        {names[0]: good} if len(names) > 1 else {},
+        {name.upper(): good for name in names},
+        {**dict.fromkeys(names, good), "nope": good},
+        {**dict.fromkeys(names, good), "y": np.zeros((2, 3), np.float32)},
+        {**dict.fromkeys(names, good), "y": np.zeros((3, 3), np.float32)},
+        {**dict.fromkeys(names, good), "Y": TensorFloat.create()},
+    ]
+
+
+def outcome(evaluate: Any, features: Mapping[str, Any]) -> tuple[Any, ...]:
+    try:
+        outputs = evaluate(features).outputs
+    except WinMLError as error:
+        return type(error), str(error), error.winerror
+    return tuple((name, type(value), np.asarray(value).tolist()) for name, value in outputs.items())
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("model", [two_inputs(), unary("Neg", ["n", 3]), unary("Neg", [2, 3])])
+def test_what_does_not_fit_ends_as_with_a_binding(model: bytes) -> None:
+    session = opened(model)
+    failures = 0
+    for given, again in zip(values(session), values(session), strict=True):
+        came = outcome(session.evaluate_features, given)
+        assert came == outcome(lambda features: with_a_binding(session, features), again)
+        failures += bool(came) and isinstance(came[0], type)
+    assert failures >= 10
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"a": np.ones((2, 3), np.float32)}, MissingInputError),
+        ({"a": np.ones((2, 3), np.float32), "b": np.ones((2, 4), np.float32)}, SizeMismatchError),
+        ({"a": np.ones((2, 3), np.float32), "b": np.ones((2, 3))}, InvalidBindingError),
+        ([("a", 1)], InvalidArgumentError),
+    ],
+)
+def test_the_second_call_knows_nothing_of_the_first(wrong: Any, error: type[WinMLError]) -> None:
+    """An input that is missing stays missing, and what was refused is refused again."""
+    session = opened(two_inputs())
+    good = {"a": np.ones((2, 3), np.float32), "b": np.ones((2, 3), np.float32)}
+    for _ in range(2):
+        assert session.evaluate_features(good).outputs["y"].to_numpy().tolist() == [[2] * 3] * 2
+        with pytest.raises(error):
+            session.evaluate_features(wrong)
+
+
+def test_results_share_no_memory(runs: list[str]) -> None:
+    """Neither with each other nor with what went in, also where an input is an output as well."""
+    session, rng = opened(two_inputs()), np.random.default_rng(0)
+    given = [{name: rng.random((2, 3), np.float32) for name in "ab"} for _ in range(50)]
+    results = [session.evaluate_features(features).outputs for features in given]
+    arrays = [array for outputs in results for array in (outputs["y"].to_numpy(), outputs["a"].to_numpy())]
+    assert runs == ["run"] * 50
+    for features, outputs in zip(given, results, strict=True):
+        np.testing.assert_array_equal(outputs["y"].to_numpy(), features["a"] + features["b"])
+        np.testing.assert_array_equal(outputs["a"].to_numpy(), features["a"])
+    for index, array in enumerate(arrays):
+        others = [*arrays[:index], *(value for features in given for value in features.values())]
+        assert not any(np.shares_memory(array, other) for other in others)
+        array[:] = -1  # results are the caller's
+
+
+def test_a_constant_output_is_the_callers_own() -> None:
+    """Its memory is the model's in the engine: a result that is written to must not change the next one."""
+    node = helper.make_node("Identity", ["c"], ["y"])
+    session = opened(data([node], [tensor("x", [2])], [tensor("y", [2])], {"c": np.float32([5, 6])}))
+    for _ in range(3):
+        array = session.evaluate_features({"x": np.zeros(2, np.float32)}).outputs["y"].to_numpy()
+        assert array.tolist() == [5, 6]
+        array[:] = 0
+
+
+def test_what_went_in_is_let_go() -> None:
+    session = opened(unary("Neg", [2]))
+    array = np.float32([1, 2])
+    gone = weakref.ref(array)
+    result = session.evaluate_features({"x": array})
+    del array
+    gc.collect()
+    assert gone() is None
+    assert result.outputs["y"].to_numpy().tolist() == [-1, -2]
+
+
+def test_a_bound_output_is_written_in_place() -> None:
+    session = opened(unary("Neg", [2]))
+    first, second = np.zeros(2, np.float32), TensorFloat.create()
+    assert session.evaluate_features({"x": np.float32([1, 2]), "y": first}).outputs["y"] is first
+    assert session.evaluate_features({"x": np.float32([3, 4]), "y": second}).outputs["y"] is second
+    session.evaluate_features({"x": np.float32([5, 6])})
+    assert (first.tolist(), second.to_numpy().tolist()) == ([-1, -2], [-3, -4])
+
+
+def test_a_closed_session_is_refused() -> None:
+    session = opened(unary("Neg", [2]))
+    session.close()
+    with pytest.raises(ClosedError):
+        session.evaluate_features({"x": np.float32([1, 2])})
+
+
+def test_an_error_of_the_engine_is_that_of_a_binding() -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    model = data([node], [tensor("x", [2]), tensor("i", [1], INT64)], [tensor("y", [1])])
+    session = opened(model)
+    features = {"x": np.float32([1, 2]), "i": np.int64([7])}
+    native = weakref.ref(compiled_of(session).engine._session)  # type: ignore[attr-defined]
+    with pytest.raises(EvaluationError, match="out of data bounds") as info:
+        session.evaluate_features(features)
+    assert outcome(session.evaluate_features, features) == outcome(lambda _: with_a_binding(session, features), {})
+    assert info.value.__cause__ is None
+    session.close()
+    assert native() is None  # an error that is kept keeps no engine
+
+
+@pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN])
+def test_an_output_of_a_type_that_numpy_lacks_is_refused_alike(kind: int) -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=kind)
+    ends = [tensor("x", [2])], [tensor("y", [2], kind)]
+    session, features = opened(data([node], *ends, opset=19)), {"x": np.float32([1, 4])}
+    came = outcome(session.evaluate_features, features)
+    assert came == outcome(lambda features: with_a_binding(session, features), features)
+    assert issubclass(came[0], WinMLError)
+
+
+@pytest.mark.parametrize("model", [unary("Identity", [2], STRING), unary("Identity", SHAPE, denotation="IMAGE")])
+def test_words_and_pictures_are_bound(model: bytes, runs: list[str]) -> None:
+    session = opened(model)
+    is_text = session.model.input_features[0].expects().startswith("String")
+    value = np.array(["a", "b"], object) if is_text else np.zeros(SHAPE, np.float32)
+    assert session.evaluate_features({"x": value}).succeeded
+    assert runs == []
+
+
+def test_the_options_and_properties_hold(caplog: pytest.LogCaptureFixture, runs: list[str]) -> None:
+    options = LearningModelSessionOptions()
+    options.tuning = Tuning(arena_shrinkage=True)
+    options.override_input_shape("x", (4,))
+    session = opened(unary("Neg", ["n"]), options)
+    with pytest.raises(SizeMismatchError):
+        session.evaluate_features({"x": np.zeros(3, np.float32)})
+    assert session.evaluate_features({"x": np.ones(4, np.float32)}).outputs["y"].to_numpy().tolist() == [-1] * 4
+    assert runs == ["run"]
+    caplog.set_level(logging.DEBUG, "winml_py")
+    session.evaluation_properties["EnableDebugOutput"] = None
+    session.evaluate_features({"x": np.ones(4, np.float32)}, "my id")
+    assert "'my id'" in caplog.text
