@@ -137,6 +137,48 @@ def test_float16(tmp_path: Path, scores: np.ndarray, photo: Image.Image) -> None
     assert np.abs(after - before).max() < 0.5
 
 
+def inside(path: Path, name: str, array: np.ndarray) -> np.ndarray:
+    """A value inside of a model that ONNX Runtime evaluates, without us."""
+    model = onnx.load(path)
+    model.graph.output.insert(0, onnx.ValueInfoProto(name=name))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run([name], {session.get_inputs()[0].name: array})[0]
+
+
+def test_mel_spectrogram(tmp_path: Path) -> None:
+    lines = run("mel_spectrogram", tmp_path / "mel.onnx", folder=tmp_path)
+    time = np.arange(16_000) / 16_000
+    sound = np.concatenate([np.sin(2 * np.pi * hertz * time) for hertz in (440, 880, 1760)]).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(sound.astype(np.float64), 512)[::256]
+    power = np.abs(np.fft.rfft(windows * np.sin(np.pi * np.arange(512) / 512) ** 2)) ** 2 / 512
+    edges = 700 * (10 ** (np.arange(42) * np.log10(1 + 8000 / 700) / 42) - 1)  # as far apart on the mel scale
+    low, centre, high = (np.floor(513 * edges / 16_000)[first : 40 + first] for first in range(3))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        k = np.arange(257)[:, None]
+        rising = np.where(low == centre, k == centre, (k - low) / (centre - low))
+        falling = np.where(centre == high, 0, (high - k) / (high - centre))
+    weights = np.where((k >= low) & (k <= centre), rising, np.where((k > centre) & (k < high), falling, 0))
+    expected = np.log(np.maximum(power @ weights, 1e-6))
+    came = inside(tmp_path / "mel.onnx", "spectrogram", sound[None])
+    np.testing.assert_allclose(np.exp(came[0]), np.exp(expected), rtol=1e-3, atol=1e-4)
+    loudest = [int(np.median(part)) for part in np.array_split(expected.argmax(axis=1), 3)]
+    assert lines == [f"windows: {len(windows)}", f"loudest bands: {' '.join(map(str, loudest))}"]
+
+
+def test_built_tensorization(tmp_path: Path) -> None:
+    for digit in (3, 8):
+        picture = drawn(digit).resize((150, 190)).point(lambda level: 40 + level // 2)  # dull, and no square
+        picture.save(tmp_path / "digit.png")
+        assert run("built_tensorization", tmp_path / "digit.png", tmp_path / "model.onnx", folder=tmp_path) == [
+            f"digit: {digit}"
+        ]
+        small = np.asarray(picture.convert("F").resize((28, 28), Image.Resampling.BILINEAR))
+        expected = (small - small.min()) / (small.max() - small.min())
+        came = inside(tmp_path / "model.onnx", "tensor", np.asarray(picture))
+        np.testing.assert_allclose(came[0, 0], expected, atol=1e-3)
+    assert not onnx.load(tmp_path / "model.onnx").metadata_props  # the contract of digits.onnx is not about bytes
+
+
 def test_webcam_takes_a_folder(tmp_path: Path) -> None:
     for position, digit in enumerate((2, 0, 3)):
         drawn(digit).save(tmp_path / f"{position}.png")

@@ -250,6 +250,11 @@ def content_of(model: LearningModel) -> ModelContent:
     return model._content  # noqa: SLF001 - the one way in: users see the header, and no bytes
 
 
+def rename(model: LearningModel, name: str) -> None:
+    """Gives a model another name; the file stays as it is."""
+    content_of(model).header.graph_name = name
+
+
 def _require_no_operators(provider: object) -> None:
     if provider is not None:
         raise NotSupportedError(

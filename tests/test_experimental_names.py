@@ -1,0 +1,58 @@
+"""Windows ML's experimental API: every name of its interface definition, spelled as pywinrt spells names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from winml_py import experimental
+from winml_py.winrt.microsoft.ai import machinelearning as microsoft
+from winml_py.winrt.microsoft.ai.machinelearning import experimental as winrt
+from winml_py.winrt.windows.ai import machinelearning as windows
+
+DEFINITION = {
+    "LearningModelBuilder": "Inputs Outputs Operators Create CreateTensorFeatureDescriptor CreateModel Save",
+    "LearningModelDeviceExperimental": "CreateDMLDevice CreateOpenVinoDevice CreateTensorRTDevice CreateCUDADevice",
+    "LearningModelExperimental": "JoinModel Save SetName",
+    "LearningModelInputs": "Add AddConstant",
+    "LearningModelJoinOptions": "PromoteUnlinkedOutputsToFusedOutputs JoinedNodePrefix CloseModelOnJoin Link",
+    "LearningModelOperator": "SetName SetInput SetConstant SetOutput SetAttribute Name Type Domain",
+    "LearningModelOperatorSet": "Add",
+    "LearningModelOutputs": "Add",
+    "LearningModelSessionExperimental": "Options",
+    "LearningModelSessionOptionsExperimental": "GetNamedDimensionOverrides",
+}
+MEMBERS = [(name, member) for name, members in DEFINITION.items() for member in members.split()]
+
+
+def in_python(name: str) -> str:
+    """`CreateDMLDevice` as `create_dml_device`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def test_the_definition_has_42_names() -> None:
+    assert len(DEFINITION) + len(MEMBERS) == 42
+
+
+@pytest.mark.parametrize("module", [experimental, winrt])
+def test_the_classes_are_these(module: object) -> None:
+    assert sorted(experimental.__all__) == sorted(DEFINITION)
+    for name in DEFINITION:
+        assert getattr(module, name).__name__ == name
+
+
+@pytest.mark.parametrize(("name", "member"), MEMBERS)
+def test_every_member_exists(name: str, member: str) -> None:
+    assert hasattr(getattr(experimental, name), in_python(member))
+    assert hasattr(getattr(winrt, name), in_python(member))
+
+
+def test_joining_has_the_name_of_the_plural_too() -> None:
+    kind = experimental.LearningModelExperimental
+    assert kind.join_models is kind.join_model
+
+
+def test_the_two_namespaces_of_windows_ml_have_the_same_names() -> None:
+    names = {name for name in vars(windows) if name[0].isupper()} - {"FeatureDescriptor", "Tensor"}
+    assert {name: getattr(microsoft, name) for name in names} == {name: getattr(windows, name) for name in names}

@@ -1,0 +1,1 @@
+"""Models made here: built of operators, joined, renamed, edited."""

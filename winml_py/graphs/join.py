@@ -1,0 +1,140 @@
+"""Joining two models: outputs of the first become inputs of the second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import ModelProto, ValueInfoProto, compose, helper
+
+from ..base.suggestions import did_you_mean
+from ..errors import InvalidArgumentError
+from ..session.model import LearningModel
+from .checks import require_consistent
+from .join_metadata import joined_metadata, own_metadata
+from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
+from .join_options import LearningModelJoinOptions
+from .model_file import read_model
+from .opsets import brought_together
+
+
+def joined(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
+    """A model that evaluates two, one after the other.
+
+    Its inputs are those of the first, and those of the second that are not linked; its outputs those of the first that
+    are not linked, if they are promoted, and those of the second. Its name, version and description are the first's.
+
+    Args:
+        first: whose outputs are linked.
+        second: whose inputs they become.
+        options: what is linked, and how names begin.
+
+    Raises:
+        InvalidArgumentError: a link names what is not there, or values that do not fit.
+        NotSupportedError: the models' operator sets or contracts cannot be brought together.
+        ModelDisposedError: one of them has been disposed of.
+    """
+    _require_links(first, second, options.links)
+    one, two = read_model(first), read_model(second)
+    _require_fitting(one, two, options.links)
+    metadata = _metadata(first, second, options)
+    one, two = brought_together(one, two)
+    two = with_free_functions(one, two)
+    _hide_constants(one)
+    _hide_constants(two)
+    prefix = options.joined_node_prefix or free_prefix(one, two, set(options.links))
+    with_free_sizes_of(one, two, options.links)
+    if prefix:
+        with_prefix(two, prefix)
+    links = {prefix + target: source for target, source in options.links.items()}
+    made = _merged(one, two, links, options.promote_unlinked_outputs_to_fused_outputs)
+    helper.set_model_props(made, joined_metadata(*metadata, prefix))
+    require_consistent(made)
+    return made
+
+
+def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
+    outputs = [feature.name for feature in first.output_features]
+    inputs = [feature.name for feature in second.input_features]
+    for target, source in links.items():
+        if source not in outputs:
+            raise InvalidArgumentError(
+                f"The first model has no output {source!r} to link.", hint=did_you_mean(source, outputs)
+            )
+        if target not in inputs:
+            raise InvalidArgumentError(
+                f"The second model has no input {target!r} to link.", hint=did_you_mean(target, inputs)
+            )
+
+
+def _require_fitting(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
+    given = {info.name: info for info in first.graph.output}
+    wanted = {info.name: info for info in second.graph.input}
+    for target, source in links.items():
+        if not _fits(given[source], wanted[target]):
+            raise InvalidArgumentError(
+                f"The output {source!r} is {_words(given[source])}, and the input {target!r} takes "
+                f"{_words(wanted[target])}.",
+                hint="Put a model with a Cast, Reshape or Transpose between them.",
+            )
+
+
+def _fits(given: ValueInfoProto, wanted: ValueInfoProto) -> bool:
+    kinds = given.type.WhichOneof("value"), wanted.type.WhichOneof("value")
+    if kinds != ("tensor_type", "tensor_type"):
+        return bool(kinds[0] == kinds[1])
+    one, two = given.type.tensor_type, wanted.type.tensor_type
+    if one.elem_type != two.elem_type:
+        return False
+    if not (one.HasField("shape") and two.HasField("shape")):
+        return True
+    sizes = [tuple(size.dim_value for size in part.shape.dim) for part in (one, two)]  # 0 where it is free
+    return len(sizes[0]) == len(sizes[1]) and all(a == b or not a or not b for a, b in zip(*sizes, strict=True))
+
+
+def _words(info: ValueInfoProto) -> str:
+    if info.type.WhichOneof("value") != "tensor_type":
+        return f"a {info.type.WhichOneof('value').removesuffix('_type')}"
+    kind = info.type.tensor_type
+    sizes = tuple(size.dim_value or -1 for size in kind.shape.dim)
+    return f"{helper.tensor_dtype_to_string(kind.elem_type).removeprefix('TensorProto.').lower()}{list(sizes)}"
+
+
+def _metadata(
+    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions
+) -> tuple[dict[str, str], dict[str, str]]:
+    promotes, linked = options.promote_unlinked_outputs_to_fused_outputs, set(options.links.values())
+    promoted = [feature for feature in first.output_features if promotes and feature.name not in linked]
+    unlinked = [feature for feature in second.input_features if feature.name not in options.links]
+    return (
+        own_metadata(first.metadata, [*first.input_features, *promoted]),
+        own_metadata(second.metadata, [*unlinked, *second.output_features]),
+    )
+
+
+def _hide_constants(model: ModelProto) -> None:
+    """Takes weights out of the inputs, where files of the oldest formats list them."""
+    weights = {weight.name for weight in model.graph.initializer}
+    for info in [info for info in model.graph.input if info.name in weights]:
+        model.graph.input.remove(info)
+
+
+def _merged(first: ModelProto, second: ModelProto, links: Mapping[str, str], promotes: bool) -> ModelProto:
+    """One model of two, by ONNX's own rules; everything but the graph is the first's."""
+    graph = compose.merge_graphs(
+        first.graph,
+        second.graph,
+        [(source, target) for target, source in links.items()],
+        name=first.graph.name,
+        doc_string=first.graph.doc_string,
+    )
+    if not promotes:
+        del graph.output[:]
+        graph.output.extend(second.graph.output)
+    made = _without_graph(first)
+    made.graph.CopyFrom(graph)
+    made.functions.extend(second.functions)
+    return made
+
+
+def _without_graph(model: ModelProto) -> ModelProto:
+    return ModelProto(**{field.name: value for field, value in model.ListFields() if field.name != "graph"})

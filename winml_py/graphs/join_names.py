@@ -1,0 +1,117 @@
+"""Names of two models that are joined: a prefix for those of the second, and one name for what is one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TensorShapeProto,
+    ValueInfoProto,
+    compose,
+    inliner,
+)
+
+from ..errors import NotSupportedError
+from ..onnx_file.messages import messages
+
+
+def names_in(model: ModelProto) -> set[str]:
+    """Every name in a model's graphs: values, weights and nodes, those inside of other nodes included."""
+    return set(filter(None, _names(model.graph)))
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    for part in messages(graph):
+        if isinstance(part, NodeProto):
+            yield part.name
+            yield from part.output
+        elif isinstance(part, (TensorProto, ValueInfoProto)):
+            yield part.name
+
+
+def free_prefix(first: ModelProto, second: ModelProto, linked: set[str]) -> str:
+    """A prefix that keeps the names of a second model from those of a first one; "" where they differ anyway.
+
+    Args:
+        first: whose names are kept.
+        second: whose names may get a prefix.
+        linked: inputs of the second model that will be gone.
+    """
+    taken, names = names_in(first), names_in(second) - linked
+    number, prefix = 0, ""
+    while any(prefix + name in taken for name in names):
+        number += 1
+        prefix = f"joined{number}."
+    return prefix
+
+
+def with_prefix(model: ModelProto, prefix: str) -> None:
+    """Puts a prefix before every name in a model's graph."""
+    # The weights come first: without them, `onnx` leaves what inner graphs call them as it was.
+    weights = [weight.name for weight in model.graph.initializer]
+    weights += [part.name for sparse in model.graph.sparse_initializer for part in (sparse.values, sparse.indices)]
+    compose.add_prefix_graph(model.graph, prefix, inplace=True, name_map={name: prefix + name for name in weights})
+
+
+def with_free_sizes_of(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
+    """Renames the free sizes of a second model: those that a link makes one with the first's get its names.
+
+    Others that have the name of a free size of the first model are another size, and get another name.
+
+    Args:
+        first: whose names are kept.
+        second: is changed.
+        links: inputs of the second model, and outputs of the first.
+    """
+    outputs = {info.name: info for info in first.graph.output}
+    taken = {size.dim_param for size in _sizes(first.graph) if size.dim_param}
+    own = {size.dim_param for size in _sizes(second.graph) if size.dim_param}
+    renamed = {name: _free(name, taken | own) for name in own & taken}
+    for info in second.graph.input:
+        if info.name in links:
+            pairs = zip(_sizes(outputs[links[info.name]]), _sizes(info), strict=False)
+            renamed |= {size.dim_param: given.dim_param for given, size in pairs if size.dim_param and given.dim_param}
+    for size in _sizes(second.graph):
+        if size.dim_param in renamed:
+            size.dim_param = renamed[size.dim_param]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number = 1
+    while f"joined{number}.{name}" in taken:
+        number += 1
+    return f"joined{number}.{name}"
+
+
+def _sizes(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimension]:
+    return [size for size in messages(part) if isinstance(size, TensorShapeProto.Dimension)]
+
+
+def with_free_functions(first: ModelProto, second: ModelProto) -> ModelProto:
+    """A second model without functions that a first one has, too: equal ones are shared, others are written out.
+
+    Raises:
+        NotSupportedError: `onnx` cannot write them out.
+    """
+    known = {_key(function): function for function in first.functions}
+    same = [function for function in second.functions if known.get(_key(function)) == function]
+    if len(same) < sum(_key(function) in known for function in second.functions):
+        try:
+            return inliner.inline_local_functions(second, convert_version=False)
+        except Exception as error:  # the inliner raises errors of many classes, RuntimeError among them
+            raise NotSupportedError(
+                f"Both models have a function of one name, and the second's cannot be written out: {error}",
+                hint="Inline the functions of one of them with onnx.inliner.",
+            ) from error
+    for function in same:
+        second.functions.remove(function)
+    return second
+
+
+def _key(function: FunctionProto) -> tuple[str, str, str]:
+    return function.domain, function.name, getattr(function, "overload", "")

@@ -1,0 +1,1 @@
+"""Microsoft's namespaces: Windows ML as the package that programs bring along calls it."""
