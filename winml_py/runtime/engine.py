@@ -179,6 +179,31 @@ class DeviceEngine(Engine, Protocol):
         """A copy of a C-contiguous array in the device's memory."""
 
 
+class StatelessEngine(Engine, Protocol):
+    """An engine that can also run on inputs that are not bound first: for small models, whose binding takes longer."""
+
+    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
+        """Runs the model; nothing is kept. Safe from any thread.
+
+        Args:
+            inputs: all of them, by name.
+            lock: the session's.
+
+        Returns:
+            All outputs by name, fresh; the caller owns them.
+
+        Raises:
+            ClosedError: the engine has been closed.
+            WinMLError: the run failed.
+        """
+
+
+def stateless_engine(engine: Engine) -> StatelessEngine | None:
+    """The engine itself where it runs on inputs of the host that are not bound first, else None."""
+    is_stateless = hasattr(engine, "run_once") and device_engine(engine) is None
+    return cast(StatelessEngine, engine) if is_stateless else None
+
+
 def device_engine(engine: Engine) -> DeviceEngine | None:
     """The engine itself where memory of its device can be bound, and None where it takes the host's alone."""
     return cast(DeviceEngine, engine) if hasattr(engine, "location") else None

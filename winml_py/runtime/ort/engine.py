@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base import forks
 from ...base.cancellation import Stop
@@ -96,6 +96,20 @@ class OrtEngine:
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
         return binding
+
+    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
+        """Runs the model on inputs that are not bound first; see `StatelessEngine`."""
+        session = opened(self._session)
+        try:
+            with lock:
+                return dict(zip(self._outputs, session.run(None, inputs), strict=True))
+        except Exception as error:  # the runtime raises classes that have no common base
+            failure = translate(error)
+        finally:
+            del session  # an error that somebody keeps must not keep the session
+            if self._session is None:
+                trim_heap()
+        raise failure
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph."""

@@ -1,0 +1,59 @@
+"""Single operators: any operator of ONNX as a function on arrays and tensors, on any device.
+
+`operators.Conv(x, w, strides=[2, 2])` makes a model of one node, compiles it for the types, shapes and attributes that
+came, runs it, and keeps it for the next call of the same kind. 128 are kept, and those that were used least recently
+are disposed of. All functions may be called from any thread.
+
+Inputs go by position or by the schema's names; None leaves an optional one out. They are arrays, tensors, Python's
+numbers and lists (which take the type of the inputs that must have the same one), lists of arrays for sequences, and
+dicts for maps. Attributes go by name: numbers, strings, lists, arrays for tensors, and `onnx.GraphProto` for graphs.
+
+What comes out are arrays; or tensors, where an input is one. Tensors that are in a device's memory give tensors there.
+
+These words mean the same for every operator:
+
+* `device`: where it runs; the CPU by default.
+* `opset`: the version of the operators; by default 23, or the first that has the operator.
+* `domain`: "" is ONNX's own; by default an operator is looked for there, in `ai.onnx.ml`, and in `com.microsoft`.
+* `outputs`: how many of the outputs, or their names; by default those that the operator always has. Several come as a
+  tuple.
+
+Example:
+    >>> import numpy as np
+    >>> from winml_py import operators
+    >>> x = np.array([[1, -2], [3, 4]], np.float32)
+    >>> operators.Relu(x).tolist()
+    [[1.0, 0.0], [3.0, 4.0]]
+    >>> operators.Clip(x, max=2).tolist()
+    [[1.0, -2.0], [2.0, 2.0]]
+    >>> values, indices = operators.TopK(x, [1], axis=1)
+    >>> values.tolist(), indices.tolist()
+    ([[1.0], [4.0]], [[0], [1]])
+"""
+
+from __future__ import annotations
+
+from .call import Operator, clear_cache, compile  # noqa: A004 - read as operators.compile, like re.compile
+from .compiled_operator import CompiledOperator
+from .value_types import TensorDesc, TensorSequence
+
+__all__ = ["CompiledOperator", "Operator", "TensorDesc", "TensorSequence", "clear_cache", "compile"]
+
+
+def __getattr__(name: str) -> Operator:
+    from ..errors import InvalidArgumentError
+
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        operator = Operator(name)
+    except InvalidArgumentError as error:
+        raise AttributeError(str(error), name=name, obj=None) from None
+    globals()[name] = operator
+    return operator
+
+
+def __dir__() -> list[str]:
+    from .signature import operator_names
+
+    return [*__all__, *operator_names()]

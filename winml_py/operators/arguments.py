@@ -1,0 +1,152 @@
+"""From the arguments of a call to the inputs and attributes of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.suggestions import did_you_mean
+from ..errors import InvalidArgumentError
+from ..features.tensor import Tensor
+from .signature import Parameter, Signature
+from .value_types import TensorDesc, TensorSequence
+
+_AS_THEY_ARE = (np.ndarray, Tensor, TensorDesc, TensorSequence, Mapping, type(None))
+
+_NUMBERS: dict[type, np.dtype[Any]] = {float: np.dtype(np.float32), int: np.dtype(np.int64), bool: np.dtype(bool)}
+"""What Python's numbers become where no other input says."""
+
+
+class Arguments(NamedTuple):
+    """What an operator is called with.
+
+    Attributes:
+        inputs: arrays, tensors, sequences, maps and descriptions, in the schema's order; None for one that is left out.
+        attributes: by name, as they came.
+    """
+
+    inputs: list[Any]
+    attributes: dict[str, Any]
+
+
+def arranged(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]) -> Arguments:
+    """Sorts what was passed into inputs and attributes.
+
+    Args:
+        signature: the operator's.
+        inputs: those that were passed by position.
+        named: inputs and attributes that were passed by name.
+
+    Raises:
+        InvalidArgumentError: an input came twice, or more came than there are.
+    """
+    values, attributes = list(inputs), dict(named)
+    for index, parameter in enumerate(signature.inputs):
+        if parameter.name in attributes and parameter.name not in signature.attributes:
+            _place(signature, values, index, attributes.pop(parameter.name))
+    while values and values[-1] is None:
+        values.pop()
+    _require_not_more(signature, values)
+    return Arguments(_converted(signature, values), attributes)
+
+
+def are_plain(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether what was passed is as `arranged` gives it: arrays by position, and attributes by name."""
+    if not named.keys() <= signature.attributes.keys():
+        return False
+    return all(type(value) is np.ndarray and value.dtype.kind != "U" for value in inputs)
+
+
+def require_complete(signature: Signature, values: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+    """Refuses a call of an operator that lacks something, or has an attribute too much.
+
+    Raises:
+        InvalidArgumentError: an input or an attribute that the operator does not have, or that is missing.
+    """
+    _require_not_more(signature, values)
+    _require_inputs(signature, values)
+    _require_attributes(signature, attributes)
+
+
+def parameter_at(signature: Signature, index: int) -> Parameter:
+    """The parameter of the input at this place: the last one, where any number of values may stand in its place."""
+    return signature.inputs[min(index, len(signature.inputs) - 1)]
+
+
+def _place(signature: Signature, values: list[Any], index: int, value: Any) -> None:
+    name = signature.inputs[index].name
+    if len(values) > index:
+        raise InvalidArgumentError(f"{signature.name} got its input {name} twice.", hint="Pass it once.")
+    values += [None] * (index - len(values))
+    values += list(value) if signature.inputs[index].is_variadic else [value]
+
+
+def _require_not_more(signature: Signature, values: Sequence[Any]) -> None:
+    known = signature.inputs
+    if len(values) > len(known) and not (known and known[-1].is_variadic):
+        names = ", ".join(parameter.name for parameter in known) or "none"
+        raise InvalidArgumentError(
+            f"{signature.name} takes {len(known)} inputs, and {len(values)} came.", hint=f"Its inputs: {names}."
+        )
+
+
+def _require_inputs(signature: Signature, values: Sequence[Any]) -> None:
+    known = signature.inputs
+    for index, parameter in enumerate(known):
+        is_missing = index >= len(values) or values[index] is None
+        if is_missing and not (parameter.is_optional or parameter.is_variadic):
+            raise InvalidArgumentError(
+                f"{signature.name} lacks its input {parameter.name}.",
+                hint=f"Its inputs, in order: {', '.join(_spelled(each) for each in known)}.",
+            )
+
+
+def _spelled(parameter: Parameter) -> str:
+    return f"{parameter.name} (optional)" if parameter.is_optional else parameter.name
+
+
+def _require_attributes(signature: Signature, attributes: Mapping[str, Any]) -> None:
+    for name in attributes:
+        if name not in signature.attributes:
+            known = [*(parameter.name for parameter in signature.inputs), *signature.attributes]
+            raise InvalidArgumentError(
+                f"{signature.name} has neither an input nor an attribute {name!r} in opset {signature.opset}.",
+                hint=did_you_mean(name, known),
+            )
+    for name, attribute in signature.attributes.items():
+        if attribute.is_required and name not in attributes:
+            raise InvalidArgumentError(
+                f"{signature.name} lacks its attribute {name}.", hint=f"Pass {name}=, of type {attribute.type.lower()}."
+            )
+
+
+def _converted(signature: Signature, values: list[Any]) -> list[Any]:
+    known = {
+        parameter_at(signature, index).type_name: value.dtype
+        for index, value in enumerate(values)
+        if isinstance(value, (np.ndarray, np.generic, Tensor))
+    }
+    return [_value(parameter_at(signature, index), value, known) for index, value in enumerate(values)]
+
+
+def _value(parameter: Parameter, value: Any, known: Mapping[str, np.dtype[Any]]) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
+        return value.astype(object)
+    if isinstance(value, _AS_THEY_ARE):
+        return value
+    if isinstance(value, (list, tuple)) and _is_sequence(parameter, value):
+        return [_value(parameter, element, known) for element in value]
+    array = np.asarray(value)
+    if not isinstance(value, np.generic) and array.dtype.kind in "biuf":
+        kind = type(array.reshape(-1)[0].item()) if array.size else int
+        array = array.astype(known[parameter.type_name] if parameter.type_name in known else _NUMBERS[kind])
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _is_sequence(parameter: Parameter, value: Sequence[Any]) -> bool:
+    """Whether a list is a sequence of tensors or maps, and no tensor itself."""
+    can_be = any("seq(" in kind for kind in parameter.types)
+    must_be = can_be and not any(kind.startswith("tensor(") for kind in parameter.types)
+    return must_be or (can_be and any(isinstance(element, _AS_THEY_ARE) for element in value))

@@ -1,0 +1,231 @@
+"""CompiledOperator: one operator, compiled for the types and shapes of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.closeable import Closeable
+from ..errors import InvalidArgumentError, WinMLError
+from ..features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
+from ..features.tensor import Tensor, over, storage_of
+from ..features.tensor_classes import CLASSES_BY_DTYPE
+from ..runtime.engine import StatelessEngine, stateless_engine
+from ..session.binding import LearningModelBinding
+from ..session.compiled import compiled_of
+from ..session.device import LearningModelDevice
+from ..session.model import LearningModel
+from ..session.options import LearningModelSessionOptions
+from ..session.session import LearningModelSession
+from .arguments import arranged, require_complete
+from .node_model import Outputs, input_names, node_model, output_names
+from .signature import Signature
+from .value_types import TensorSequence, ValueType, spelled
+
+_CLASSES_BY_KIND = {tensor_class.tensor_kind: tensor_class for tensor_class in CLASSES_BY_DTYPE.values()}
+
+
+class CompiledOperator(Closeable):
+    """An operator, compiled: bind, execute, dispose. `compile` makes it.
+
+    Called as a function, it takes inputs of the types that it was compiled for, and gives its outputs. That may be
+    done from any thread. What `bind` binds is one binding, as that of a session is: one thread uses it at a time.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import operators
+        >>> a, b, out = (np.full((2, 3), number, np.float32) for number in (1, 2, 0))
+        >>> with operators.compile("Add", a, b) as add:
+        ...     add.bind(a, b, C=out)
+        ...     _ = add.execute()
+        >>> out.tolist()
+        [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        kinds: Sequence[ValueType],
+        outputs: Outputs,
+        attributes: dict[str, Any],
+        device: LearningModelDevice | None,
+        options: LearningModelSessionOptions,
+    ) -> None:
+        """Use `operators.compile`."""
+        self._signature, self._kinds = signature, tuple(kinds)
+        require_complete(signature, kinds, attributes)
+        names = output_names(signature, outputs, attributes)
+        self._outputs = [name for name in names if name]
+        if isinstance(outputs, tuple):
+            self._outputs = list(outputs)  # in the order that was asked for
+        try:
+            self._model = LearningModel.load(node_model(signature, kinds, names, attributes).SerializeToString())
+            self._session = LearningModelSession(self._model, device, options)
+        except InvalidArgumentError:
+            raise
+        except WinMLError as error:
+            raise self._refused(error) from error
+        self._names = input_names(signature, len(kinds))
+        self._sequences = _sequences(self._model.output_features)
+        self._binding: LearningModelBinding | None = None
+        self._compiled = compiled_of(self._session)
+        self._engine: StatelessEngine | None = stateless_engine(self._compiled.engine)
+
+    def _refused(self, error: WinMLError) -> WinMLError:
+        came = ", ".join(map(spelled, self._kinds)) or "no input"
+        where = self._signature.domain or "ai.onnx"
+        return type(error)(
+            f"The operator {self._signature.name} of {where} {self._signature.opset} cannot be compiled for {came}: "
+            f"{error.message}",
+            hint=error.hint or "Check the types, the shapes and the attributes.",
+            hresult=error.hresult,
+        )
+
+    @property
+    def name(self) -> str:
+        """The operator's."""
+        return self._signature.name
+
+    @property
+    def model(self) -> LearningModel:
+        """The model of one node that was compiled: its features are the operator's inputs and outputs."""
+        return self._model
+
+    @property
+    def session(self) -> LearningModelSession:
+        """What runs it."""
+        return self._session
+
+    def bind(self, *inputs: Any, **named: Any) -> None:
+        """Binds inputs in their order, and inputs and outputs by name, for `execute`.
+
+        Arrays are bound by reference: write to them, and execute again. An array or a tensor that is bound to an output
+        is written in place. What is bound stays bound.
+
+        Raises:
+            InvalidBindingError: no such input or output, or a value of the wrong type.
+            SizeMismatchError: a value of the wrong shape.
+            ClosedError: the operator has been disposed of.
+        """
+        if len(inputs) > len(self._names):
+            raise InvalidArgumentError(
+                f"{self.name} was compiled for {len(self._names)} inputs, and {len(inputs)} came.",
+                hint=f"They are {', '.join(self._names)}.",
+            )
+        if self._binding is None:
+            self._binding = LearningModelBinding(self._session)
+        pairs = {name: value for name, value in zip(self._names, inputs, strict=False) if value is not None}
+        for name, value in (pairs | named).items():
+            self._binding.bind(name, value)
+
+    def execute(self, *, timeout: float | None = None) -> Any:
+        """Runs the operator on what is bound.
+
+        Args:
+            timeout: seconds after which the run is stopped.
+
+        Returns:
+            The output, or a tuple where there are several. What is bound to an output comes back itself; the others are
+            new arrays, lists or dicts.
+
+        Raises:
+            MissingInputError: an input has not been bound.
+            WinMLError: as `LearningModelSession.evaluate`.
+        """
+        binding = self._binding if self._binding is not None else LearningModelBinding(self._session)
+        found = self._session.evaluate(binding, timeout=timeout).outputs
+        return self._result({name: value if name in binding else _plain(value) for name, value in found.items()})
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
+        values, attributes = arranged(self._signature, inputs, named)
+        require_complete(self._signature._replace(attributes={}), values, attributes)
+        for name, kind, value in zip(self._names, self._kinds, values, strict=False):
+            if (kind is None) != (value is None):
+                raise InvalidArgumentError(
+                    f"{self.name} was compiled {'without' if kind is None else 'with'} its input {name}.",
+                    hint="Compile it again for these inputs.",
+                )
+        return self.run(values)
+
+    def run(self, values: Sequence[Any]) -> Any:
+        """As a call with values that fit: arrays, tensors, lists and dicts in the schema's order.
+
+        Returns:
+            Arrays; tensors, where an input is one, which stay on the device where an input is there.
+        """
+        pairs = dict(zip(self._names, values, strict=False))
+        if None in self._kinds:
+            pairs = {name: value for name, value in pairs.items() if value is not None}
+        tensors = [value for value in values if isinstance(value, Tensor)]
+        engine = self._engine
+        if engine is None or tensors:
+            return self._result(self._with_tensors(engine, pairs, tensors))
+        return self._result(engine.run_once(pairs, self._compiled.lock))
+
+    def _with_tensors(
+        self, engine: StatelessEngine | None, pairs: dict[str, Any], tensors: Sequence[Tensor]
+    ) -> dict[str, Any]:
+        if engine is None or any(storage_of(tensor).device_array is not None for tensor in tensors):
+            return self._evaluated(pairs, tensors)
+        arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
+        return {name: _as_tensor(value) for name, value in engine.run_once(arrays, self._compiled.lock).items()}
+
+    def _evaluated(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
+        binding = LearningModelBinding(self._session)
+        for name, value in pairs.items():
+            binding.bind(name, value)
+        if any(storage_of(tensor).device_array is not None for tensor in tensors):
+            for feature in self._model.output_features:
+                if isinstance(feature, TensorFeatureDescriptor):
+                    empty = _CLASSES_BY_KIND[feature.tensor_kind].create()
+                    binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
+        found = self._session.evaluate(binding).outputs
+        return dict(found) if tensors else {name: _plain(value) for name, value in found.items()}
+
+    def _result(self, found: Mapping[str, Any]) -> Any:
+        values = [found[name] for name in self._outputs]
+        if self._sequences:
+            dtypes = [self._sequences.get(name) for name in self._outputs]
+            pairs = zip(dtypes, values, strict=True)
+            values = [value if dtype is None else TensorSequence(dtype, value) for dtype, value in pairs]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def dispose(self) -> None:
+        """Frees the compiled operator. Twice is harmless."""
+        self._binding, self._engine = None, None
+        self._session.close()
+        self._model.dispose()
+
+    close = dispose
+
+    def __repr__(self) -> str:
+        return f"<CompiledOperator {self.name}: {', '.join(map(spelled, self._kinds))}>"
+
+
+def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, np.dtype[Any]]:
+    """The outputs that are sequences of tensors, and of which type: an empty list would not say."""
+    elements = {
+        feature.name: feature.element_descriptor
+        for feature in features
+        if isinstance(feature, SequenceFeatureDescriptor)
+    }
+    return {
+        name: _CLASSES_BY_KIND[element.tensor_kind].dtype
+        for name, element in elements.items()
+        if isinstance(element, TensorFeatureDescriptor) and element.tensor_kind in _CLASSES_BY_KIND
+    }
+
+
+def _as_tensor(value: Any) -> Any:
+    """An array as a tensor over its memory; what is none stays as it is."""
+    is_known = isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE
+    return over(CLASSES_BY_DTYPE[value.dtype], value) if is_known else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    return value.to_numpy() if isinstance(value, Tensor) else value

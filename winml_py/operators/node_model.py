@@ -1,0 +1,165 @@
+"""A model of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InvalidArgumentError
+from ..features.tensor import Tensor
+from ..runtime.ort.schemas import infer_outputs
+from .arguments import parameter_at
+from .signature import Signature
+from .value_types import ValueType, onnx_name, spelled, type_proto
+
+if TYPE_CHECKING:
+    import onnx
+
+Outputs = int | tuple[str, ...] | None
+"""Which outputs a node is to have: so many of the first, or those of these names, or those that it always has."""
+
+_BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0), "SequenceMap": ("body", 0)}
+"""Operators that have as many outputs as a graph of theirs has, but for some of its first."""
+
+_LISTS = {"FLOATS": float, "INTS": int, "STRINGS": None, "TENSORS": None, "GRAPHS": None}
+
+
+def input_names(signature: Signature, count: int) -> list[str]:
+    """The names of the first inputs: the schema's, with a number where one name stands for several values."""
+    return [_numbered(signature.inputs, index) for index in range(count)]
+
+
+def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, Any]) -> list[str]:
+    """The names of a node's outputs; "" for one that is left out.
+
+    Raises:
+        InvalidArgumentError: the operator does not have them, or nothing says how many there are.
+    """
+    if isinstance(outputs, tuple):
+        return _named(signature, outputs)
+    count = outputs if outputs is not None else _count(signature, attributes)
+    is_variadic = bool(signature.outputs) and signature.outputs[-1].is_variadic
+    if not 1 <= count <= len(signature.outputs) and not (is_variadic and count >= 1):
+        raise InvalidArgumentError(
+            f"{signature.name} cannot have {count} outputs.",
+            hint=f"Its outputs: {', '.join(parameter.name for parameter in signature.outputs)}.",
+        )
+    return [_numbered(signature.outputs, index) for index in range(count)]
+
+
+def _named(signature: Signature, names: tuple[str, ...]) -> list[str]:
+    known = [parameter.name for parameter in signature.outputs]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InvalidArgumentError(
+            f"{signature.name} has no output {', '.join(unknown) or 'without a name'}.",
+            hint=f"Its outputs: {', '.join(known)}.",
+        )
+    last = max(map(known.index, names))
+    return [name if name in names else "" for name in known[: last + 1]]
+
+
+def _count(signature: Signature, attributes: dict[str, Any]) -> int:
+    if not (signature.outputs and signature.outputs[-1].is_variadic):
+        return max(1, signature.least_outputs)
+    if "num_outputs" in attributes:
+        return int(attributes["num_outputs"])
+    body, leading = _BODIES.get(signature.name, ("", 0))
+    if body:
+        return len(attributes[body].output) - leading
+    raise InvalidArgumentError(
+        f"{signature.name} has any number of outputs, and nothing says how many.", hint="Pass outputs=2, say."
+    )
+
+
+def _numbered(parameters: Sequence[Any], index: int) -> str:
+    last = len(parameters) - 1
+    parameter = parameters[min(index, last)]
+    return f"{parameter.name}_{index - last}" if parameter.is_variadic else str(parameter.name)
+
+
+def node_model(
+    signature: Signature, kinds: Sequence[ValueType], outputs: Sequence[str], attributes: dict[str, Any]
+) -> onnx.ModelProto:
+    """A model whose graph is one node.
+
+    Args:
+        signature: the operator's.
+        kinds: the types of its inputs.
+        outputs: the names of its outputs; "" for one that is left out.
+        attributes: of the node.
+
+    Raises:
+        InvalidArgumentError: the operator does not take these types, or an attribute of another type.
+        WinMLError: ONNX Runtime does not take the node.
+    """
+    from onnx import helper
+
+    require_types(signature, kinds)
+    names = [name if kind else "" for name, kind in zip(input_names(signature, len(kinds)), kinds, strict=True)]
+    node = helper.make_node(signature.name, names, outputs, name=signature.name, domain=signature.domain)
+    node.attribute.extend(_attribute(signature, name, value) for name, value in attributes.items() if value is not None)
+    ends = [helper.make_value_info(name, type_proto(kind)) for name, kind in zip(names, kinds, strict=True) if kind]
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
+    opsets = [helper.make_opsetid(signature.domain, signature.opset)]
+    if signature.domain:
+        opsets.append(helper.make_opsetid("", 21))  # the runtime's own inference refuses a model without ONNX's
+    model = helper.make_model(
+        helper.make_graph([node], signature.name, ends, results),
+        opset_imports=opsets,
+        ir_version=helper.find_min_ir_version_for(opsets, ignore_unknown=True),
+    )
+    infer_outputs(model)
+    return model
+
+
+def require_types(signature: Signature, kinds: Sequence[ValueType]) -> None:
+    """Refuses what the operator's schema does not allow.
+
+    Raises:
+        InvalidArgumentError: an input of a type that the operator does not take.
+    """
+    for index, kind in enumerate(kinds):
+        parameter = parameter_at(signature, index)
+        if kind is None or not parameter.types:
+            continue
+        name = onnx_name(kind)
+        if name not in parameter.types and f"optional({name})" not in parameter.types:
+            raise InvalidArgumentError(
+                f"{signature.name} does not take {spelled(kind)} as its input {parameter.name}.",
+                hint=f"It takes {', '.join(sorted(parameter.types))}.",
+            )
+
+
+def _attribute(signature: Signature, name: str, value: Any) -> onnx.AttributeProto:
+    from onnx import AttributeProto, helper
+
+    kind = signature.attributes[name].type
+    try:
+        return helper.make_attribute(name, _converted(kind, value), attr_type=AttributeProto.AttributeType.Value(kind))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"The attribute {name} of {signature.name} is {value!r}.", hint=f"It is of type {kind.lower()}: {error}."
+        ) from error
+
+
+def _converted(kind: str, value: Any) -> Any:
+    from onnx import numpy_helper
+
+    if kind == "TENSOR" and isinstance(value, (np.ndarray, np.generic, Tensor)):
+        return numpy_helper.from_array(value.to_numpy() if isinstance(value, Tensor) else np.asarray(value))
+    if kind in _LISTS:
+        convert = _LISTS[kind]
+        values = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else list(value)
+        return [_number(convert, each) for each in values] if convert else values
+    if kind in ("FLOAT", "INT"):
+        return _number(float if kind == "FLOAT" else int, value)
+    return value
+
+
+def _number(convert: type, value: Any) -> Any:
+    if isinstance(value, str) or (convert is int and int(value) != value):
+        raise ValueError(f"{value!r} is no {convert.__name__}")
+    return convert(value)

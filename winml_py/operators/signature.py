@@ -1,0 +1,174 @@
+"""What ONNX's schemas say of an operator: the names and types of its inputs, outputs and attributes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..base.suggestions import did_you_mean
+from ..errors import InvalidArgumentError
+from ..runtime.ort.schemas import CONTRIB, contrib_schemas
+
+OPSET = 23
+"""The version of ONNX's operators where none is asked for; every ONNX Runtime that this package takes has it."""
+
+_DOMAINS = ("", "ai.onnx.ml", CONTRIB)
+"""Where an operator is looked for whose domain is not said."""
+
+
+class Parameter(NamedTuple):
+    """An input or an output.
+
+    Attributes:
+        name: by the schema.
+        type_name: equal for those that must have the same type.
+        types: what it may be: `tensor(float)`, say.
+        is_optional: whether it may be left out.
+        is_variadic: whether any number of values may stand in its place.
+    """
+
+    name: str
+    type_name: str
+    types: frozenset[str]
+    is_optional: bool
+    is_variadic: bool
+
+
+class Attribute(NamedTuple):
+    """An attribute: its ONNX type, "INTS" say, and whether it must be given."""
+
+    type: str
+    is_required: bool
+
+
+class Signature(NamedTuple):
+    """How an operator is called.
+
+    Attributes:
+        name: the operator's.
+        domain: "" is ONNX's own.
+        opset: the version of the domain's operators.
+        inputs: in the schema's order.
+        outputs: likewise.
+        attributes: by name.
+        least_outputs: how many it always has.
+    """
+
+    name: str
+    domain: str
+    opset: int
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    attributes: dict[str, Attribute]
+    least_outputs: int
+
+
+@lru_cache(1024)
+def signature_of(name: str, domain: str | None = None, opset: int | None = None) -> Signature:
+    """The signature of an operator.
+
+    Args:
+        name: as the schema spells it: "Conv".
+        domain: "" is ONNX's own; None looks through ONNX's own, `ai.onnx.ml` and ONNX Runtime's.
+        opset: the version of the domain's operators; None for the default, or for the first that has it.
+
+    Raises:
+        InvalidArgumentError: there is no such operator, or it is deprecated.
+    """
+    schema, opset = _found(name, domain, opset)
+    if schema.deprecated:
+        raise InvalidArgumentError(
+            f"The operator {name} is deprecated since opset {schema.since_version}.",
+            hint=f"Ask for an older one: opset={schema.since_version - 1}.",
+        )
+    return Signature(
+        name,
+        schema.domain,
+        opset,
+        tuple(map(_parameter, schema.inputs)),
+        tuple(map(_parameter, schema.outputs)),
+        {key: Attribute(value.type.name, value.required) for key, value in schema.attributes.items()},
+        schema.min_output,
+    )
+
+
+def _found(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
+    import onnx
+
+    domains = _DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
+    for one in domains:
+        if one == CONTRIB and name in contrib_schemas():
+            return contrib_schemas()[name], opset or 1
+        if one != CONTRIB and onnx.defs.has(name, one):
+            latest = onnx.defs.get_schema(name, one)
+            first = min(schema.since_version for schema in _versions(name, one))
+            wanted = opset or (max(OPSET, first) if one == "" else latest.since_version)
+            if wanted < first:
+                raise InvalidArgumentError(
+                    f"Opset {wanted} has no operator {name}.", hint=f"It came with opset {first}."
+                )
+            return onnx.defs.get_schema(name, wanted, one), wanted
+    where = f" in the domain {domain!r}" if domain is not None else ""
+    raise InvalidArgumentError(f"There is no operator {name!r}{where}.", hint=did_you_mean(name, operator_names()))
+
+
+def _versions(name: str, domain: str) -> list[Any]:
+    return [schema for schema in _all_schemas() if schema.name == name and schema.domain == domain]
+
+
+@lru_cache(1)
+def _all_schemas() -> tuple[Any, ...]:
+    import onnx
+
+    return tuple(onnx.defs.get_all_schemas_with_history())
+
+
+@lru_cache(1)
+def operator_names() -> tuple[str, ...]:
+    """All operators that are not deprecated, sorted."""
+    import onnx
+
+    known = {
+        schema.name for schema in onnx.defs.get_all_schemas() if not schema.deprecated and schema.domain in _DOMAINS
+    }
+    return tuple(sorted(known | set(contrib_schemas())))
+
+
+def require_known(name: str) -> None:
+    """Refuses a name that no operator of any version has.
+
+    Raises:
+        InvalidArgumentError: with the name that was probably meant.
+    """
+    _found(name, None, None)
+
+
+def doc_of(name: str) -> str:
+    """The docstring of an operator: how it is called, and what its schema says."""
+    schema, _ = _found(name, None, None)
+    attributes = dict(sorted(schema.attributes.items()))
+    inputs, outputs = (_listed(values) for values in (schema.inputs, schema.outputs))
+    listed = "".join(
+        f"    {key}: {value.type.name.lower()}. {_flat(value.description)}\n" for key, value in attributes.items()
+    )
+    called = ", ".join([*(value.name for value in schema.inputs), *(f"{key}=" for key in attributes)])
+    where = schema.domain or "ai.onnx"
+    return (
+        f"{name}({called})\n\nThe operator {name} of {where}, since its version {schema.since_version}.\n\n"
+        f"{(schema.doc or '').strip()}\n\nInputs:\n{inputs}\nOutputs:\n{outputs}\n"
+        f"Attributes:\n{listed or '    none'}"
+    )
+
+
+def _listed(values: Any) -> str:
+    return "".join(f"    {value.name} ({value.option.name.lower()}): {_flat(value.description)}\n" for value in values)
+
+
+def _flat(text: str) -> str:
+    return " ".join((text or "").split())
+
+
+def _parameter(value: Any) -> Parameter:
+    option = value.option.name
+    type_name = value.type_str if hasattr(value, "type_str") else value.typeStr
+    return Parameter(value.name, type_name, frozenset(value.types), option == "Optional", option == "Variadic")

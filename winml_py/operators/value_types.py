@@ -1,0 +1,184 @@
+"""The types of values that go into an operator: what a model is made for, and part of a key of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidArgumentError
+from ..features.tensor import Tensor
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class TensorDesc(NamedTuple):
+    """The type and the shape of a tensor, for `compile`, which needs no numbers.
+
+    Attributes:
+        dtype: numpy's; `str` or `object` for strings.
+        shape: the sizes; None leaves one free, a name makes free sizes equal.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import operators
+        >>> batch = operators.TensorDesc(np.float32, (None, 3))
+        >>> with operators.compile("Relu", batch) as relu:
+        ...     [relu(np.full((n, 3), -1, np.float32)).shape for n in (1, 2)]
+        [(1, 3), (2, 3)]
+    """
+
+    dtype: Any
+    shape: tuple[int | str | None, ...]
+
+
+class TensorSequence(list[Any]):
+    """A sequence of tensors that knows their type, also while it is empty: a list of arrays.
+
+    Args:
+        dtype: of all elements.
+        elements: arrays.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import operators
+        >>> empty = operators.TensorSequence(np.float32)
+        >>> operators.SequenceInsert(empty, np.ones(2, np.float32))
+        [array([1., 1.], dtype=float32)]
+    """
+
+    def __init__(self, dtype: Any, elements: Iterable[Any] = ()) -> None:
+        super().__init__(elements)
+        self.dtype = np.dtype(dtype)
+
+
+class TensorType(NamedTuple):
+    """A tensor of this dtype and shape."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int | str | None, ...]
+
+
+class SequenceType(NamedTuple):
+    """A sequence of tensors of one dtype, or of maps."""
+
+    element: np.dtype[Any] | MapType
+
+
+class MapType(NamedTuple):
+    """A map from `int` or `str` to values of one dtype."""
+
+    key: type
+    value: np.dtype[Any]
+
+
+ValueType = TensorType | SequenceType | MapType | None
+"""What an input is; None for one that is left out."""
+
+_STRINGS = np.dtype(object)
+_MAP_VALUES = {str: _STRINGS, int: np.dtype(np.int64), float: np.dtype(np.float32)}
+
+
+def type_of(value: Any) -> ValueType:
+    """The type of an array, a tensor, a description, a sequence or a map.
+
+    Raises:
+        InvalidArgumentError: it has none that ONNX knows.
+    """
+    if isinstance(value, np.ndarray):
+        return TensorType(value.dtype, value.shape)
+    if value is None:
+        return None
+    if isinstance(value, Tensor):
+        return TensorType(value.dtype, tuple(value.shape))
+    if isinstance(value, TensorDesc):
+        dtype = np.dtype(value.dtype)
+        return TensorType(_STRINGS if dtype.kind == "U" else dtype, tuple(value.shape))
+    if isinstance(value, Mapping):
+        return _map_type(value)
+    return _sequence_type(value)
+
+
+def _map_type(value: Mapping[Any, Any]) -> MapType:
+    key, item = next(iter(value.items()), (None, None))
+    kinds = [kind for kind in _MAP_VALUES if isinstance(item, (kind, np.generic))]
+    if not isinstance(key, (str, int)) or not kinds:
+        raise InvalidArgumentError(
+            f"A map from {type(key).__name__} to {type(item).__name__} has no ONNX type.",
+            hint="Keys are int or str, and values int, float or str; an empty map has no type.",
+        )
+    dtype = item.dtype if isinstance(item, np.generic) else _MAP_VALUES[kinds[0]]
+    return MapType(str if isinstance(key, str) else int, dtype)
+
+
+def _sequence_type(value: Sequence[Any]) -> SequenceType:
+    if isinstance(value, TensorSequence):
+        return SequenceType(value.dtype)
+    kinds = {type_of(element) for element in value}
+    elements = {kind.dtype if isinstance(kind, TensorType) else kind for kind in kinds}
+    if len(elements) != 1 or isinstance(next(iter(elements)), SequenceType | None):
+        raise InvalidArgumentError(
+            f"A sequence holds values of one type, and {len(elements)} came.",
+            hint="Pass a list of arrays of one dtype; an empty one is TensorSequence(dtype).",
+        )
+    return SequenceType(elements.pop())  # type: ignore[arg-type]
+
+
+def type_proto(kind: TensorType | SequenceType | MapType) -> onnx.TypeProto:
+    """The type as ONNX has it.
+
+    Raises:
+        InvalidArgumentError: ONNX has no such element type.
+    """
+    from onnx import TensorProto, helper
+
+    if isinstance(kind, TensorType):
+        return helper.make_tensor_type_proto(element_type(kind.dtype), kind.shape)
+    if isinstance(kind, MapType):
+        key = TensorProto.STRING if kind.key is str else TensorProto.INT64
+        return helper.make_map_type_proto(key, helper.make_tensor_type_proto(element_type(kind.value), ()))
+    if isinstance(kind.element, MapType):
+        return helper.make_sequence_type_proto(type_proto(kind.element))
+    return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element_type(kind.element), None))
+
+
+def element_type(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of an element type.
+
+    Raises:
+        InvalidArgumentError: it has none.
+    """
+    from onnx import TensorProto, helper
+
+    if dtype.kind in "OU":
+        return int(TensorProto.STRING)
+    try:
+        return int(helper.np_dtype_to_tensor_dtype(dtype))
+    except (KeyError, ValueError):
+        raise InvalidArgumentError(f"ONNX has no tensors of {dtype}.", hint="Cast the array, to float32 say.") from None
+
+
+def spelled(kind: ValueType) -> str:
+    """A type in words: `float32[1,3]`."""
+    if kind is None:
+        return "nothing"
+    if isinstance(kind, TensorType):
+        return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
+    if isinstance(kind, MapType):
+        return f"a map from {kind.key.__name__} to {kind.value}"
+    return f"a sequence of {spelled(kind.element) if isinstance(kind.element, MapType) else kind.element}"
+
+
+def onnx_name(kind: TensorType | SequenceType | MapType) -> str:
+    """A type as schemas spell it: `tensor(float)`, `seq(tensor(int64))`."""
+    from onnx import helper
+
+    if isinstance(kind, TensorType):
+        name = helper.tensor_dtype_to_string(element_type(kind.dtype)).removeprefix("TensorProto.").lower()
+        return f"tensor({name})"
+    if isinstance(kind, MapType):
+        return f"map({'string' if kind.key is str else 'int64'},{onnx_name(TensorType(kind.value, ()))})"
+    inner = kind.element if isinstance(kind.element, MapType) else TensorType(kind.element, ())
+    return f"seq({onnx_name(inner)})"

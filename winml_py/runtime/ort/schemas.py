@@ -1,0 +1,87 @@
+"""The operators that ONNX Runtime has beside ONNX's own, and what the runtime infers of a model."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ...onnx_file.source import Skeleton
+from ..engine import EngineOptions
+from ..providers.provider import CPU_NAME
+from ..tuning import Tuning
+from .run import translated
+from .session_options import place_weights, session_options
+
+if TYPE_CHECKING:
+    import onnx
+
+CONTRIB = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+_WITHOUT_FILES = Skeleton(b"")
+
+_ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
+"""The runtime's names of element types, where they are not ONNX's in lower case."""
+
+
+@cache
+def contrib_schemas() -> dict[str, Any]:
+    """The schemas of the runtime's own operators, by name. They are like those of `onnx.defs`."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as native
+
+    return {schema.name: schema for schema in native.get_all_operator_schema() if schema.domain == CONTRIB}
+
+
+def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES) -> None:
+    """Gives the outputs of a model's graph their types, where they have none.
+
+    ONNX's inference knows ONNX's own operators. For the others the runtime opens the model and tells.
+
+    Args:
+        model: changed in place.
+        weights: where the weights are that the model keeps outside of itself.
+
+    Raises:
+        WinMLError: the runtime refuses the model.
+    """
+    import onnx
+
+    if any(not output.HasField("type") for output in model.graph.output):
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        _take(model, {output.name: output.type for output in inferred.graph.output if output.HasField("type")})
+    if any(not output.HasField("type") for output in model.graph.output):
+        _take(model, _of_runtime(model, weights))
+
+
+def _take(model: onnx.ModelProto, types: dict[str, onnx.TypeProto]) -> None:
+    for output in model.graph.output:
+        if not output.HasField("type") and output.name in types:
+            output.type.CopyFrom(types[output.name])
+
+
+def _of_runtime(model: onnx.ModelProto, weights: Skeleton) -> dict[str, onnx.TypeProto]:
+    import onnxruntime
+
+    native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization="none")))
+    place_weights(native, weights)
+    with translated():
+        session = onnxruntime.InferenceSession(model.SerializeToString(), native, [CPU_NAME], enable_fallback=0)
+    return {output.name: _type(output.type, output.shape) for output in session.get_outputs()}
+
+
+def _type(words: str, shape: list[int | str | None] | None = None) -> onnx.TypeProto:
+    """A type as the runtime spells it: `tensor(float)`, `seq(map(int64,tensor(float)))`."""
+    from onnx import helper
+
+    if match := re.fullmatch(r"tensor\((\w+)\)", words):
+        return helper.make_tensor_type_proto(_element(match[1]), shape)
+    if match := re.fullmatch(r"map\((\w+),(.*)\)", words):
+        return helper.make_map_type_proto(_element(match[1]), _type(match[2]))
+    return helper.make_sequence_type_proto(_type(words.removeprefix("seq(").removesuffix(")")))
+
+
+def _element(name: str) -> int:
+    import onnx
+
+    return int(onnx.TensorProto.DataType.Value(_ELEMENTS.get(name, name.upper())))
