@@ -69,6 +69,7 @@ NOT_CALLED = {
     "PicturePlacement",
     "PlacedNode",
     "Vector",
+    "VectorIterator",
     "VectorView",
     "WinMLBackendRep",
 }

@@ -54,6 +54,23 @@ def outputs(bound: LearningModelBinding) -> Any:
     return bound._session.evaluate(bound).outputs
 
 
+def test_what_comes_out_unbound_has_winrt_s_names() -> None:
+    bound = zipmap(STRING)
+    bound.bind("X", np.float32([[1, 2, 3], [4, 5, 6]]))
+    rows = outputs(bound)["Y"]
+    assert rows == [{"cat": 1, "dog": 2, "ü": 3}, {"cat": 4, "dog": 5, "ü": 6}]
+    assert isinstance(rows, list)
+    assert (rows.size, rows.get_at(1), rows.index_of(rows[1])) == (2, rows[1], (True, 1))
+    assert rows.first().current is rows[0]
+    row = rows[1]
+    assert isinstance(row, dict)
+    assert (row.size, row.has_key("dog"), row.has_key("cow"), row.lookup("dog")) == (3, True, False, 5)
+    assert [(pair.key, pair.value) for pair in row.first()] == [("cat", 4), ("dog", 5), ("ü", 6)]
+    assert (row.get("cow"), row.split()) == (None, (None, None))
+    with pytest.raises(KeyError, match=r"no 'cow' here\. The map holds 'cat', 'dog', 'ü'"):
+        row.lookup("cow")
+
+
 @pytest.mark.parametrize(("key", "value"), [(INT64, {10: 0.5, 20: 2}), (STRING, {"b": 2.0, "a": np.float32(0.5)})])
 def test_a_dict_binds_to_a_map(key: int, value: dict[Any, Any]) -> None:
     bound = vectorizer(key)

@@ -27,6 +27,7 @@ from winml_py import (
     LearningModelDevice,
     LearningModelDeviceKind,
     LearningModelSession,
+    LearningModelSessionOptions,
     NotBoundError,
     NotSupportedError,
     PictureError,
@@ -42,6 +43,7 @@ from winml_py import (
 )
 from winml_py.winrt.runtime import ApartmentType, init_apartment, uninit_apartment
 from winml_py.winrt.system import Array, Boolean, Double, Object, Single, String, UInt8, UInt32, box_int32, unbox_int32
+from winml_py.winrt.windows.ai import machinelearning
 from winml_py.winrt.windows.foundation import PropertyType, PropertyValue
 from winml_py.winrt.windows.graphics.imaging import (
     BitmapBounds,
@@ -223,6 +225,74 @@ def test_operations_have_numbers() -> None:
 
 
 # Devices and models
+
+
+def test_pywinrt_2_s_spellings() -> None:
+    kinds = LearningModelDeviceKind
+    assert kinds.DIRECT_X is kinds.DIRECTX
+    assert kinds.DIRECT_X_HIGH_PERFORMANCE is kinds.DIRECTX_HIGH_PERFORMANCE
+    assert kinds.DIRECT_X_MIN_POWER is kinds.DIRECTX_MIN_POWER
+    assert [kind.value for kind in kinds] == [0, 1, 2, 3, 4]
+    device = LearningModelDevice(kinds.CPU)
+    assert device.direct3_d11_device is device.direct3d11_device is None
+    with pytest.raises(InvalidDeviceError, match="no Direct3D here"):
+        LearningModelDevice.create_from_direct3_d11_device(None)
+
+
+def test_options_are_what_they_are() -> None:
+    options = LearningModelSessionOptions()
+    assert options.as_(LearningModelSessionOptions) is LearningModelSessionOptions._from(options) is options
+    with pytest.raises(InvalidArgumentError, match="A LearningModelSessionOptions is no TensorFloat"):
+        options.as_(TensorFloat)
+
+
+def test_models_load_with_an_operator_provider_that_is_none(digits_path: Path) -> None:
+    model = machinelearning.LearningModel
+    file = StorageFile.get_file_from_path_async(digits_path).get()
+    stream = RandomAccessStreamReference.create_from_file(file)
+    loads = [
+        lambda provider: model.load_from_file_path_with_operator_provider(str(digits_path), provider),
+        lambda provider: model.load_from_stream_with_operator_provider(stream, provider),
+        lambda provider: model.load_from_storage_file_with_operator_provider_async(file, provider).get(),
+        lambda provider: model.load_from_stream_with_operator_provider_async(stream, provider).get(),
+    ]
+    for load in loads:
+        assert isinstance(load(None), model)
+        with pytest.raises(NotSupportedError, match="Operator providers are code for Windows"):
+            load(machinelearning.ILearningModelOperatorProvider())
+
+
+def test_shapes_have_winrt_s_names(digits_path: Path) -> None:
+    model = LearningModel.load(digits_path)
+    for shape in (model.output_features[0].shape, TensorFloat.create([1, 10]).shape):
+        assert shape == (1, 10)
+        assert (shape.size, shape.get_at(1), shape.index_of(10), shape.index_of(3)) == (2, 10, (True, 1), (False, 0))
+        with pytest.raises(InvalidArgumentError, match="no element 2 of 2") as info:
+            shape.get_at(2)
+        assert info.value.hresult == 0x8000000B
+
+
+def test_an_iterator_that_stands_at_an_element() -> None:
+    iterator = Vector("abc").first()
+    assert (iterator.has_current, iterator.current) == (True, "a")
+    assert iterator.move_next()
+    assert iterator.current == "b"
+    assert next(iterator) == "b"  # Python's way gives the element that it stands at, and goes on
+    assert (iterator.current, iterator.move_next(), iterator.has_current) == ("c", False, False)
+    assert not iterator.move_next()
+    assert list(iterator) == []
+    with pytest.raises(InvalidArgumentError, match="behind the last element") as info:
+        iterator.current  # noqa: B018
+    assert info.value.hresult == 0x8000000B
+    assert list(TensorFloat.create_from_array([2], [1.0, 2.0]).get_as_vector_view().first()) == [1.0, 2.0]
+    assert [(pair.key, pair.value) for pair in PropertySet({"a": 1}).first()] == [("a", 1)]
+
+
+def test_vector_views_know_where_an_element_is() -> None:
+    view = TensorString.create_from_array([3], ["a", "b", "b"]).get_as_vector_view()
+    assert (view.index_of("b"), view.index_of("c"), view.size, view.get_at(2)) == ((True, 1), (False, 0), 3, "b")
+    with pytest.raises(InvalidArgumentError, match="no element -1 of 3"):
+        view.get_at(-1)
 
 
 def test_objects_are_what_they_are(digits: LearningModelSession) -> None:

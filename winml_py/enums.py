@@ -17,7 +17,8 @@ class LearningModelFeatureKind(IntEnum):
 class LearningModelDeviceKind(IntEnum):
     """Where a session runs. `DEFAULT` is the CPU, as in Windows ML; the `DIRECTX` kinds mean a GPU.
 
-    The members named `GPU` are aliases of the `DIRECTX` ones, for systems that have no DirectX.
+    The members named `GPU` are aliases of the `DIRECTX` ones, for systems that have no DirectX; those named `DIRECT_X`
+    are pywinrt 2's spellings.
     """
 
     DEFAULT = 0
@@ -28,6 +29,9 @@ class LearningModelDeviceKind(IntEnum):
     GPU = 2
     GPU_HIGH_PERFORMANCE = 3
     GPU_MIN_POWER = 4
+    DIRECT_X = 2
+    DIRECT_X_HIGH_PERFORMANCE = 3
+    DIRECT_X_MIN_POWER = 4
 
 
 class Precision(IntEnum):

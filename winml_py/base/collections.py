@@ -4,13 +4,61 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
 from ..errors import E_BOUNDS, InvalidArgumentError, NotBoundError
 
 V = TypeVar("V")
+
+
+class VectorIterator(Iterator[V], Generic[V]):
+    """Python's iterator with the names of WinRT's: it stands at an element, or behind the last.
+
+    Example:
+        >>> iterator = VectorIterator("ab")
+        >>> iterator.current, iterator.move_next(), iterator.current, iterator.move_next()
+        ('a', True, 'b', False)
+        >>> iterator.has_current
+        False
+    """
+
+    __slots__ = ("_elements", "_position")
+
+    def __init__(self, elements: Iterable[V]) -> None:
+        self._elements, self._position = tuple(elements), 0
+
+    @property
+    def has_current(self) -> bool:
+        """Whether it stands at an element."""
+        return self._position < len(self._elements)
+
+    @property
+    def current(self) -> V:
+        """The element that it stands at.
+
+        Raises:
+            InvalidArgumentError: it stands behind the last (E_BOUNDS).
+        """
+        if not self.has_current:
+            raise InvalidArgumentError("The iterator stands behind the last element.", hresult=E_BOUNDS)
+        return self._elements[self._position]
+
+    def move_next(self) -> bool:
+        """Goes to the next element, and says whether there is one."""
+        self._position += self.has_current
+        return self.has_current
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> V:
+        if not self.has_current:
+            raise StopIteration
+        element = self._elements[self._position]
+        self._position += 1
+        return element
 
 
 class KeyValuePair(NamedTuple):
@@ -38,9 +86,9 @@ class MapView(Mapping[str, V], Generic[V]):
         """WinRT's name for `len(map)`."""
         return len(self)
 
-    def first(self) -> Iterator[KeyValuePair]:
+    def first(self) -> VectorIterator[KeyValuePair]:
         """WinRT's name for `iter(map.items())`: pairs that also have a `key` and a `value`."""
-        return iter([KeyValuePair(*item) for item in self.items()])
+        return VectorIterator(KeyValuePair(*item) for item in self.items())
 
     def split(self) -> tuple[None, None]:
         """WinRT's way to divide a map in two. Like Windows ML's maps, this one does not."""
@@ -129,8 +177,8 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
         raise NotBoundError(f"There is no {key!r} here.", hint=f"The map holds {', '.join(self) or 'nothing'}.")
 
 
-class Vector(tuple[V, ...]):
-    """A tuple with WinRT's names for what it can do."""
+class VectorNames(Sequence[V], Generic[V]):
+    """WinRT's names for what a Python sequence can do."""
 
     __slots__ = ()
 
@@ -153,8 +201,33 @@ class Vector(tuple[V, ...]):
         """Whether the value is there, and where (0 if it is not)."""
         return (True, self.index(value)) if value in self else (False, 0)
 
+    def first(self) -> VectorIterator[V]:
+        """WinRT's name for `iter(vector)`."""
+        return VectorIterator(self)
 
-class VectorView(Sequence[Any]):
+
+class Vector(tuple[V, ...], VectorNames[V]):
+    """A tuple with WinRT's names for what it can do."""
+
+    __slots__ = ()
+
+
+class ListOutput(list[V], VectorNames[V]):
+    """A sequence that a model gave: a list with WinRT's names for what it can do."""
+
+    __slots__ = ()
+
+
+class MapOutput(dict[Any, V], MapView[V]):
+    """A map that a model gave: a dict with WinRT's names for what it can do."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: object) -> V:
+        raise NotBoundError(f"There is no {key!r} here.", hint=f"The map holds {', '.join(map(repr, self))}.")
+
+
+class VectorView(VectorNames[Any]):
     """A tensor's elements in row-major order: a read-only copy, given out as Python numbers or strings.
 
     `np.asarray(view)` gives them as a flat array without another copy.
@@ -193,12 +266,3 @@ class VectorView(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"VectorView({np.array2string(self._array, threshold=12, separator=', ')})"
-
-    @property
-    def size(self) -> int:
-        """WinRT's name for `len(view)`."""
-        return len(self)
-
-    def get_at(self, index: int, /) -> Any:
-        """WinRT's name for `view[index]`."""
-        return self[index]

@@ -11,7 +11,7 @@ from .bind_properties import BindProperties
 from .containers import Container, for_engine, spell_container
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, spell_kind, spell_tensor
 from .pictures import ImageFeatureValue
-from .tensor import Tensor
+from .tensor import Tensor, storage_of
 from .tensor_classes import TENSOR_CLASSES
 
 FeatureValue = Tensor | ImageFeatureValue | Container
@@ -50,7 +50,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
 def _check_shape(value: Tensor, descriptor: PictureDescriptor) -> None:
     if value.is_placeholder or (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         return
-    sizes, wanted_sizes = tuple(value.shape), descriptor.shape
+    sizes, wanted_sizes = storage_of(value).shape or (), descriptor.shape
     if len(sizes) != len(wanted_sizes):
         hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}; add or drop dimensions with reshape."
         raise _incompatible(SizeMismatchError, value, descriptor, hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ..base.collections import Vector
 from ..base.winrt_object import Object
 from ..enums import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 from ..imaging.contract import ImageContract
@@ -52,7 +53,7 @@ class TensorFeatureDescriptor(FeatureDescriptor):
 
     kind = LearningModelFeatureKind.TENSOR
     tensor_kind: TensorKind
-    shape: tuple[int, ...]
+    shape: Vector[int]
     dimension_names: tuple[str, ...] = ()
     has_rank: bool = True
     unsupported_image_metadata: bool = False
@@ -77,7 +78,7 @@ class ImageFeatureDescriptor(FeatureDescriptor):
     kind = LearningModelFeatureKind.IMAGE
     contract: ImageContract
     tensor_kind: TensorKind
-    shape: tuple[int, ...]
+    shape: Vector[int]
     dimension_names: tuple[str, ...] = ()
     bitmap_alpha_mode: BitmapAlphaMode = field(default=BitmapAlphaMode.PREMULTIPLIED)
 

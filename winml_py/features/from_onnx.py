@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..base.collections import Vector
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..imaging.contract import ImageContract
@@ -75,7 +76,7 @@ def _describe_tensor(
 ) -> FeatureDescriptor:
     tensor_kind = TENSOR_KINDS.get(kind.element, TensorKind.UNDEFINED)
     dimensions = kind.dimensions or ()
-    shape = tuple(-1 if dim.value is None else max(-1, dim.value) for dim in dimensions)
+    shape = Vector(-1 if dim.value is None else max(-1, dim.value) for dim in dimensions)
     names = tuple(dim.name for dim in dimensions)
     is_image = kind.denotation == "IMAGE" and (
         tensor_kind in _IMAGE_ELEMENTS or (contract is not None and contract.tensor_kind == tensor_kind)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from ..base.buffers import MemoryBufferReference, byte_view
 from ..base.closeable import Closeable
-from ..base.collections import VectorView
+from ..base.collections import Vector, VectorView
 from ..base.device_array import DeviceArray
 from ..base.winrt_object import Object
 from ..enums import LearningModelFeatureKind, TensorKind
@@ -194,9 +194,9 @@ class Tensor(Closeable, Object):
         return LearningModelFeatureKind.TENSOR
 
     @property
-    def shape(self) -> Sequence[int]:
+    def shape(self) -> Vector[int]:
         """The sizes; () for a placeholder that has none yet. Readable after `close`."""
-        return self._storage.shape or ()
+        return Vector(self._storage.shape or ())
 
     @property
     def is_placeholder(self) -> bool:

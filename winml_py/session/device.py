@@ -101,6 +101,8 @@ class LearningModelDevice(Object):
         """
         raise InvalidDeviceError("There is no Direct3D here.", hint="Name a LearningModelDeviceKind instead.")
 
+    create_from_direct3_d11_device = create_from_direct3d11_device  # pywinrt 2's name
+
     @property
     def kind(self) -> LearningModelDeviceKind:
         """The kind the device was made with; `DIRECTX` for one that was found."""
@@ -152,6 +154,8 @@ class LearningModelDevice(Object):
     def direct3d11_device(self) -> None:
         """None, as for Windows ML's CPU: no device here is a Direct3D one."""
         return
+
+    direct3_d11_device = direct3d11_device  # pywinrt 2's name
 
     def __repr__(self) -> str:
         name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"

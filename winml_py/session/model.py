@@ -130,6 +130,12 @@ class LearningModel(Closeable, Object):
         """Starts loading from a binary stream."""
         return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
 
+    # pywinrt 3's names
+    load_from_file_path_with_operator_provider = load_from_file_path
+    load_from_stream_with_operator_provider = load_from_stream
+    load_from_storage_file_with_operator_provider_async = load_from_storage_file_async
+    load_from_stream_with_operator_provider_async = load_from_stream_async
+
     @property
     def author(self) -> str:
         """The tool or person that made the model (ONNX's `producer_name`), or ""."""

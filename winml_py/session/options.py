@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ..base.arguments import is_text, member, whole_number
 from ..base.cpu_cores import is_confined, usable_cores
 from ..base.suggestions import did_you_mean
+from ..base.winrt_object import Object
 from ..enums import Precision, Weights
 from ..errors import InvalidArgumentError
 from ..runtime.engine import ONNXRUNTIME, EngineOptions
@@ -82,7 +83,7 @@ def _tuning(tuning: Tuning) -> Tuning:
     return tuning
 
 
-class LearningModelSessionOptions:
+class LearningModelSessionOptions(Object):
     """How a session is compiled. A session copies what it needs: later changes do not reach it.
 
     Passing a default options object is not the same as passing none: as in Windows ML,

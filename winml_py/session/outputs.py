@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.buffers import Buffer
+from ..base.collections import ListOutput, MapOutput
 from ..base.device_array import DeviceArray
 from ..enums import TensorKind
 from ..errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
@@ -84,7 +85,7 @@ class UnboundOutput(_Whole):
         self._scratch = self._scratch or Scratch()
         for tensor, frame in zip(value, frames, strict=True):
             detensorize(tensor, contract, frame.software_bitmap, self._scratch)
-        return ImageFeatureValue(frames) if len(frames) == 1 else frames
+        return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
 
 
 class ContainerOutput(_Whole):
@@ -251,9 +252,9 @@ def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | Ten
 def pythonic(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
     """A map as a dict, a sequence as a list of dicts or of tensors."""
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
-        return value
+        return MapOutput(value)
     if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
-        return [_element(element, descriptor) for element in value]
+        return ListOutput(_element(element, descriptor) for element in value)
     raise unexpected(descriptor, value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..base.collections import Vector
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..runtime.engine import EngineOptions
@@ -39,7 +40,7 @@ def _overridden(
     shape = tuple(dimensions.get(name, -1) if size < 0 else size for size, name in pairs)
     if wanted is not None:
         shape = _combined(feature, shape, wanted)
-    return feature if shape == feature.shape else replace(feature, shape=shape)
+    return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
 
 
 def _combined(

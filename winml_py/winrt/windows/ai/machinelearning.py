@@ -1,5 +1,6 @@
 """Windows.AI.MachineLearning: the classes of `winml_py`, with Windows ML's silence."""
 
+from ....base.winrt_object import Object
 from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
 from ....enums import LearningModelFeatureKind as LearningModelFeatureKind
 from ....enums import LearningModelPixelRange as LearningModelPixelRange
@@ -40,6 +41,10 @@ class LearningModel(_LearningModel):
     """
 
     _is_silent = True
+
+
+class ILearningModelOperatorProvider(Object):
+    """The base of what brings custom operators: code for Windows, so that a model is not loaded with one."""
 
 
 ILearningModelFeatureDescriptor = FeatureDescriptor
