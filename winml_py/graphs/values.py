@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from ..base.arguments import is_text, member
+from ..base.collections import Vector
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import (
@@ -52,7 +53,7 @@ def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any)
     kind = member(TensorKind, kind, f"The element type of {name}")
     sizes = [shape] if isinstance(shape, str) else list(shape)
     names = tuple(size if isinstance(size, str) else "" for size in sizes)
-    return TensorFeatureDescriptor(name, description, kind, tuple(_size(size, name) for size in sizes), names)
+    return TensorFeatureDescriptor(name, description, kind, Vector(_size(size, name) for size in sizes), names)
 
 
 def _size(size: object, name: str) -> int:

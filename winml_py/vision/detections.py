@@ -234,7 +234,8 @@ def _apart(found: Found, overlap: float) -> Array:
     boxes = found.boxes.astype(np.float64)
     sizes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
     scores = found.scores.astype(np.float32)
-    kept = cv2.dnn.NMSBoxesBatched(sizes, scores, found.classes.astype(np.int32), -1.0, overlap)  # type: ignore[arg-type]
+    classes = found.classes.astype(np.int32)
+    kept = cv2.dnn.NMSBoxesBatched(sizes, scores, classes, -1.0, overlap)  # type: ignore[arg-type]
     return np.asarray(kept, np.int64).reshape(-1)
 
 
