@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..base.arguments import whole_number
 from ..base.collections import NameMap
@@ -14,6 +15,21 @@ from ..imaging.picture_placement import PicturePlacement
 from .ranking import Prediction, fitting, is_row, ranked
 
 
+class ModelFacts(NamedTuple):
+    """What the model's file says that results hand on.
+
+    Attributes:
+        labels: the names of the classes.
+        metadata: the model's `metadata_props`.
+    """
+
+    labels: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = MappingProxyType({})
+
+
+NO_FACTS = ModelFacts()
+
+
 class LearningModelEvaluationResult(Object):
     """The outputs of one evaluation.
 
@@ -21,7 +37,7 @@ class LearningModelEvaluationResult(Object):
     many items must not end the others.
     """
 
-    __slots__ = ("_correlation_id", "_error", "_labels", "_metadata", "_outputs", "_placements")
+    __slots__ = ("_correlation_id", "_error", "_facts", "_outputs", "_placements")
 
     def __init__(
         self,
@@ -29,15 +45,13 @@ class LearningModelEvaluationResult(Object):
         outputs: Mapping[str, Any],
         error: WinMLError | None = None,
         placements: Mapping[str, tuple[PicturePlacement, ...]] | None = None,
-        labels: Sequence[str] = (),
-        metadata: Mapping[str, str] | None = None,
+        facts: ModelFacts = NO_FACTS,
     ) -> None:
         self._placements = placements or {}
         self._correlation_id = correlation_id
         self._outputs = outputs
         self._error = error
-        self._labels = tuple(labels)
-        self._metadata = metadata or {}
+        self._facts = facts
 
     @property
     def correlation_id(self) -> str:
@@ -83,12 +97,12 @@ class LearningModelEvaluationResult(Object):
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes that the model's file states, or nothing."""
-        return self._labels
+        return self._facts.labels
 
     @property
     def metadata(self) -> dict[str, str]:
         """What the model's file says of itself: a copy of `LearningModel.metadata`."""
-        return dict(self._metadata)
+        return dict(self._facts.metadata)
 
     def top_k(self, n: int = 5, labels: Sequence[str] = (), *, output: str | None = None) -> list[Prediction]:
         """The classes with the highest scores, the highest first.
@@ -126,7 +140,7 @@ class LearningModelEvaluationResult(Object):
                 f"Of the outputs {', '.join(names)} {found} is one row of scores.",
                 hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
             )
-        return ranked(rows[0], n, labels or fitting(self._labels, rows[0]))
+        return ranked(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str:
         from .html import error_html, outputs_html

@@ -28,7 +28,7 @@ from .evaluation import Evaluation
 from .model import LearningModel, content_of
 from .options import LearningModelSessionOptions, engine_options
 from .overrides import with_dimensions
-from .result import LearningModelEvaluationResult
+from .result import LearningModelEvaluationResult, ModelFacts
 
 if TYPE_CHECKING:
     from .stream import EvaluationStream
@@ -82,7 +82,7 @@ class LearningModelSession(Closeable, CompiledModel):
         _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
         _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
-        self._properties = PropertySet()
+        self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
         content = content_of(model)
         if options is not None and not content.is_silent:
             require_known(options, content.header)
@@ -282,7 +282,7 @@ class LearningModelSession(Closeable, CompiledModel):
         if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
             outputs = compiled.plain_arrays.evaluate(compiled.engine, features)
             if outputs is not None:
-                return LearningModelEvaluationResult(correlation_id, outputs, labels=self._model.labels)
+                return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
         return self._run(self._bound(features), correlation_id, None)
 
     def evaluate_features_async(
@@ -327,7 +327,7 @@ class LearningModelSession(Closeable, CompiledModel):
         self._compiled.require_open()
         new_binding = partial(LearningModelBinding, self)
         inputs_and_outputs = self._compiled.inputs, self._compiled.outputs
-        jobs = Jobs(*inputs_and_outputs, new_binding, self.evaluate, batch, self._model.labels)
+        jobs = Jobs(*inputs_and_outputs, new_binding, self.evaluate, batch)
         return EvaluationStream(jobs, inputs, concurrency)
 
     def _bound(self, features: Mapping[str, Any]) -> Evaluation:
@@ -382,9 +382,8 @@ class LearningModelSession(Closeable, CompiledModel):
             from ..base.log import logger
 
             logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
-        labels, metadata = self._model.labels, self._model.metadata
         return LearningModelEvaluationResult(
-            correlation_id, outputs, placements=evaluation.placements, labels=labels, metadata=metadata
+            correlation_id, outputs, placements=evaluation.placements, facts=self._facts
         )
 
 

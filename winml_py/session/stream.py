@@ -32,7 +32,7 @@ from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor, over
 from ..imaging.frame import VideoFrame
 from .binding import LearningModelBinding, evaluation_of
-from .result import LearningModelEvaluationResult
+from .result import LearningModelEvaluationResult, ModelFacts
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -156,10 +156,9 @@ class Jobs:
         new_binding: Callable[[], LearningModelBinding],
         evaluate: Callable[[LearningModelBinding], LearningModelEvaluationResult],
         batch: int | None,
-        labels: Sequence[str],
     ) -> None:
         self.batch = 1 if batch is None else whole_number(batch, "batch", 1)
-        self._inputs, self._labels = inputs, labels
+        self._inputs = inputs
         self._new_binding, self._run = new_binding, evaluate
         self._bindings: SimpleQueue[LearningModelBinding] = SimpleQueue()
         if self.batch > 1:
@@ -224,8 +223,7 @@ class Jobs:
                 "",
                 {name: values[index] for name, values in parts.items()},
                 placements={name: found[start:end] for name, found in whole.placements.items()},
-                labels=whole.labels,
-                metadata=whole.metadata,
+                facts=ModelFacts(whole.labels, whole.metadata),
             )
             for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]

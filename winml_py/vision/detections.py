@@ -213,8 +213,8 @@ def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
         arguments: as for `detections`.
 
     Returns:
-        Of each point x and y in pixels of the picture, and how sure the model is, where it says so. A new float64 array,
-        objects x points x 2 or 3.
+        Of each point x and y in pixels of the picture, and how sure the model is, where it says so. A new float64
+        array, objects x points x 2 or 3.
 
     Raises:
         InvalidArgumentError: the model gives no points; or as `detections` raises it.
