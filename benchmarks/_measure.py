@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from winml_py.base import processor
+
 
 def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int, repeats: int) -> dict[str, list[float]]:
     """Seconds for each call, in each round. The calls take turns in a round, so noise affects all of them alike."""
@@ -114,8 +116,10 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def report(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
-    """Prints the rows as a table, and writes them as JSON together with facts about the machine."""
+def report(
+    name: str, rows: list[dict[str, Any]], path: Path | None, summary: Mapping[str, float] | None = None
+) -> None:
+    """Prints the rows as a table and the summary below it, and writes both as JSON with facts about the machine."""
     from importlib.metadata import version
 
     columns = list(rows[0])
@@ -123,6 +127,8 @@ def report(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
     widths = [max(len(column), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
     for row in (columns, *cells):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for title, figure in (summary or {}).items():
+        print(f"{title}: {figure:.3f}")
     if path is not None:
         packages = ("winml-py", "onnxruntime", "numpy", "pillow")
         host = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
@@ -131,7 +137,7 @@ def report(name: str, rows: list[dict[str, Any]], path: Path | None) -> None:
             "benchmark": name,
             "host": host | {package: version(package) for package in packages},
             "rows": rows,
-        }
+        } | ({"processor": processor.name(), "summary": dict(summary)} if summary else {})
         path.write_text(json.dumps(facts, indent=2) + "\n")
 
 
