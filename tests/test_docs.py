@@ -373,6 +373,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: float16.convert(str(Path("gather.onnx").write_bytes(gather()) and "gather.onnx"), "half.onnx"),
     lambda: float16.convert("models/edges.onnx", "half.onnx", tolerance=1e-9),
     lambda: float16.convert("models/edges.onnx", "nowhere/half.onnx"),
+    lambda: TensorFloat.from_dlpack("no array"),
 ]
 """One for each message on the page of troubles: what it says must be what the package says."""
 

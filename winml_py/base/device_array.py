@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import IllegalCallError, InvalidBindingError
+from .type_names import type_name
 
 _leaked: list[Any] = []
 _DLPACK_CUDA = 2  # kDLCUDA
@@ -83,6 +84,12 @@ class DeviceArray:
                 del self.handle, self.read, self.owner
 
     @property
+    def host_copy(self) -> str:
+        """The call that copies it to the host, as the hints of errors name it."""
+        method = _copy_method(self.owner) if self.handle is None else None
+        return f"array.{method}()" if method else "tensor.to_numpy()"
+
+    @property
     def cuda_interface(self) -> dict[str, Any]:
         """The dictionary of `__cuda_array_interface__`, version 3.
 
@@ -104,10 +111,18 @@ def is_cuda_array(value: Any) -> bool:
     """Whether a value is an array that another library has in CUDA memory."""
     if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
         return False
-    if hasattr(type(value), "__cuda_array_interface__"):
-        return hasattr(value, "__cuda_array_interface__")
-    ask = getattr(type(value), "__dlpack_device__", None)
-    return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
+    try:
+        if hasattr(type(value), "__cuda_array_interface__"):
+            return hasattr(value, "__cuda_array_interface__")
+        ask = getattr(type(value), "__dlpack_device__", None)
+        return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
+    except (RuntimeError, ValueError):  # torch's, where a tensor needs gradients or has no memory: host_array says why
+        return False
+
+
+def _copy_method(value: Any) -> str | None:
+    """What copies an array of another library to the host: CuPy's `get`, numba's, torch's; None where it has none."""
+    return next((name for name in ("get", "copy_to_host", "cpu") if hasattr(value, name)), None)
 
 
 def as_device_array(value: Any) -> DeviceArray:
@@ -125,16 +140,17 @@ def _from_interface(value: Any) -> DeviceArray:
     view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # computes the flag alone
     if not view.flags.c_contiguous:
         raise InvalidBindingError(
-            f"The array in CUDA memory, of shape {shape}, is not C-contiguous.", hint="Bind cupy.ascontiguousarray(it)."
+            f"The array in CUDA memory, of shape {shape}, is not C-contiguous.",
+            hint=f"Bind {'tensor.contiguous()' if hasattr(value, 'contiguous') else 'cupy.ascontiguousarray(array)'}.",
         )
 
     def read() -> Any:
-        get = getattr(value, "get", None) or getattr(value, "copy_to_host", None)
-        if get is None:
+        method = _copy_method(value)
+        if method is None:
             raise IllegalCallError(
-                f"{type(value).__name__} cannot be copied to the host by itself.", hint="Use cupy.asnumpy on it."
+                f"A {type_name(value)} cannot be copied to the host by itself.", hint="Use cupy.asnumpy on it."
             )
-        return get()
+        return np.asarray(getattr(value, method)())
 
     device = getattr(value, "device", 0)
     index = getattr(device, "id", getattr(device, "index", device))
@@ -147,7 +163,7 @@ def _from_dlpack(value: Any) -> DeviceArray:
         import cupy
     except ImportError as error:
         raise InvalidBindingError(
-            f"{type(value).__name__} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
+            f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
     return _from_interface(cupy.from_dlpack(value))

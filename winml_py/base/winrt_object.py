@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self, TypeVar
 
 from ..errors import E_NOINTERFACE, InvalidArgumentError
+from .type_names import type_name
 
 T = TypeVar("T")
 
@@ -30,5 +31,5 @@ class Object:
     def _from(cls, value: Any, /) -> Self:
         """What `as_` does, as older programs write it."""
         if not isinstance(value, cls):
-            raise InvalidArgumentError(f"A {type(value).__name__} is no {cls.__name__}.", hresult=E_NOINTERFACE)
+            raise InvalidArgumentError(f"A {type_name(value)} is no {cls.__name__}.", hresult=E_NOINTERFACE)
         return value

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..base.arguments import member, truth
 from ..base.suggestions import did_you_mean
+from ..base.type_names import type_name
 from ..enums import BitmapPixelFormat, LearningModelPixelRange
 from ..errors import InvalidArgumentError, InvalidBindingError
 from ..imaging.contract import ImageContract, size_of
@@ -57,7 +58,7 @@ class BindProperties(NamedTuple):
             return NO_PROPERTIES
         if not isinstance(properties, Mapping):
             raise InvalidBindingError(
-                f"The properties of a bind are a mapping, not {type(properties).__name__}.",
+                f"The properties of a bind are a mapping, not {type_name(properties)}.",
                 hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
             )
         unknown = [key for key in properties if key not in _KEYS]

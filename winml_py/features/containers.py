@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.dlpack import exports_dlpack, host_array
+from ..base.type_names import type_name
 from ..enums import TensorKind
 from .descriptors import (
     FeatureDescriptor,
@@ -86,12 +88,15 @@ def _element_for_engine(element: Any, descriptor: FeatureDescriptor) -> Any:
 
 
 def as_tensor(value: Any) -> Tensor | None:
-    """A tensor as it is, an array as a tensor over its memory, and nothing else."""
+    """A tensor as it is, an array of any library as a tensor over its memory, and nothing else."""
     if isinstance(value, Tensor):
         return value
-    if not isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    elif exports_dlpack(value):
+        array = host_array(value)
+    else:
         return None
-    array = np.asarray(value)
     tensor_class = CLASSES_BY_DTYPE.get(np.dtype(object) if array.dtype.kind == "U" else array.dtype)
     return None if tensor_class is None else tensor_class.from_numpy(array)
 
@@ -104,8 +109,8 @@ def _spell_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return spell_container(value)
     tensor = as_tensor(value)
-    return spell_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type(value).__name__
+    return spell_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type_name(value)
 
 
 def _spell_element(value: Any) -> str:
-    return spell_kind(_KINDS[type(value)]) if type(value) in _KINDS else type(value).__name__
+    return spell_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..base.buffers import ByteArray
+from ..base.dlpack import exports_dlpack, host_array
+from ..base.type_names import type_name
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidBindingError
 from ..imaging.bitmap import SoftwareBitmap
@@ -15,10 +17,17 @@ from ..imaging.frame import VideoFrame
 from .bind_properties import BindProperties
 from .compatibility import FeatureValue
 from .containers import Container, as_tensor
-from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
-from .lists_and_buffers import from_buffers, from_typed_buffer, from_vector, is_buffer
+from .descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+    spell_kind,
+)
+from .lists_and_buffers import from_buffers, from_scalar, from_typed_buffer, from_vector, is_buffer
 from .pictures import ImageFeatureValue
 from .tensor import Tensor
+from .tensor_classes import TENSOR_CLASSES
 
 
 def feature_value(
@@ -40,7 +49,10 @@ def feature_value(
             return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
         found = as_tensor(value)
     else:
-        found = as_picture(value) or as_tensor(value)
+        found = as_picture(value)
+        if found is None and not isinstance(value, Tensor) and exports_dlpack(value):
+            return feature_value(host_array(value), descriptor, properties)
+        found = found or as_tensor(value)
     if found is None:
         found = _container(value, descriptor)
     if found is None and isinstance(descriptor, TensorFeatureDescriptor):
@@ -90,9 +102,11 @@ def _container(value: Any, descriptor: FeatureDescriptor) -> Container | None:
 
 
 def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+    if isinstance(value, (int, float, str)):
+        return from_scalar(value, descriptor)
     if is_buffer(value):
         return None if isinstance(value, (bytes, bytearray, ByteArray)) else from_typed_buffer(value, descriptor)
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if not isinstance(value, Sequence) or not value:
         return None
     if all(map(is_buffer, value)):
         return from_buffers(value, descriptor)
@@ -126,11 +140,13 @@ def is_pil_image(value: Any) -> bool:
 
 
 def _spell(value: Any) -> str:
-    name = type(value).__name__
+    name = type_name(value)
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     if isinstance(value, (list, tuple)) and value:
-        return f"{name} of {type(value[0]).__name__}"
+        return f"{name} of {type_name(value[0])}"
+    if isinstance(value, (int, float)):
+        return f"{name} {value!r}"
     return name
 
 
@@ -140,7 +156,11 @@ def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
             return "To bind a picture file: ImageFeatureValue.load(path)."
         return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
     if isinstance(descriptor, TensorFeatureDescriptor):
-        return "Bind a numpy array, a tensor such as TensorFloat.from_numpy(array), or a list of its elements."
+        tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+        if tensor_class is None:
+            return f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
+        name = tensor_class.__name__
+        return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return "Bind a list."
     return "Bind a dict."

@@ -44,6 +44,17 @@ def from_vector(values: Sequence[Any], descriptor: TensorFeatureDescriptor) -> T
     return over(tensor_class, array.reshape(shape))
 
 
+def from_scalar(value: float | str, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+    """A tensor of one element, or None where the feature holds more, or elements of another kind."""
+    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+    if tensor_class is None or not is_element(value, descriptor.tensor_kind):
+        return None
+    if any(size not in (1, -1) for size in descriptor.shape):
+        return None
+    with np.errstate(over="ignore"):  # see Tensor._elements
+        return over(tensor_class, np.full((1,) * len(descriptor.shape), value, tensor_class.dtype))
+
+
 def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
     """A tensor over a buffer that says its element type, or None where that is another one than the descriptor's."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)

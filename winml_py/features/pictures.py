@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..enums import BitmapPixelFormat, LearningModelFeatureKind
 from ..errors import InvalidArgumentError
@@ -42,7 +43,7 @@ class ImageFeatureValue(Object):
     def create_from_video_frame(cls, frame: VideoFrame, /) -> ImageFeatureValue:
         """A value that shares a frame."""
         if not isinstance(frame, VideoFrame):
-            raise InvalidArgumentError(f"A VideoFrame is wanted, not {type(frame).__name__}.")
+            raise InvalidArgumentError(f"A VideoFrame is wanted, not {type_name(frame)}.")
         return cls([frame])
 
     @classmethod

@@ -13,6 +13,7 @@ from ..base.buffers import MemoryBufferReference, byte_view
 from ..base.closeable import Closeable
 from ..base.collections import Vector, VectorView
 from ..base.device_array import DeviceArray
+from ..base.dlpack import host_array
 from ..base.winrt_object import Object
 from ..enums import LearningModelFeatureKind, TensorKind
 from ..errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
@@ -154,7 +155,7 @@ class Tensor(Closeable, Object):
     @classmethod
     def from_dlpack(cls, array: Any, /) -> Self:
         """A tensor over the memory of anything on the CPU that speaks DLPack; raises as `from_numpy`."""
-        return cls.from_numpy(np.from_dlpack(array))
+        return cls.from_numpy(host_array(array, InvalidArgumentError))
 
     @classmethod
     def _elements(cls, data: Any) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from ..base.type_names import type_name
 from ..enums import TensorKind
 from ..errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError
 from .tensor import Array, Tensor
@@ -138,7 +139,7 @@ class TensorString(Tensor):
         elements = np.array(data, dtype=object).reshape(-1)
         for element in elements:
             if not isinstance(element, str):
-                what = f"{type(element).__name__}: {element!r}"
+                what = f"{type_name(element)}: {element!r}"
                 raise InvalidArgumentError(f"TensorString takes str elements, not {what}.")
         return elements
 

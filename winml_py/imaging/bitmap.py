@@ -10,6 +10,7 @@ import numpy as np
 from ..base.arguments import member
 from ..base.buffers import Buffer, byte_view
 from ..base.closeable import Closeable
+from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ..errors import IllegalCallError, InvalidArgumentError
@@ -179,7 +180,7 @@ class SoftwareBitmap(Object, Closeable):
                 by alpha or divided by it where that differs.
         """
         if not isinstance(source, SoftwareBitmap):
-            raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type(source).__name__}.")
+            raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type_name(source)}.")
         wanted = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
         pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, wanted)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..base.atomic_files import written_whole
+from ..base.type_names import type_name
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from . import pillow_limit
@@ -130,7 +131,7 @@ def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS)
         source = bytes(source)
     if not isinstance(source, (bytes, str, os.PathLike)):
         raise InvalidArgumentError(
-            f"A picture is loaded from a path or from bytes, not from {type(source).__name__}.",
+            f"A picture is loaded from a path or from bytes, not from {type_name(source)}.",
             hint="For an open file, pass file.read(); for an array, use from_array.",
         )
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)

@@ -53,8 +53,9 @@ class LearningModelBinding(Object, MapView[Any]):
         Args:
             name: the feature's name; case does not matter unless the model has names that differ in nothing else.
             value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
-                or a numpy array. An array must have the feature's dtype and shape; for an image feature,
-                a uint8 array of pixels will do, whose channel order is said by a property.
+                an array of numpy or, in the host's memory, of another library that has DLPack, such as torch; or a
+                number, for a feature of one element. An array must have the feature's dtype and shape; for an image
+                feature, a uint8 array of pixels will do, whose channel order is said by a property.
             properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
                 `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
                 its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the

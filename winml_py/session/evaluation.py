@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ..base.cancellation import Stop, held
 from ..base.device_array import DeviceArray
+from ..base.type_names import type_name
 from ..errors import CanceledError, DeviceLostError, EvaluationError, InvalidBindingError, MissingInputError
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.compatibility import check_tensor
@@ -143,7 +144,7 @@ class Evaluation:
             raise InvalidBindingError(
                 f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
                 f"runs {here}.",
-                hint="Bind tensor.to_numpy(), which is a copy in the host's memory.",
+                hint=f"Bind {array.host_copy}, which is a copy in the host's memory.",
             )
         return array
 
@@ -174,7 +175,7 @@ class Evaluation:
             slot = ImageOutput(bound, value.value, value.contract, descriptor)
             self.engine_binding.set_output(name, None)
             return slot
-        what = "a Pillow image" if is_pil_image(bound) else type(bound).__name__
+        what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
         raise InvalidBindingError(
             f"The model variable {name} is an output, and {what} cannot be written in place.",
             hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",

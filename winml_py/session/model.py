@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, ClassVar
 from ..base.async_operation import AsyncOperation
 from ..base.closeable import Closeable
 from ..base.collections import NameMap, Vector
+from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..contracts import ultralytics
 from ..enums import TensorKind
@@ -81,7 +82,7 @@ class LearningModel(Closeable, Object):
         """
         _require_no_operators(operator_provider)
         if not isinstance(file_path, (str, os.PathLike)):
-            raise InvalidArgumentError(f"A model is loaded from a path, not from {type(file_path).__name__}.")
+            raise InvalidArgumentError(f"A model is loaded from a path, not from {type_name(file_path)}.")
         return cls(*FileSource.open(file_path))
 
     @classmethod
@@ -94,7 +95,7 @@ class LearningModel(Closeable, Object):
         read = getattr(stream, "read", None)
         if read is None:
             raise InvalidArgumentError(
-                f"A model is loaded from a path, bytes or a binary stream, not from {type(stream).__name__}.",
+                f"A model is loaded from a path, bytes or a binary stream, not from {type_name(stream)}.",
                 hint="Pass the path of an .onnx file.",
             )
         try:
@@ -105,7 +106,7 @@ class LearningModel(Closeable, Object):
             raise ModelNotFoundError(f"The model stream cannot be read: {error}.", hint="Keep it open.") from error
         if not isinstance(data, bytes):
             raise InvalidArgumentError(
-                f"The stream gave {type(data).__name__}, not bytes.", hint="Open the file in mode 'rb'."
+                f"The stream gave {type_name(data)}, not bytes.", hint="Open the file in mode 'rb'."
             )
         return cls(*BytesSource.open(data))
 

@@ -11,6 +11,8 @@ import numpy as np
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.device_array import DeviceArray
+from ..base.dlpack import exports_dlpack, host_array
+from ..base.type_names import type_name
 from ..enums import TensorKind
 from ..errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
 from ..features.containers import for_engine, is_element
@@ -236,7 +238,7 @@ def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
     if not fits:
         raise InvalidBindingError(
             f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
-            f"incompatible type {type(bound).__name__}.",
+            f"incompatible type {type_name(bound)}.",
             hint="Bind what the descriptor says, or leave the output unbound.",
         )
     return ContainerOutput(bound, descriptor)
@@ -273,10 +275,12 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
     array = storage_of(tensor).memory()
+    if not isinstance(bound, (Tensor, np.ndarray)) and exports_dlpack(bound):
+        bound = host_array(bound)
     is_view = is_buffer(bound) and np.shares_memory(np.frombuffer(bound, np.uint8), array)
     if not isinstance(bound, (Tensor, np.ndarray)) and not is_view:
         raise InvalidBindingError(
-            f"An output cannot be written into {type(bound).__name__}.", hint="Bind an array, a tensor or a list."
+            f"An output cannot be written into {type_name(bound)}.", hint="Bind an array, a tensor or a list."
         )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
@@ -324,7 +328,7 @@ def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descr
 
 def unexpected(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
     """The error for an output that is not what the model declares."""
-    what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
     return EvaluationError(
         f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
         f"{what} where {descriptor.expects()} is declared.",

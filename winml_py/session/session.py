@@ -12,6 +12,7 @@ from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
 from ..base.closeable import Closeable
 from ..base.collections import PropertySet
+from ..base.type_names import type_name
 from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
 from ..features.containers import as_tensor
@@ -207,7 +208,7 @@ class LearningModelSession(Closeable, CompiledModel):
             )
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
-            raise InvalidBindingError(f"{type(value).__name__} is no tensor of numbers.", hint="Pass an array.")
+            raise InvalidBindingError(f"{type_name(value)} is no tensor of numbers.", hint="Pass an array.")
         with self._compiled.lock:
             return on_device(type(tensor), engine.upload(tensor.to_numpy()))
 
@@ -390,4 +391,4 @@ class LearningModelSession(Closeable, CompiledModel):
 def _require_type(value: object, kind: Any, hint: str) -> None:
     if not isinstance(value, kind):
         expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
-        raise InvalidArgumentError(f"A {expected} is expected, and {type(value).__name__} came.", hint=hint)
+        raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from .....base.async_operation import AsyncOperation
+from .....base.type_names import type_name
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import InvalidArgumentError, PictureError
 from .....imaging import codecs
@@ -217,7 +218,7 @@ class BitmapDecoder(BitmapFrame, DecoderIds):
         wanted, source = (stream, stream_of_id) if isinstance(stream, UUID) else (None, stream)
         if not isinstance(source, IRandomAccessStream):
             raise InvalidArgumentError(
-                f"A picture is decoded from a stream, not from {type(source).__name__}.",
+                f"A picture is decoded from a stream, not from {type_name(source)}.",
                 hint="Open one: await file.open_async(FileAccessMode.READ).",
             )
         decoder = cls(source.clone_stream().read(), 0)
