@@ -261,6 +261,14 @@ CASES: dict[str, Case] = {
         ],
         lambda shared: shared.close(),
     ),
+    "VideoWriter": Case(
+        lambda: w.VideoWriter(tempfile.mktemp(suffix=".avi"), 25),
+        [
+            lambda shared: shared.write(w.VideoFrame(BGRA8, 32, 24)) is None,
+            lambda shared: shared.frame_count >= 0 and bool(repr(shared)),
+        ],
+        lambda shared: shared.discard(),
+    ),
     "ImageContract": Case(
         w.ImageContract.imagenet,
         [

@@ -12,6 +12,7 @@ from .enums import AsyncStatus as AsyncStatus
 from .enums import BitmapAlphaMode as BitmapAlphaMode
 from .enums import BitmapBufferAccessMode as BitmapBufferAccessMode
 from .enums import BitmapPixelFormat as BitmapPixelFormat
+from .enums import FramePolicy as FramePolicy
 from .enums import ImageAnchor as ImageAnchor
 from .enums import ImageCropMode as ImageCropMode
 from .enums import ImageKernel as ImageKernel
@@ -76,6 +77,7 @@ from .imaging.geometry import BitmapBounds as BitmapBounds
 from .imaging.picture_placement import PicturePlacement as PicturePlacement
 from .imaging.scaling import ImageScaling as ImageScaling
 from .imaging.video import VideoReader as VideoReader
+from .imaging.video_writer import VideoWriter as VideoWriter
 from .runtime.tuning import Tuning as Tuning
 from .session.binding import LearningModelBinding as LearningModelBinding
 from .session.device import DisplayAdapterId as DisplayAdapterId

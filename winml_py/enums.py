@@ -182,3 +182,14 @@ class TensorLayout(IntEnum):
 
     NCHW = 0
     NHWC = 1
+
+
+class FramePolicy(IntEnum):
+    """What becomes of a camera's frames while the program is busy with earlier ones."""
+
+    WAIT = 0
+    """Each frame is read when it is asked for. Nothing is left out here; a camera's driver may leave out some."""
+    DROP_OLDEST = 1
+    """A thread reads ahead, a few frames at most; when there are more, the oldest is dropped."""
+    LATEST = 2
+    """A thread reads all the time, and only the latest frame is kept."""

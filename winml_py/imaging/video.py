@@ -8,25 +8,31 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from ..base.arguments import member, whole_number
 from ..base.closeable import Closeable
-from ..enums import BitmapPixelFormat
+from ..enums import BitmapPixelFormat, FramePolicy
 from ..errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame
+from .live_frames import LiveFrames
 
 
 class VideoReader(Closeable):
-    """Reads a video frame by frame, by OpenCV.
+    """Reads a video frame by frame, by OpenCV. Sound is not read.
 
     Iterating gives each frame once, with its time in `relative_time`; each frame has its own memory. Threads may read
     at the same time. The reader is closed by `close`, by `with`, or at the end of the video.
 
     Args:
         source: the path of a video file, or the number of a camera, 0 being the first.
+        policy: what becomes of a camera's frames while the program is busy. With `DROP_OLDEST` and `LATEST` a thread
+            reads, once the program has asked for a frame, and a frame after dropped ones has `is_discontinuous`. Files
+            wait by themselves: leave it out for them.
+        kept: with `DROP_OLDEST`, how many frames wait to be read, at most.
 
     Raises:
         PictureNotFoundError: there is no such file.
-        InvalidArgumentError: neither a path nor the number of a camera.
+        InvalidArgumentError: neither a path nor the number of a camera, or no such policy.
         PictureError: it is no video that can be read, or there is no such camera.
 
     Example:
@@ -38,7 +44,95 @@ class VideoReader(Closeable):
         There is no video nowhere.mp4. Check the working directory.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | int, /) -> None:
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | int,
+        /,
+        *,
+        policy: FramePolicy = FramePolicy.WAIT,
+        kept: int = 8,
+    ) -> None:
+        self._policy = member(FramePolicy, policy, "The policy of a reader")
+        self._kept = whole_number(kept, "The number of frames that are kept", 1)
+        self._capture = _Capture(source)
+        self._live: LiveFrames | None = None
+        self._start = threading.Lock()
+
+    @property
+    def pixel_width(self) -> int:
+        """Pixels in a row."""
+        return self._capture.width
+
+    @property
+    def pixel_height(self) -> int:
+        """Rows."""
+        return self._capture.height
+
+    @property
+    def frame_rate(self) -> float:
+        """Frames a second, or 0 where the source does not say."""
+        return self._capture.rate
+
+    @property
+    def frame_count(self) -> int:
+        """The number of frames that the file's header states, which may be wrong; 0 for a camera."""
+        return self._capture.count
+
+    @property
+    def policy(self) -> FramePolicy:
+        """What becomes of frames while the program is busy."""
+        return self._policy
+
+    @property
+    def dropped(self) -> int:
+        """How many frames nobody was given, up to the frame that was read last."""
+        return self._live.dropped if self._live is not None else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `read` returns at once, or after decoding a frame: False while a new frame of a camera is awaited.
+
+        True where the policy is `WAIT`, under which nobody knows.
+        """
+        return self._policy is FramePolicy.WAIT or self._live_frames().is_ready
+
+    def read(self) -> VideoFrame | None:
+        """The next frame, BGR8; None at the end, or where another thread closes the reader meanwhile.
+
+        Raises:
+            ClosedError: the reader has been closed.
+        """
+        self._capture.require_open()
+        if self._policy is FramePolicy.WAIT:
+            return self._capture.read()
+        return self._live_frames().read()
+
+    def _live_frames(self) -> LiveFrames:
+        with self._start:
+            if self._live is None:
+                kept = 1 if self._policy is FramePolicy.LATEST else self._kept
+                self._live = LiveFrames(self._capture.read, kept)
+            return self._live
+
+    def __iter__(self) -> Iterator[VideoFrame]:
+        while (frame := self.read()) is not None:
+            yield frame
+        self.close()
+
+    def close(self) -> None:
+        """Waits for the read in flight, and lets go of the file or the camera. Twice is harmless."""
+        if self._live is not None:
+            self._live.close()
+        self._capture.close()
+
+    def __repr__(self) -> str:
+        return f"<VideoReader {self._capture.name} {self._capture.width}x{self._capture.height}>"
+
+
+class _Capture:
+    """An open file or camera."""
+
+    def __init__(self, source: str | os.PathLike[str] | int) -> None:
         import cv2
 
         if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
@@ -47,75 +141,52 @@ class VideoReader(Closeable):
             raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
         is_camera = isinstance(source, int)
         opened = source if isinstance(source, int) else os.fspath(source)
-        self._name = f"camera {source}" if is_camera else str(opened)
+        self.name = f"camera {source}" if is_camera else str(opened)
         if not is_camera and not os.path.isfile(opened):
-            raise PictureNotFoundError(f"There is no video {self._name}.", hint="Check the working directory.")
-        self._capture: Any = cv2.VideoCapture(opened)
+            raise PictureNotFoundError(f"There is no video {self.name}.", hint="Check the working directory.")
+        self._native: Any = cv2.VideoCapture(opened)
         self._index = 0
         self._lock = threading.Lock()
-        if not self._capture.isOpened():
+        if not self._native.isOpened():
             self.close()
             hint = "Is it plugged in, and free?" if is_camera else "OpenCV cannot read it."
-            raise PictureError(f"{self._name} cannot be opened as a video.", hint=hint)
-        self._width = int(self._capture.get(cv2.CAP_PROP_FRAME_WIDTH))
-        self._height = int(self._capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
-        self._rate = float(self._capture.get(cv2.CAP_PROP_FPS))
-        self._count = max(0, int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+            raise PictureError(f"{self.name} cannot be opened as a video.", hint=hint)
+        self.width = int(self._native.get(cv2.CAP_PROP_FRAME_WIDTH))
+        self.height = int(self._native.get(cv2.CAP_PROP_FRAME_HEIGHT))
+        self.rate = float(self._native.get(cv2.CAP_PROP_FPS))
+        self.count = max(0, int(self._native.get(cv2.CAP_PROP_FRAME_COUNT)))
 
-    @property
-    def pixel_width(self) -> int:
-        """Pixels in a row."""
-        return self._width
-
-    @property
-    def pixel_height(self) -> int:
-        """Rows."""
-        return self._height
-
-    @property
-    def frame_rate(self) -> float:
-        """Frames a second, or 0 where the source does not say."""
-        return self._rate
-
-    @property
-    def frame_count(self) -> int:
-        """The number of frames that the file's header states, which may be wrong; 0 for a camera."""
-        return self._count
-
-    def read(self) -> VideoFrame | None:
-        """The next frame, BGR8; None at the end.
+    def require_open(self) -> None:
+        """Refuses to go on once it is closed.
 
         Raises:
-            ClosedError: the reader has been closed.
+            ClosedError: it has been closed.
         """
+        if self._native is None:
+            raise ClosedError("The video reader has been closed.", hint="Open the video again.")
+
+    def read(self) -> VideoFrame | None:
+        """The next frame; None at the end, and once it is closed."""
         import cv2
 
         with self._lock:
-            if self._capture is None:
-                raise ClosedError("The video reader has been closed.", hint="Open the video again.")
-            there, pixels = self._capture.read()
+            if self._native is None:
+                return None
+            there, pixels = self._native.read()
             if not there:
                 return None
-            time = self._capture.get(cv2.CAP_PROP_POS_MSEC)
+            time = self._native.get(cv2.CAP_PROP_POS_MSEC)
             index, self._index = self._index, self._index + 1
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
-        if self._rate > 0:
-            frame.duration = timedelta(seconds=1 / self._rate)
-            time = max(time, 0.0) or index * 1000 / self._rate  # some backends give no time
+        if self.rate > 0:
+            frame.duration = timedelta(seconds=1 / self.rate)
+            time = max(time, 0.0) or index * 1000 / self.rate  # some backends give no time
         frame.relative_time = timedelta(milliseconds=time)
         return frame
-
-    def __iter__(self) -> Iterator[VideoFrame]:
-        while (frame := self.read()) is not None:
-            yield frame
-        self.close()
 
     def close(self) -> None:
         """Lets go of the file or the camera. Twice is harmless."""
         with self._lock:
-            if self._capture is not None:
-                self._capture.release()
-                self._capture = None
-
-    def __repr__(self) -> str:
-        return f"<VideoReader {self._name} {self._width}x{self._height}>"
+            if self._native is not None:
+                self._native.release()
+                self._native = None

@@ -1,0 +1,428 @@
+"""Writing videos, and what becomes of a camera's frames when nobody has time for them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from winml_py import (
+    BitmapPixelFormat,
+    ClosedError,
+    FramePolicy,
+    IllegalCallError,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    PictureError,
+    SizeMismatchError,
+    SoftwareBitmap,
+    StorageAccessError,
+    StorageNotFoundError,
+    VideoFrame,
+    VideoReader,
+    VideoWriter,
+)
+
+SIZE = (48, 64)
+
+
+def noise(count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (*SIZE, 3), np.uint8) for _ in range(count)]
+
+
+def frame(pixels: np.ndarray, pixel_format: BitmapPixelFormat = BitmapPixelFormat.BGR8) -> VideoFrame:
+    return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, pixel_format))
+
+
+def read_by_opencv(path: Path) -> list[np.ndarray]:
+    capture, found = cv2.VideoCapture(str(path)), []
+    while True:
+        there, pixels = capture.read()
+        if not there:
+            return found
+        found.append(pixels)
+
+
+# Writing
+
+
+def test_what_is_written_is_what_opencv_reads(tmp_path: Path) -> None:
+    """With a lossless codec, bit for bit, whatever the pixel format and the class of the picture."""
+    pictures = noise(4)
+    with VideoWriter(tmp_path / "noise.avi", 12.5, codec="FFV1") as writer:
+        writer.write(frame(pictures[0]))
+        writer.write(frame(pictures[1][..., ::-1].copy(), BitmapPixelFormat.RGB8).software_bitmap)
+        writer.write(
+            ImageFeatureValue.from_array(np.dstack([pictures[2], pictures[2][..., 0]]), BitmapPixelFormat.BGRA8)
+        )
+        writer.write(frame(pictures[3][..., 0].copy(), BitmapPixelFormat.GRAY8))
+        assert writer.frame_count == 4
+        assert "noise.avi 4 frames" in repr(writer)
+    found = read_by_opencv(tmp_path / "noise.avi")
+    expected = [*pictures[:3], np.repeat(pictures[3][..., :1], 3, axis=2)]
+    np.testing.assert_array_equal(found, expected)
+    assert cv2.VideoCapture(str(tmp_path / "noise.avi")).get(cv2.CAP_PROP_FPS) == 12.5
+
+
+@pytest.mark.parametrize("ending", ["avi", "m4v", "mkv", "mov", "mp4", "webm"])
+@pytest.mark.parametrize("rate", [25, 24000 / 1001])
+def test_every_ending_has_a_codec(ending: str, rate: float, tmp_path: Path) -> None:
+    path = tmp_path / f"levels.{ending.upper()}"
+    with VideoWriter(path, rate) as writer:
+        for level in (30, 120, 210):
+            writer.write(frame(np.full((*SIZE, 3), level, np.uint8)))
+        assert not path.exists()
+    found = read_by_opencv(path)
+    assert np.abs(np.mean(found, axis=(1, 2, 3)) - (30, 120, 210)).max() < 4
+    assert os.listdir(tmp_path) == [path.name]
+    with VideoReader(path) as reader:
+        assert reader.frame_rate == pytest.approx(rate, rel=1e-3)
+        assert (reader.pixel_height, reader.pixel_width) == SIZE
+
+
+def interrupted(writer: VideoWriter) -> None:
+    def write_and_stop() -> None:
+        with writer:
+            writer.write(frame(noise(1)[0]))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_stop()
+
+
+def dropped(writer: VideoWriter) -> None:
+    writer.write(frame(noise(1)[0]))
+
+
+def discarded(writer: VideoWriter) -> None:
+    writer.write(frame(noise(1)[0]))
+    writer.discard()
+    writer.discard()
+    writer.close()
+
+
+def empty(writer: VideoWriter) -> None:
+    with pytest.raises(IllegalCallError, match="No frame was written"):
+        writer.close()
+    writer.close()
+
+
+@pytest.mark.parametrize("end", [interrupted, dropped, discarded, empty])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_no_half_written_file_is_left(end: Callable[[VideoWriter], None], is_there: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    if is_there:
+        path.write_bytes(b"before")
+    end(VideoWriter(path, 25))
+    gc.collect()
+    assert os.listdir(tmp_path) == ["a.mp4"] * is_there
+    assert not is_there or path.read_bytes() == b"before"
+
+
+def test_a_finished_file_takes_the_place_of_one_that_is_there(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.mp4", tmp_path / "link.mp4"
+    path.write_bytes(b"before")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with VideoWriter(link, 25) as writer:
+        writer.write(frame(noise(1)[0]))
+    assert link.is_symlink()
+    assert len(read_by_opencv(path)) == 1
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["a.mp4", "link.mp4"]
+
+
+def test_a_video_can_be_written_over_the_one_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.avi"
+    for _ in range(2):
+        with VideoWriter(path, 25, codec="FFV1") as writer:
+            for pixels in (
+                noise(3) if not path.exists() else [255 - f.software_bitmap.to_numpy() for f in VideoReader(path)]
+            ):
+                writer.write(frame(pixels))
+    np.testing.assert_array_equal(read_by_opencv(path), [255 - pixels for pixels in noise(3)])
+
+
+def test_what_cannot_be_written(tmp_path: Path, capfd: Any) -> None:
+    for wrong in (0, -1, float("nan"), float("inf"), True, "25", None):
+        with pytest.raises(InvalidArgumentError, match="frames a second, above 0"):
+            VideoWriter(tmp_path / "a.mp4", wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"a.gif does not end like a video .* Use .avi, .m4v"):
+        VideoWriter(tmp_path / "a.gif", 25)
+    for codec in ("mp4", "", 4):
+        with pytest.raises(InvalidArgumentError, match="four characters"):
+            VideoWriter(tmp_path / "a.mp4", 25, codec=codec)  # type: ignore[arg-type]
+    with pytest.raises(StorageNotFoundError, match="There is no folder"):
+        VideoWriter(tmp_path / "none" / "a.mp4", 25)
+    (tmp_path / "folder.mp4").mkdir()
+    with pytest.raises(StorageAccessError, match="is a folder"):
+        VideoWriter(tmp_path / "folder.mp4", 25)
+    writer = VideoWriter(tmp_path / "a.mp4", 25, codec="????")
+    with pytest.raises(PictureError, match="with the codec"):
+        writer.write(frame(noise(1)[0]))
+    writer.discard()
+    assert os.listdir(tmp_path) == ["folder.mp4"]
+    capfd.readouterr()  # OpenCV's own words
+
+
+def test_frames_that_do_not_fit(tmp_path: Path) -> None:
+    with VideoWriter(tmp_path / "a.mp4", 25) as writer:
+        with pytest.raises(InvalidArgumentError, match=r"63x48 .* the sides of a video are even"):
+            writer.write(VideoFrame(BitmapPixelFormat.BGR8, 63, 48))
+        writer.write(VideoFrame(BitmapPixelFormat.BGR8, 64, 48))
+        with pytest.raises(SizeMismatchError, match=r"Frame 1 is 64x50, and the video .* is 64x48"):
+            writer.write(VideoFrame(BitmapPixelFormat.BGR8, 64, 50))
+        with pytest.raises(InvalidArgumentError, match="not ndarray"):
+            writer.write(noise(1)[0])  # type: ignore[arg-type]
+        writer.write(VideoFrame(BitmapPixelFormat.BGRA8, 64, 48))
+    assert len(read_by_opencv(tmp_path / "a.mp4")) == 2
+    with pytest.raises(ClosedError, match="has been closed"):
+        writer.write(VideoFrame(BitmapPixelFormat.BGR8, 64, 48))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of the file size stands for a full disk")
+def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
+    """OpenCV itself says nothing."""
+    program = """
+import resource, signal, sys, numpy as np
+from winml_py import *
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+rng = np.random.default_rng(0)
+writer = VideoWriter(sys.argv[1], 25)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for _ in range(9):
+    pixels = rng.integers(0, 256, (240, 320, 3), np.uint8)
+    writer.write(VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8)))
+try:
+    writer.close()
+except StorageAccessError as error:
+    print(error)
+"""
+    for name in ("a.mp4", "a.avi"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, tmp_path / name], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().endswith("could not be written whole. Is there room for it, and does the codec fit?")
+        assert os.listdir(tmp_path) == []
+
+
+def test_threads_may_write_at_once(tmp_path: Path) -> None:
+    with VideoWriter(tmp_path / "a.avi", 25) as writer:
+        threads = [threading.Thread(target=lambda: [writer.write(frame(p)) for p in noise(5)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(read_by_opencv(tmp_path / "a.avi")) == 20
+
+
+# Live sources
+
+
+class Camera:
+    """Stands in for OpenCV's: frame number n has level n, and comes when `advance` says so."""
+
+    def __init__(self, *_: Any) -> None:
+        self.come = threading.Semaphore(0)
+        self.taken = threading.Semaphore(0)
+        self.number = 0
+        self.is_released = self.is_ended = False
+
+    def isOpened(self) -> bool:  # noqa: N802 - OpenCV's name
+        return True
+
+    def get(self, _: int) -> float:
+        return 0.0
+
+    def read(self) -> tuple[bool, np.ndarray | None]:
+        self.come.acquire()
+        if self.is_ended:
+            return False, None
+        self.number += 1
+        self.taken.release()
+        return True, np.full((4, 4, 3), self.number - 1, np.uint8)
+
+    def release(self) -> None:
+        self.is_released = True
+
+    def advance(self, count: int) -> None:
+        """Lets frames come, and waits until they have been read."""
+        for _ in range(count):
+            self.come.release()
+            assert self.taken.acquire(timeout=20)
+
+    def end(self) -> None:
+        self.is_ended = True
+        self.come.release()
+
+
+@pytest.fixture
+def camera(monkeypatch: pytest.MonkeyPatch) -> Iterator[Camera]:
+    stand_in = Camera()
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: stand_in)
+    yield stand_in
+    stand_in.end()
+
+
+def level(found: VideoFrame | None) -> int:
+    assert found is not None
+    return int(found.software_bitmap.to_numpy()[0, 0, 0])
+
+
+def began(reader: VideoReader, camera: Camera, count: int) -> None:
+    """Has the thread read frames, of which nobody takes one."""
+    assert not reader.is_ready
+    camera.advance(count)
+    while not reader.is_ready:
+        pass
+
+
+def settled(reader: VideoReader, count: int) -> None:
+    """The thread has put its last frame where readers find it: it waits for the next."""
+    deadline = threading.Event()
+    for _ in range(2000):
+        state = reader._live._state  # type: ignore[union-attr]
+        if len(state.frames) + state._dropped + reader.dropped >= count:
+            return
+        deadline.wait(0.005)
+    pytest.fail("the thread does not read")
+
+
+def test_drop_the_oldest(camera: Camera) -> None:
+    reader = VideoReader(0, policy=FramePolicy.DROP_OLDEST, kept=3)
+    began(reader, camera, 10)
+    settled(reader, 10)
+    found = [reader.read() for _ in range(3)]
+    assert [level(one) for one in found] == [7, 8, 9]
+    assert [one.is_discontinuous for one in found if one is not None] == [True, False, False]
+    assert reader.dropped == 7
+    assert not reader.is_ready
+    camera.advance(1)
+    assert level(reader.read()) == 10
+    assert reader.dropped == 7
+
+
+def test_only_the_latest(camera: Camera) -> None:
+    reader = VideoReader(0, policy=FramePolicy.LATEST)
+    for last, count in ((4, 5), (5, 1), (25, 20)):
+        if last == 4:
+            began(reader, camera, count)
+        else:
+            camera.advance(count)
+        settled(reader, count)
+        found = reader.read()
+        assert level(found) == last
+        assert found is not None
+        assert found.is_discontinuous is (count > 1)
+    assert reader.dropped == 4 + 19
+
+
+def test_wait_reads_every_frame_and_starts_no_thread(camera: Camera) -> None:
+    reader = VideoReader(0)
+    before = threading.active_count()
+    for _ in range(5):
+        camera.come.release()
+    assert [level(reader.read()) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert reader.is_ready
+    assert (reader.dropped, reader.policy) == (0, FramePolicy.WAIT)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("policy", [FramePolicy.DROP_OLDEST, FramePolicy.LATEST])
+def test_the_end_of_a_source_comes_after_its_frames(camera: Camera, policy: FramePolicy) -> None:
+    reader = VideoReader(0, policy=policy)
+    began(reader, camera, 1)
+    camera.end()
+    assert [level(found) for found in reader] == [0]
+    with pytest.raises(ClosedError):
+        reader.read()
+
+
+@pytest.mark.parametrize("policy", [FramePolicy.DROP_OLDEST, FramePolicy.LATEST])
+def test_closing_ends_who_waits_and_the_thread(camera: Camera, policy: FramePolicy) -> None:
+    reader = VideoReader(0, policy=policy)
+    answers: list[VideoFrame | None] = []
+    waiting = threading.Thread(target=lambda: answers.append(reader.read()))
+    waiting.start()
+    while reader._live is None:
+        pass
+    closing = threading.Thread(target=reader.close)  # it waits for the frame that OpenCV reads
+    closing.start()
+    waiting.join(20)
+    assert answers == [None]
+    camera.end()
+    closing.join(20)
+    assert camera.is_released
+    assert not [thread for thread in threading.enumerate() if thread.name == "winml-py camera" and thread.is_alive()]
+
+
+def test_a_reader_that_nobody_has_ends_its_thread(camera: Camera) -> None:
+    reader = VideoReader(0, policy=FramePolicy.LATEST)
+    began(reader, camera, 1)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "winml-py camera"]
+    del reader
+    gc.collect()
+    camera.come.release()  # the frame that it is reading
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_what_the_camera_raises_is_raised_by_read(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Any:
+        raise cv2.error("unplugged")
+
+    monkeypatch.setattr(camera, "read", broken)
+    reader = VideoReader(0, policy=FramePolicy.LATEST)
+    with pytest.raises(cv2.error, match="unplugged"):
+        reader.read()
+    assert reader.read() is None
+
+
+def test_wrong_policies_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="It is a FramePolicy: WAIT, DROP_OLDEST, LATEST"):
+        VideoReader(0, policy="latest")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
+        VideoReader(0, policy=FramePolicy.DROP_OLDEST, kept=0)
+
+
+def test_a_reader_does_not_survive_a_fork() -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("there is no fork here")
+    program = """
+import os, sys, threading, cv2, numpy as np
+from winml_py import *
+class Camera:
+    isOpened = lambda self: True
+    get = lambda self, _: 0.0
+    release = lambda self: None
+    def read(self):
+        threading.Event().wait(0.01)
+        return True, np.zeros((2, 2, 3), np.uint8)
+cv2.VideoCapture = lambda *_: Camera()
+reader = VideoReader(0, policy=FramePolicy.LATEST)
+reader.read()
+child = os.fork()
+if child == 0:
+    try:
+        reader.read()
+    except IllegalCallError as error:
+        print(error)
+        sys.stdout.flush()
+        os._exit(0)
+    os._exit(1)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "made before a fork" in done.stdout
