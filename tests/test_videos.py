@@ -14,6 +14,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from conftest import MODELS
 
 from winml_py import (
     BitmapPixelFormat,
@@ -22,6 +23,8 @@ from winml_py import (
     IllegalCallError,
     ImageFeatureValue,
     InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
     PictureError,
     SizeMismatchError,
     SoftwareBitmap,
@@ -394,6 +397,34 @@ def test_wrong_policies_are_refused() -> None:
         VideoReader(0, policy="latest")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
         VideoReader(0, policy=FramePolicy.DROP_OLDEST, kept=0)
+
+
+def test_a_stream_of_the_latest_frames_is_never_late(camera: Camera) -> None:
+    """While the model works, frames come and go; the next result is of the newest one that was there."""
+    opened = LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
+    reader = VideoReader(0, policy=FramePolicy.LATEST)
+    began(reader, camera, 4)
+    settled(reader, 4)
+    stream = opened.evaluate_many(reader, concurrency=1)
+    seen = []
+    for count in (5, 1, 7):
+        result = next(stream)  # comes, though no further frame does
+        seen.append(255 - int(result.outputs["result"].to_numpy()[0, 0, 0]))
+        assert result.source.software_bitmap.to_numpy()[0, 0, 0] == seen[-1]
+        camera.advance(count)
+        settled(reader, 4 + sum((5, 1, 7)[: len(seen)]) - len(seen))
+    assert seen == [3, 8, 9]
+    stream.close()
+    assert reader.read() is not None  # the program's own reader stays open
+
+
+def test_a_camera_that_ends_ends_its_stream(camera: Camera) -> None:
+    opened = LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
+    reader = VideoReader(0, policy=FramePolicy.DROP_OLDEST)
+    began(reader, camera, 3)
+    settled(reader, 3)
+    camera.end()  # nothing more comes
+    assert len(list(opened.evaluate_many(reader, concurrency=2))) == 3
 
 
 def test_a_reader_does_not_survive_a_fork() -> None:

@@ -11,7 +11,7 @@ import click
 from ..contracts.files import read_contract
 from ..contracts.presets import PRESETS
 from ..enums import Precision
-from ..tools.input_files import read_array
+from ..session.file_values import read_array
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

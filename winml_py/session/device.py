@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..base import processor
@@ -165,6 +167,28 @@ class LearningModelDevice(Object):
 def compiler_of(device: LearningModelDevice) -> Compiler:
     """What compiles models for a device: for sessions, and no part of the public class."""
     return device._compiler  # noqa: SLF001 - the one way in: users see devices, and no compilers
+
+
+def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
+    """Whether two objects stand for one device, by one provider."""
+    if one is other:
+        return True
+    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - as above
+
+
+def require_different(devices: Sequence[LearningModelDevice]) -> None:
+    """Refuses anything but one device or more, each once.
+
+    Raises:
+        InvalidArgumentError: something else came.
+    """
+    if not isinstance(devices, Sequence) or not devices or not all(isinstance(d, LearningModelDevice) for d in devices):
+        raise InvalidArgumentError(
+            f"The devices are {devices!r}.", hint="Write a list: [session.device, LearningModelDevice.find('gpu')]."
+        )
+    for one, other in combinations(devices, 2):
+        if are_same(one, other):
+            raise InvalidArgumentError(f"{one.name} is named twice.", hint="Name each device once.")
 
 
 def _compiler(device: ProviderDevice | None) -> Compiler:

@@ -37,7 +37,7 @@ class LearningModelEvaluationResult(Object):
     many items must not end the others.
     """
 
-    __slots__ = ("_correlation_id", "_error", "_facts", "_outputs", "_placements")
+    __slots__ = ("_correlation_id", "_error", "_facts", "_index", "_outputs", "_placements", "_source")
 
     def __init__(
         self,
@@ -52,6 +52,20 @@ class LearningModelEvaluationResult(Object):
         self._outputs = outputs
         self._error = error
         self._facts = facts
+        self._source: Any = None
+        self._index: int | None = None
+
+    @property
+    def source(self) -> Any:
+        """What was evaluated, where `evaluate_many` did it: the item as it came, the path of a file of a folder, or the
+        `VideoFrame` of a video. None where it was evaluated singly. The result keeps it alive.
+        """
+        return self._source
+
+    @property
+    def index(self) -> int | None:
+        """The item's position in its stream, from 0; None where it was evaluated singly."""
+        return self._index
 
     @property
     def correlation_id(self) -> str:
@@ -151,3 +165,17 @@ class LearningModelEvaluationResult(Object):
         if self._error is not None:
             return f"<LearningModelEvaluationResult failed: {self._error}>"
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
+
+
+def completed(result: LearningModelEvaluationResult, source: Any, index: int) -> LearningModelEvaluationResult:
+    """The result, once it knows which item of a stream it is of. For streams, and no part of the public class."""
+    result._source, result._index = source, index  # noqa: SLF001 - users read results, and streams make them
+    return result
+
+
+def placed(
+    result: LearningModelEvaluationResult, placements: Mapping[str, tuple[PicturePlacement, ...]]
+) -> LearningModelEvaluationResult:
+    """The result of pictures that were tensorized before they were bound."""
+    result._placements = dict(placements)  # noqa: SLF001 - as in `completed`
+    return result

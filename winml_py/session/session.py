@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..base.async_operation import AsyncOperation
@@ -32,6 +32,7 @@ from .overrides import with_dimensions
 from .result import LearningModelEvaluationResult, ModelFacts
 
 if TYPE_CHECKING:
+    from ..imaging.contract import ImageContract
     from .stream import EvaluationStream
 
 
@@ -84,6 +85,7 @@ class LearningModelSession(Closeable, CompiledModel):
         _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
+        self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
         content = content_of(model)
         if options is not None and not content.is_silent:
             require_known(options, content.header)
@@ -294,42 +296,64 @@ class LearningModelSession(Closeable, CompiledModel):
         return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_many(
-        self, inputs: Iterable[Any], /, *, concurrency: int | None = None, batch: int | None = None
+        self,
+        inputs: Any,
+        /,
+        *,
+        concurrency: int | None = None,
+        batch: int | None = None,
+        contract: ImageContract | None = None,
+        fast_decode: bool = False,
+        progress: Callable[[int, int | None], object] | None = None,
+        devices: Sequence[LearningModelDevice] | None = None,
     ) -> EvaluationStream:
         """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
 
         Args:
-            inputs: for each item a mapping of names to values, or for a model of one input the value itself. A path
-                for a picture is loaded by the thread that evaluates it. Inputs are taken as late as can be.
+            inputs: an iterable of items, or one item. An item is a mapping of names to values, or for a model of one
+                input the value itself; a picture's path, bytes or open file; the path of an array (.npy) or a table
+                (.csv). A folder stands for the pictures in it, a pattern (`photos/**/*.jpg`) for its files, both in
+                natural order: 2 before 10; the path of a video, or a `VideoReader`, for its frames. Items are taken as
+                late as can be.
             concurrency: threads; by default the cores this process may use. It is worth most with
                 `options.intra_op_num_threads = 1`: then each thread has a core of its own.
             batch: how many items to evaluate together, at most; the model's first sizes must be free. Items whose
                 pictures or tensors do not fit each other are evaluated one by one.
+            contract: how pictures become the inputs that it fits, in place of what the model states.
+            fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
+            progress: called with the number of results, and that of all as far as it is known, or None; in order, by
+                the thread that takes the results.
+            devices: where to run; this session serves its own device, and sessions for the others are made, and closed
+                with the stream. The CPU tensorizes, and whichever is free evaluates. One that is lost gives its items
+                to the others.
 
         Returns:
-            An iterator of results in the order of the inputs, for `for` and for `async for`. An item that fails gives a
-            result whose `succeeded` is False and whose `error` says why; the others go on. What `inputs` itself
-            raises comes after the results of what it gave before.
+            An iterator of results in the order of the inputs, for `for` and for `async for`; each has its `source` and
+            `index`. An item that fails gives a result whose `succeeded` is False and whose `error` says why; the others
+            go on. What `inputs` itself raises comes after the results of what it gave before. A session that is closed,
+            and the loss of all devices, end the iteration with `ClosedError` and `DeviceLostError`.
 
         Raises:
             ClosedError: the session has been closed.
-            InvalidArgumentError: a number below 1, or a batch where the model has none.
+            InvalidArgumentError: a number below 1, a batch where the model has none, a contract that fits no input, no
+                device or one twice, or a single folder or pattern without files.
+            PictureError: a single video that cannot be opened.
+            WinMLError: a session on one of the devices cannot be made.
 
         Example:
             >>> from winml_py import LearningModel, LearningModelSession
             >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
             >>> for result in session.evaluate_many(["samples/pictures/seven.png", "missing.png"]):
-            ...     print(result.succeeded)
-            True
-            False
+            ...     print(result.index, result.source, result.succeeded)
+            0 samples/pictures/seven.png True
+            1 missing.png False
         """
-        from .stream import EvaluationStream, Jobs
+        from .many import StreamSettings, open_stream
 
         self._compiled.require_open()
-        new_binding = partial(LearningModelBinding, self)
-        inputs_and_outputs = self._compiled.inputs, self._compiled.outputs
-        jobs = Jobs(*inputs_and_outputs, new_binding, self.evaluate, batch)
-        return EvaluationStream(jobs, inputs, concurrency)
+        settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices)
+        model, options = self._model, self._given_options
+        return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
 
     def _bound(self, features: Mapping[str, Any]) -> Evaluation:
         """The features, bound for a single run."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,15 +12,16 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.example_inputs import FREE, example_value, has_example, require_size
-from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
+from ..session.file_values import read_value
 from ..session.model import LearningModel
-
-PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+from ..session.source_files import files_in, files_of
 
 
 def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """For each evaluation, a name to show, and the file for each feature. A folder stands for every picture in it.
+    """For each evaluation, a name to show, and the file for each feature.
+
+    A folder stands for every picture in it, and a pattern for the files that match it.
 
     Raises:
         InvalidArgumentError: the model has several inputs, and not all files name one; or a folder has no picture.
@@ -34,7 +34,7 @@ def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dic
         yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
     elif len(features) == 1:
         for path in inputs:
-            for file in files(path, "picture", PICTURES):
+            for file in files_of(path) or [path]:
                 yield file, {next(iter(features.values())): file}
     else:
         wanted = " ".join(f"{name}=FILE" for name in features.values())
@@ -42,19 +42,12 @@ def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dic
 
 
 def files(path: str, kind: str, endings: tuple[str, ...]) -> list[str]:
-    """The files of a kind in a folder, by name; or the path itself, where it is no folder.
+    """The files of a kind in a folder, in natural order; or the path itself, where it is no folder.
 
     Raises:
         InvalidArgumentError: the folder has none.
     """
-    if not os.path.isdir(path):
-        return [path]
-    names = sorted(name for name in os.listdir(path) if name.lower().endswith(endings))
-    if not names:
-        raise InvalidArgumentError(
-            f"There is no {kind} in the folder {path}.", hint=f"Its name must end in {', '.join(endings)}."
-        )
-    return [os.path.join(path, name) for name in names]
+    return files_in(path, kind, endings) if os.path.isdir(path) else [path]
 
 
 def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
@@ -65,52 +58,7 @@ def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = Fal
         InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
-    return {name: _value(features[name], path, fast_decode) for name, path in files.items()}
-
-
-def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
-    if path.endswith(".npy"):
-        return read_array(path)
-    if path.endswith(".csv"):
-        return _read_table(feature, path)
-    return ImageFeatureValue.load(path, fast_decode=fast_decode)
-
-
-def read_array(path: str) -> np.ndarray[Any, Any]:
-    """The array in a .npy file.
-
-    Raises:
-        InvalidArgumentError: the file does not hold exactly one array.
-    """
-    try:
-        with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
-            array = np.load(file, allow_pickle=False)
-            if isinstance(array, np.ndarray):
-                return array
-        raise ValueError("it is an archive of several")
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
-
-
-def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-        raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
-    shape = [1 if size < 0 else size for size in feature.shape]
-    try:
-        with open(path, encoding="utf-8") as file:
-            numbers = np.array(file.read().replace(",", " ").split(), np.float64)
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"{path} holds no numbers: {error}.", hint="Separate them by commas.") from error
-    if numbers.size != np.prod(shape):
-        raise InvalidArgumentError(
-            f"{path} holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
-            f"({' x '.join(map(str, shape))}).",
-            hint="Write as many, separated by commas.",
-        )
-    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
-    if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
-        raise InvalidArgumentError(f"{path} holds fractions, and {feature.name} takes {feature.expects()}.")
-    return numbers.reshape(shape).astype(dtype)
+    return {name: read_value(features[name], path, fast_decode) for name, path in files.items()}
 
 
 def generated(model: LearningModel) -> dict[str, Any]:

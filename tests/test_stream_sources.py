@@ -1,0 +1,346 @@
+"""evaluate_many: where items come from, what results carry, and how far a stream has come."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import onnxruntime
+import pytest
+from build import unary
+from conftest import MODELS, PICTURES
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelPixelRange,
+    LearningModelSession,
+    PictureError,
+    PictureNotFoundError,
+    SoftwareBitmap,
+    VideoFrame,
+    VideoReader,
+)
+
+LEVELS = (10, 60, 110, 160, 210)
+
+
+@pytest.fixture(scope="module")
+def invert() -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Pictures of one level each, whose names sort otherwise as words than as numbers."""
+    for position, level in enumerate(LEVELS):
+        name = f"picture{position * 3 + 1}.png" if position % 2 else f"Picture{position * 3 + 1}.PNG"
+        Image.new("L", (6, 4), level).save(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / ".hidden.png").write_bytes(b"no picture")
+    return tmp_path
+
+
+def write_video(path: Path, levels: tuple[int, ...] = LEVELS) -> Path:
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
+    for level in levels:
+        writer.write(np.full((48, 64, 3), level, np.uint8))
+    writer.release()
+    return path
+
+
+def levels(results: Any) -> list[int]:
+    """What was inverted."""
+    return [255 - int(result.outputs["result"].to_numpy()[1, 1, 0]) for result in results]
+
+
+# What items are
+
+
+def test_a_folder_gives_its_pictures_in_natural_order(invert: LearningModelSession, folder: Path) -> None:
+    for source, kind in ((folder, Path), (str(folder), str)):
+        results = list(invert.evaluate_many(source))
+        assert levels(results) == list(LEVELS)
+        assert [Path(result.source).name.lower() for result in results] == [
+            f"picture{n}.png" for n in (1, 4, 7, 10, 13)
+        ]
+        assert all(type(result.source) in (kind, type(Path())) for result in results)
+        assert [result.index for result in results] == list(range(5))
+
+
+def test_patterns_folders_and_files_mix(invert: LearningModelSession, folder: Path) -> None:
+    first = folder / "Picture1.PNG"
+    results = list(invert.evaluate_many([str(folder / "picture*.png"), first, folder]))
+    assert levels(results) == [60, 160, 10, *LEVELS]
+    assert results[2].source is first
+    assert levels(invert.evaluate_many(str(folder / "**" / "[Pp]icture*"))) == list(LEVELS)
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_that_file(invert: LearningModelSession, tmp_path: Path) -> None:
+    Image.new("L", (6, 4), 77).save(tmp_path / "a[1].png")
+    Image.new("L", (6, 4), 88).save(tmp_path / "a1.png")
+    assert levels(invert.evaluate_many(tmp_path / "a[1].png")) == [77]
+
+
+def test_every_kind_of_picture(invert: LearningModelSession, folder: Path) -> None:
+    path = folder / "Picture7.PNG"
+    data = path.read_bytes()
+    bitmap = SoftwareBitmap.load(path)
+    with path.open("rb") as opened:
+        items: list[Any] = [
+            path,
+            str(path),
+            data,
+            bytearray(data),
+            opened,
+            io.BytesIO(data),
+            Image.open(path),
+            np.full((1, 3, 4, 6), 110, np.float32),
+            bitmap,
+            VideoFrame.create_with_software_bitmap(bitmap),
+            ImageFeatureValue.load(path),
+            {"image": path},
+            {"IMAGE": data},
+        ]
+        results = list(invert.evaluate_many(items, concurrency=2))
+    assert levels(results) == [110] * len(items)
+    assert all(result.source is item for result, item in zip(results, items, strict=True))
+    for item in items[:6] + items[8:]:
+        if not hasattr(item, "read"):
+            assert levels(invert.evaluate_many(item)) == [110]
+
+
+def test_an_open_file_is_read_while_it_is_open(invert: LearningModelSession, folder: Path) -> None:
+    def opened() -> Iterator[Any]:
+        for path in sorted(folder.glob("picture*")):
+            with path.open("rb") as file:
+                yield file
+
+    assert levels(invert.evaluate_many(opened())) == [160, 60]  # picture10, picture4
+
+
+def test_a_video_gives_its_frames(invert: LearningModelSession, tmp_path: Path) -> None:
+    path = write_video(tmp_path / "levels.avi")
+    renamed = path.rename(tmp_path / "levels.of.something")  # it is known by its content
+    expected = [int(frame.software_bitmap.to_numpy()[1, 1, 0]) for frame in VideoReader(renamed)]
+    assert np.abs(np.subtract(expected, LEVELS)).max() <= 2
+    reader = VideoReader(renamed)
+    for source in (renamed, [renamed], reader, [str(renamed), PICTURES / "cat.jpg"]):
+        results = list(invert.evaluate_many(source))
+        assert levels(results[:5]) == expected
+        times = [result.source.relative_time.total_seconds() for result in results[:5]]
+        assert times == pytest.approx([0, 0.04, 0.08, 0.12, 0.16])
+    assert results[5].source == PICTURES / "cat.jpg"
+    assert results[5].index == 5
+
+
+def test_files_of_arrays(tmp_path: Path) -> None:
+    opened = LearningModelSession(LearningModel.load(unary("Neg", [1, 3])))
+    np.save(tmp_path / "a.npy", np.float32([[1, 2, 3]]))
+    (tmp_path / "b.csv").write_text("4, 5, 6")
+    results = opened.evaluate_many([tmp_path / "a.npy", {"X": str(tmp_path / "b.csv")}])
+    assert [result.outputs["y"].to_numpy().tolist() for result in results] == [[[-1, -2, -3]], [[-4, -5, -6]]]
+
+
+def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path, tmp_path: Path) -> None:
+    video = write_video(tmp_path / "levels.avi").read_bytes()
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video")
+    (tmp_path / "empty").mkdir()
+    closed = io.BytesIO(b"")
+    closed.close()
+    items: list[tuple[Any, type[Exception], str]] = [
+        (tmp_path / "none.png", PictureNotFoundError, "There is no picture"),
+        (tmp_path / "none.mp4", PictureNotFoundError, "There is no video"),
+        (broken, PictureError, "cannot be opened as a video"),
+        (tmp_path / "empty", InvalidArgumentError, "There is no picture in the folder"),
+        (str(tmp_path / "none*.png"), InvalidArgumentError, "No file matches"),
+        (b"no picture", PictureError, "not a picture"),
+        (video, PictureError, "The bytes are those of a video"),
+        ({"image": tmp_path / "levels.avi"}, PictureError, "is a video, and one picture is expected"),
+        (closed, InvalidArgumentError, "cannot be read"),
+        (io.StringIO("text"), InvalidArgumentError, 'mode "rb"'),
+    ]
+    results = list(invert.evaluate_many([PICTURES / "cat.jpg", *(item for item, _, _ in items), PICTURES / "cat.jpg"]))
+    assert [result.succeeded for result in results] == [True, *[False] * len(items), True]
+    for result, (item, kind, words) in zip(results[1:], items, strict=False):
+        assert type(result.error) is kind
+        assert words in str(result.error)
+        assert result.source is item
+    assert "not a picture" not in str(results[7].error) + str(results[8].error)
+
+
+def test_a_single_source_without_files_is_refused_at_once(invert: LearningModelSession, tmp_path: Path) -> None:
+    for source, kind in (
+        (tmp_path, InvalidArgumentError),
+        (str(tmp_path / "*.png"), InvalidArgumentError),
+        (tmp_path / "none.mp4", PictureNotFoundError),
+    ):
+        with pytest.raises(kind):
+            invert.evaluate_many(source)
+    (missing,) = invert.evaluate_many("missing.png")
+    assert isinstance(missing.error, PictureNotFoundError)
+
+
+def test_single_evaluations_have_no_source(invert: LearningModelSession) -> None:
+    result = invert.evaluate_features({"image": ImageFeatureValue.load(PICTURES / "cat.jpg")})
+    assert (result.source, result.index) == (None, None)
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_results_of_batches_carry_their_own_source(batch: int | None) -> None:
+    opened = LearningModelSession(LearningModel.load(unary("Neg", ["n", 2])))
+    items: list[Any] = [np.full((1, 2), number, np.float32) for number in range(10)]
+    items[4] = "none.npy"
+    results = list(opened.evaluate_many(items, batch=batch))
+    assert all(result.source is item for result, item in zip(results, items, strict=True))
+    assert [result.index for result in results] == list(range(10))
+    assert [result.succeeded for result in results] == [number != 4 for number in range(10)]
+
+
+# How items are read
+
+
+def test_a_contract_for_one_stream() -> None:
+    """A tensor of floats, which states nothing, gets what the contract says; another stream does not."""
+    model = LearningModel.load(unary("Identity", [1, 3, 4, 5]))
+    opened = LearningModelSession(model)
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    unit = LearningModelPixelRange.ZERO_TO_ONE
+    contract = ImageContract(BitmapPixelFormat.RGB8, unit, mean=mean, std=std)
+    expected = ((pixels / 255 - mean) / std).transpose(2, 0, 1)[None]
+    for item in (Image.fromarray(pixels), {"X": ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)}):
+        (result,) = opened.evaluate_many([item], contract=contract)
+        np.testing.assert_allclose(result.outputs["y"].to_numpy(), expected, atol=1e-6)
+    plain = ImageContract(BitmapPixelFormat.RGB8)
+    (result,) = opened.evaluate_many([Image.fromarray(pixels)], contract=plain)
+    np.testing.assert_array_equal(result.outputs["y"].to_numpy(), pixels.transpose(2, 0, 1)[None])
+    assert not model.contracts
+
+
+def test_a_contract_that_fits_nothing_is_refused() -> None:
+    opened = LearningModelSession(LearningModel.load(unary("Neg", ["n", 2])))
+    with pytest.raises(InvalidArgumentError, match=r"fits no input: x is Float\[-1,2,\]"):
+        opened.evaluate_many([], contract=ImageContract.imagenet())
+    with pytest.raises(InvalidArgumentError, match=r"Write ImageContract.imagenet\(\)"):
+        opened.evaluate_many([], contract="imagenet")  # type: ignore[arg-type]
+
+
+def test_fast_decode_reads_large_jpegs_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import simplejpeg
+
+    factors: list[int] = []
+    decode = simplejpeg.decode_jpeg
+
+    def decode_jpeg(*arguments: Any, **options: Any) -> Any:
+        factors.append(options["min_factor"])
+        return decode(*arguments, **options)
+
+    monkeypatch.setattr(simplejpeg, "decode_jpeg", decode_jpeg)
+    Image.linear_gradient("L").resize((896, 896)).save(tmp_path / "large.jpg", quality=95)
+    opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+    for fast_decode, factor in ((False, 1), (True, 8)):
+        (result,) = opened.evaluate_many(tmp_path / "large.jpg", fast_decode=fast_decode)
+        assert result.succeeded
+        assert factors.pop() == factor
+    with pytest.raises(InvalidArgumentError, match="It is True or False"):
+        opened.evaluate_many([], fast_decode=1)  # type: ignore[arg-type]
+
+
+def test_pictures_are_those_of_raw_onnx_runtime(invert: LearningModelSession, folder: Path) -> None:
+    raw = onnxruntime.InferenceSession(MODELS / "invert.onnx", providers=["CPUExecutionProvider"])
+    for result in invert.evaluate_many([folder, PICTURES / "cat.jpg"]):
+        pixels = np.asarray(Image.open(result.source).convert("RGB"), np.float32)
+        (planes,) = raw.run(None, {"image": pixels[None, :, :, ::-1].transpose(0, 3, 1, 2).copy()})
+        np.testing.assert_array_equal(
+            np.asarray(result.outputs["result"].to_pil().convert("RGB")),
+            np.rint(planes[0, ::-1].clip(0, 255)).transpose(1, 2, 0),
+        )
+
+
+# How far a stream has come
+
+
+def reported(opened: LearningModelSession, inputs: Any, **options: Any) -> list[tuple[int, int | None]]:
+    calls: list[tuple[int, int | None]] = []
+    here = threading.get_ident()
+
+    def progress(done: int, total: int | None) -> None:
+        assert threading.get_ident() == here
+        calls.append((done, total))
+
+    for position, result in enumerate(opened.evaluate_many(inputs, progress=progress, **options)):
+        assert result.index == position
+        assert calls[-1][0] == position + 1
+    return calls
+
+
+def test_progress_counts_results_and_knows_how_many_there_will_be(
+    invert: LearningModelSession, folder: Path, tmp_path: Path
+) -> None:
+    numbers = LearningModelSession(LearningModel.load(unary("Neg", ["n", 2])))
+    items = [np.full((1, 2), number, np.float32) for number in range(9)]
+    assert reported(numbers, items, batch=4) == [(done, 9) for done in range(1, 10)]
+    assert reported(numbers, iter(items)) == [(done, None) for done in range(1, 10)]
+    assert reported(invert, folder) == [(done, 5) for done in range(1, 6)]
+    assert reported(invert, [folder, folder / "none.png"], concurrency=1)[-1] == (6, 6)
+    video = write_video(tmp_path / "levels.avi")
+    assert reported(invert, video) == [(done, 5) for done in range(1, 6)]
+    assert reported(numbers, []) == []
+
+
+def test_progress_of_async_for_is_told_in_the_loops_thread(invert: LearningModelSession, folder: Path) -> None:
+    calls: list[tuple[int, int | None, int]] = []
+
+    async def read() -> int:
+        stream = invert.evaluate_many(
+            folder, progress=lambda done, total: calls.append((done, total, threading.get_ident()))
+        )
+        return len([result async for result in stream])
+
+    assert asyncio.run(read()) == 5
+    assert calls == [(done, 5, threading.get_ident()) for done in range(1, 6)]
+
+
+def test_what_progress_raises_reaches_the_program(invert: LearningModelSession, folder: Path) -> None:
+    def progress(done: int, total: int | None) -> None:
+        if done == 2:
+            raise InterruptedError("enough")
+
+    with invert.evaluate_many(folder, progress=progress) as stream, pytest.raises(InterruptedError, match="enough"):
+        list(stream)
+    with pytest.raises(InvalidArgumentError, match="a function of two numbers"):
+        invert.evaluate_many(folder, progress=3)  # type: ignore[arg-type]
+
+
+def test_a_stream_that_is_closed_lets_go_of_its_video(invert: LearningModelSession, tmp_path: Path) -> None:
+    closed: list[VideoReader] = []
+
+    class Watched(VideoReader):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    path = write_video(tmp_path / "levels.avi", LEVELS * 6)
+    own = VideoReader(path)
+    for source, is_closed in ((path, True), (own, False)):
+        closed.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("winml_py.session.sources.VideoReader", Watched)
+            stream = invert.evaluate_many([source], concurrency=1)
+            next(stream)
+            stream.close()
+        assert bool(closed) is is_closed
+    assert own.read() is not None
+    own.close()
