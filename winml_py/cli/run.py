@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -21,8 +21,9 @@ from ..tools.input_files import jobs, read
 from ..tools.perf.case import Case
 from .arguments import contract_options, device_option, json_option, model_argument, precision_option
 from .failures import OUTPUT, Failure, failures, status_of, usage
-from .style import emit, progress, say
+from .style import Advance, emit, progress, say
 from .summary import print_results, summarize
+from .videos import video_of, write_video
 
 
 @click.command()
@@ -49,18 +50,22 @@ def run(
 ) -> None:
     """Evaluate MODEL on every INPUT.
 
-    An input is a picture file, a folder of them, or an array in a .npy or .csv file; write several of one model as
-    NAME=FILE.
+    An input is a picture, a video, a folder or pattern ("*.jpg") of pictures, or an array in a .npy or .csv file; write
+    several of one model as NAME=FILE.
 
     \b
-    --output FILE.png    the picture that an effect model gives (.jpg, .webp, ...)
+    --output FILE.png    an effect model's picture (.jpg, ...); of a video .mp4
     --output FILE.npz    all outputs as arrays
     --output FOLDER/     one file for each input, named like it
     """  # noqa: D301 - click wants the backspace itself
     case = Case(**options)
-    session = LearningModelSession(case.load(), case.target(), case.options())
+    model = case.load()
     with usage():
-        todo = list(jobs(session.model, case.inputs))
+        todo = list(jobs(model, case.inputs))
+    settings = case.options()
+    if any(video_of(files) for _, files in todo):
+        settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
+    session = LearningModelSession(model, case.target(), settings)
     if log_cpu_fallback:
         _log_cpu_fallback(session)
     classes = _read_labels(labels) if labels else session.model.labels
@@ -70,7 +75,13 @@ def run(
     with progress("evaluating") as advance:
         for (label, files), target in zip(todo, targets, strict=True):
             advance(len(results) / len(todo), label)
+            video = video_of(files)
             try:
+                if video:
+                    results.append(
+                        write_video(session, video, target, _frames(advance, label, len(results), len(todo)))
+                    )
+                    continue
                 outputs = session.evaluate_features(read(session.model, files, fast_decode)).outputs
             except WinMLError as error:
                 if len(todo) == 1:
@@ -86,6 +97,16 @@ def run(
     emit({"model": case.model, "results": results}, as_json, print_results)
     if code:
         raise click.exceptions.Exit(code)
+
+
+def _frames(advance: Advance, label: str, before: int, inputs: int) -> Callable[[int, int | None], None]:
+    """Moves the bar by the frames of a video, which is one of several inputs."""
+
+    def tell(done: int, total: int | None) -> None:
+        part = None if total is None else (before + done / total) / inputs
+        advance(part, f"{label}: frame {done:,}" + ("" if total is None else f" of {total:,}"))
+
+    return tell
 
 
 def _log_cpu_fallback(session: LearningModelSession) -> None:

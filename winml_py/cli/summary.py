@@ -57,6 +57,8 @@ def print_results(facts: dict[str, Any]) -> None:
 def _spell(output: dict[str, Any]) -> str:
     if output["kind"] == "image":
         return f"a picture of {output['width']}x{output['height']}"
+    if output["kind"] == "video":
+        return f"a video of {output['width']}x{output['height']}, {output['frames']:,} frames"
     if output["kind"] != "tensor":
         return str(output["value"])
     head = f"{output['type']} of {'x'.join(map(str, output['shape'])) or 'one number'}"

@@ -1,0 +1,163 @@
+"""`winml-py run` on videos: every frame through an effect, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import onnxruntime
+import pytest
+from conftest import MODELS, PICTURES
+from test_cli import call, failure
+
+DIGITS, EDGES = MODELS / "digits.onnx", MODELS / "edges.onnx"
+
+
+def moving(count: int) -> list[np.ndarray]:
+    """A photograph that is scrolled."""
+    photograph = cv2.imread(str(PICTURES / "cat.jpg"))
+    return [np.ascontiguousarray(np.roll(photograph, 7 * step, axis=1)[:120, :160]) for step in range(count)]
+
+
+@pytest.fixture
+def video(tmp_path: Path) -> Path:
+    path = tmp_path / "in.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 12, (160, 120))
+    for pixels in moving(9):
+        writer.write(pixels)
+    writer.release()
+    return path
+
+
+def frames(path: Path) -> list[np.ndarray]:
+    capture, found = cv2.VideoCapture(str(path)), []
+    while (answer := capture.read())[0]:
+        found.append(answer[1])
+    return found
+
+
+def by_hand(video: Path, target: Path, codec: str) -> list[np.ndarray]:
+    """The loop over OpenCV and raw ONNX Runtime."""
+    raw = onnxruntime.InferenceSession(EDGES, providers=["CPUExecutionProvider"])
+    writer = cv2.VideoWriter(str(target), cv2.VideoWriter.fourcc(*codec), 12, (160, 120))
+    for pixels in frames(video):
+        (planes,) = raw.run(None, {"image": pixels.transpose(2, 0, 1)[None].astype(np.float32)})
+        writer.write(np.ascontiguousarray(np.rint(planes[0].clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)))
+    writer.release()
+    return frames(target)
+
+
+@pytest.mark.parametrize(("name", "codec"), [("out.avi", "MJPG"), ("out.mp4", "mp4v")])
+def test_frames_are_those_of_the_loop_by_hand(video: Path, tmp_path: Path, name: str, codec: str) -> None:
+    result = call("run", EDGES, video, "--output", tmp_path / name)
+    assert result.exit_code == 0, result.output
+    assert "a video of 160x120, 9 frames" in result.stdout
+    assert "sound is not carried over" in result.stderr
+    expected = by_hand(video, tmp_path / f"expected_{name}", codec)
+    assert len(expected) == 9
+    np.testing.assert_array_equal(frames(tmp_path / name), expected)
+    assert cv2.VideoCapture(str(tmp_path / name)).get(cv2.CAP_PROP_FPS) == 12
+
+
+def test_videos_and_pictures_into_a_folder(video: Path, tmp_path: Path) -> None:
+    unnamed = video.with_name("recording")  # its content says that it is a video
+    shutil.copy(video, unnamed)
+    folder = tmp_path / "out"
+    result = call("run", EDGES, PICTURES / "cat.jpg", video, unnamed, "--output", f"{folder}/", "--json")
+    facts = json.loads(result.stdout)["results"]
+    assert [entry["written"] for entry in facts] == [[f"{folder}/{n}"] for n in ("cat.png", "in.mp4", "recording.mp4")]
+    assert facts[1]["outputs"] == {"result": {"kind": "video", "width": 160, "height": 120, "frames": 9}}
+    assert sorted(os.listdir(folder)) == ["cat.png", "in.mp4", "recording.mp4"]
+    assert len(frames(folder / "recording.mp4")) == 9
+
+
+def test_a_video_may_be_written_over_itself(video: Path) -> None:
+    before = frames(video)
+    assert call("run", MODELS / "invert.onnx", f"image={video}", "--output", video).exit_code == 0
+    assert np.abs(255 - np.int16(frames(video)) - before).mean() < 3
+
+
+def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = {
+        (2, EDGES, video): "in.avi is a video. Name the video to write: --output FILE.mp4",
+        (
+            5,
+            DIGITS,
+            video,
+            "--output",
+            tmp_path / "out.mp4",
+        ): "the model gives no picture that a video could be made of",
+        (5, DIGITS, video): "the model gives no picture",
+        (5, EDGES, video, "--output", tmp_path / "out.png"): "does not end like a video file that can be written",
+        (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "There is no folder",
+        (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "There is no video none.mp4",
+        (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "does not end like a picture file",
+    }
+    for (code, *arguments), expected in words.items():
+        message = failure(code, "run", *arguments)
+        assert re.sub(r"\s", "", expected) in re.sub(r"\s", "", message)
+        assert "not a picture" not in message
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
+    assert "cannot be opened as a video" in failure(
+        4, "run", EDGES, tmp_path / "broken.mp4", "--output", tmp_path / "out.mp4"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["broken.mp4", "in.avi"]
+    capfd.readouterr()  # OpenCV's own words
+
+
+def test_a_video_that_cannot_be_begun_leaves_no_file(video: Path, tmp_path: Path) -> None:
+    """A contract makes the pictures odd."""
+    contract = tmp_path / "contract.json"
+    contract.write_text('{"Image.BitmapPixelFormat": "Bgr8", "Image.Size": "31,31"}')
+    message = failure(5, "run", EDGES, video, "--contract", contract, "--output", tmp_path / "out.mp4")
+    assert "31x31" in message
+    assert "the sides of a video are even" in message
+    assert sorted(os.listdir(tmp_path)) == ["contract.json", "in.avi"]
+
+
+def test_a_frame_that_fails_is_named(video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from winml_py import EvaluationError, LearningModelSession
+
+    evaluate = LearningModelSession.evaluate
+    calls = iter(range(9))
+
+    def failing(*arguments: Any) -> Any:
+        if next(calls) == 4:
+            raise EvaluationError("An operator failed.", hint="Look at the model.")
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(LearningModelSession, "evaluate", failing)
+    monkeypatch.setattr("winml_py.session.many.usable_cores", lambda: 1)
+    message = failure(1, "run", EDGES, video, "--output", tmp_path / "out.mp4")
+    assert "Frame 4: An operator failed. Look at the model." in message
+    assert os.listdir(tmp_path) == ["in.avi"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT for one process")
+def test_ctrl_c_leaves_no_half_written_file(tmp_path: Path) -> None:
+    video, folder = tmp_path / "long.avi", tmp_path / "out"
+    folder.mkdir()
+    writer = cv2.VideoWriter(str(video), cv2.VideoWriter.fourcc(*"MJPG"), 25, (640, 480))
+    for step in range(300):
+        writer.write(np.full((480, 640, 3), step % 256, np.uint8))
+    writer.release()
+    program = "from winml_py.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "run", EDGES, video, "--output", folder / "out.mp4"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not os.listdir(folder) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [name for name in os.listdir(folder) if name.startswith(".out.")]
+        process.send_signal(2)
+        process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert os.listdir(folder) == []

@@ -1,0 +1,85 @@
+"""What `winml-py run` does with a video: an effect model's picture of every frame becomes a frame of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from ..features.descriptors import ImageFeatureDescriptor
+from ..imaging.video import VideoReader
+from ..imaging.video_files import is_video
+from ..imaging.video_writer import VideoWriter
+from ..session.session import LearningModelSession
+from .failures import OUTPUT, Failure, failures
+from .style import say
+
+USUAL_RATE = 25.0
+"""Frames a second of a video that does not say."""
+
+
+def video_of(files: Mapping[str, str]) -> str:
+    """The video among the files of an evaluation, where there is no other; or ""."""
+    (path, *others) = files.values()
+    return path if not others and is_video(path) else ""
+
+
+def write_video(
+    session: LearningModelSession, path: str, target: str, tell: Callable[[int, int | None], object]
+) -> Any:
+    """Evaluates every frame of a video, and writes the pictures as another. Only a few frames are in memory at a time.
+
+    Args:
+        session: of a model with a picture output.
+        path: the video to read.
+        target: the video to write; of `FOLDER/name.*` it becomes an .mp4.
+        tell: called with the frames that are done, and with how many there are, where that is known.
+
+    Returns:
+        What is shown of it.
+
+    Raises:
+        WinMLError: it cannot be read, or a frame cannot be evaluated.
+        ClickException: no picture comes out, or the video cannot be written.
+    """
+    name = _picture_output(session, path)
+    if not target:
+        raise click.UsageError(f"{path} is a video. Name the video to write: --output FILE.mp4")
+    target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
+    with VideoReader(path) as reader:
+        with failures(OUTPUT):
+            writer = VideoWriter(target, _rate(reader, path))
+        say(f"{path}: sound is not carried over to {target}", is_error=True)
+        with writer, session.evaluate_many(reader, progress=tell) as stream:
+            for result in stream:
+                picture = _picture(result, name)
+                with failures(OUTPUT):
+                    writer.write(picture)
+        facts = {"kind": "video", "width": reader.pixel_width, "height": reader.pixel_height}
+    return {"input": path, "outputs": {name: facts | {"frames": writer.frame_count}}, "written": [target]}
+
+
+def _picture_output(session: LearningModelSession, path: str) -> str:
+    for feature in session.model.output_features:
+        if isinstance(feature, ImageFeatureDescriptor):
+            return feature.name
+    raise Failure(
+        f"{path} is a video, and the model gives no picture that a video could be made of. Programs read frames with "
+        "VideoReader, and evaluate them with evaluate_many.",
+        OUTPUT,
+    )
+
+
+def _rate(reader: VideoReader, path: str) -> float:
+    if reader.frame_rate > 0:
+        return reader.frame_rate
+    say(f"{path} does not state its frame rate; {USUAL_RATE:g} a second are assumed", is_error=True)
+    return USUAL_RATE
+
+
+def _picture(result: Any, name: str) -> Any:
+    error = result.error
+    if error is not None:
+        raise type(error)(f"Frame {result.index}: {error.message}", hint=error.hint, hresult=error.hresult)
+    return result.outputs[name]
