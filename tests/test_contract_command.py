@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from build import unary
 from click.testing import CliRunner
@@ -68,3 +70,39 @@ def test_the_command_line_states_sides(options: list[str], scaling: ImageScaling
     made = ImageContract.from_metadata(metadata)
     assert made.scaling == scaling
     assert made.size == (224, 192)
+
+
+def test_the_command_line_builds_a_contract_in(tmp_path: Path) -> None:
+    model, target = tmp_path / "model.onnx", tmp_path / "made.onnx"
+    metadata = ImageContract.inception().to_metadata()
+    model.write_bytes(unary(shape=(1, 3, 4, 5), denotation="IMAGE", metadata=metadata))
+    pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3) * 4
+    planes = pixels.transpose(2, 0, 1).astype(np.float32)
+    cases: list[tuple[list[str], object, object]] = [
+        ([], planes / 127.5 - 1, "the contract of the model"),
+        (["--pictures", "bgr"], planes[::-1] / 127.5 - 1, "the contract of the model"),
+        (["--range", "0..1", "--pixel-format", "rgb"], planes / 255, "RGB8, zero_to_one"),
+    ]
+    for options, wanted, words in cases:
+        done = call("contract", model, "--build-in", *options, "--output", target, "--json")
+        assert done.exit_code == 0, done.output
+        pictures = "BGR8" if "bgr" in options else "RGB8"
+        report = {"output": str(target), "contract": words, "pictures": pictures}
+        assert json.loads(done.output) == {"schema_version": 1, **report}
+        np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
+    done = call("contract", model, "--build-in", "--output", target)
+    assert "takes RGB8 bytes, height x width x 3" in done.output.replace("\n", " ")
+
+
+def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(unary(shape=(1, 3, 4, 5)))
+    for options, words in (
+        ([], "Say what the contract is"),
+        (["--preset", "clip", "--pictures", "bgr"], "--pictures goes with --build-in"),
+        (["--build-in"], "No input of the model is an image"),
+        (["--build-in", "--kernel", "area"], "The kernel AREA cannot be built into a model"),
+    ):
+        failed = call("contract", model, *options, "--output", tmp_path / "made.onnx")
+        assert failed.exit_code != 0
+        assert words in " ".join(failed.output.replace("│", "").split())

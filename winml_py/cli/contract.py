@@ -1,4 +1,4 @@
-"""`winml-py contract`: say in a model's metadata how pictures become its tensors."""
+"""`winml-py contract`: say in a model's metadata how pictures become its tensors, or let its nodes do it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from ..enums import (
     TensorLayout,
 )
 from ..imaging.contract import ImageContract
+from ..imaging.formats import layout_of
 from ..imaging.scaling import ImageScaling
+from ..tools.built_in.build_in import build_in
 from ..tools.write_contract import write_contract
 from .arguments import Decorator, json_option, model_argument
 from .style import emit, say
 
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
+_PICTURES = {**_FORMATS, "rgba": BitmapPixelFormat.RGBA8, "bgra": BitmapPixelFormat.BGRA8}
 _RANGES = {
     "0..255": LearningModelPixelRange.ZERO_TO255,
     "0..1": LearningModelPixelRange.ZERO_TO_ONE,
@@ -74,20 +77,52 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
 @click.option("--longest-side", type=int, metavar="N", help="Pictures are scaled to it, then padded.")
 @click.option("--crop-ratio", type=float, metavar="X", help="The shorter side becomes the model's over X.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
+@click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes, in any ONNX runtime.")
+@_choice("--pictures", "pictures", _PICTURES, help="With --build-in: the order of their bytes; rgb by default.")
 @json_option
 def contract(
-    model: str, output: str, inputs: tuple[str, ...], as_json: bool, preset: Any, source: str | None, **fields: Any
+    model: str,
+    output: str,
+    inputs: tuple[str, ...],
+    is_built_in: bool,
+    pictures: BitmapPixelFormat | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Write MODEL with an image contract. Its inputs become images."""
+    """Write MODEL with an image contract. Its inputs become images; with --build-in, they take bytes.
+
+    With --build-in and no contract, the model's own is built in.
+    """
+    made = _stated(**options)
+    if is_built_in:
+        pictures = pictures or BitmapPixelFormat.RGB8
+        build_in(model, output, made, inputs, pictures=pictures)
+    elif made is None:
+        raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
+    elif pictures is not None:
+        raise click.UsageError(
+            "--pictures goes with --build-in: a contract in the metadata takes pictures of any format."
+        )
+    else:
+        write_contract(model, output, made, inputs)
+    words = made.describe() if made else "the contract of the model"
+    report = {"output": output, "contract": words} | ({"pictures": pictures.name} if is_built_in and pictures else {})
+    emit(report, as_json, lambda _: say(f"{output}: {words}{_spell_pictures(pictures)}"))
+
+
+def _spell_pictures(pictures: BitmapPixelFormat | None) -> str:
+    return f"; takes {pictures.name} bytes, height x width x {layout_of(pictures).channels}" if pictures else ""
+
+
+def _stated(preset: Any, source: str | None, **fields: Any) -> ImageContract | None:
+    """The contract that the options state; None where there are none."""
     fields = {name: value for name, value in fields.items() if value is not None}
     if preset and source:
         raise click.UsageError("Say --preset or --from: each of them is a whole contract.")
     if not preset and not source and not fields:
-        raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
+        return None
     made = read_contract(source) if source else (preset or ImageContract)()
-    made = replace(made, **_with_scaling(made, fields))
-    write_contract(model, output, made, inputs)
-    emit({"output": output, "contract": made.describe()}, as_json, lambda _: say(f"{output}: {made.describe()}"))
+    return replace(made, **_with_scaling(made, fields))
 
 
 def _with_scaling(made: ImageContract, fields: Mapping[str, Any]) -> dict[str, Any]:

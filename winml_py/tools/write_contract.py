@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..base.atomic_files import require_folder, write_whole
 from ..enums import TensorKind
@@ -13,6 +14,9 @@ from ..features.contract_fit import PictureDescriptor, fits, spell_type
 from ..features.descriptors import FeatureDescriptor
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from ..session.model import LearningModel
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def write_contract(
@@ -49,6 +53,23 @@ def write_contract(
     """
     features = LearningModel.load_from_file_path(source).input_features
     require_folder(destination)
+    model = read_for_copy(source, destination)
+    images = {image.name: image.tensor_kind for image in fitting_inputs(features, contract, set(inputs))}
+    if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
+        contract = replace(contract, tensor_kind=TensorKind.UINT8)
+    for value in model.graph.input:
+        if value.name in images:
+            value.type.denotation = "IMAGE"
+    set_image_metadata(model, contract.to_metadata())
+    write_whole(destination, model.SerializeToString())
+
+
+def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Reads a model without its external weights, for a copy that refers to the same files.
+
+    Raises:
+        InvalidArgumentError: it has such weights, and the copy would not find them.
+    """
     import onnx
 
     model = onnx.load(source, load_external_data=False)
@@ -59,15 +80,15 @@ def write_contract(
             f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
             hint="Write the copy into the same folder.",
         )
-    images = {image.name: image.tensor_kind for image in fitting_inputs(features, contract, set(inputs))}
-    if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
-        contract = replace(contract, tensor_kind=TensorKind.UINT8)
-    for value in model.graph.input:
-        if value.name in images:
-            value.type.denotation = "IMAGE"
+    return model
+
+
+def set_image_metadata(model: onnx.ModelProto, stated: Mapping[str, str]) -> None:
+    """Replaces what the metadata state of pictures."""
+    from onnx import helper
+
     kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
-    onnx.helper.set_model_props(model, kept | contract.to_metadata())
-    write_whole(destination, model.SerializeToString())
+    helper.set_model_props(model, {**kept, **stated})
 
 
 def fitting_inputs(

@@ -1,0 +1,368 @@
+"""Contracts built into models, against `bind`, Pillow and the reference implementation of ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from build import FLOAT, FLOAT16, data, model, tensor, unary
+from built_in_contracts import NEAREST, SCALED, UNSCALED, Case, Compared, picture
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageAnchor,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureDescriptor,
+    ImageFeatureValue,
+    ImageKernel,
+    ImageRounding,
+    ImageScaling,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    NotSupportedError,
+    TensorFeatureDescriptor,
+    TensorKind,
+    TensorLayout,
+)
+from winml_py.authoring import build_in
+from winml_py.imaging.geometry import compute_placement
+from winml_py.tools.built_in.placement import graph_placement
+from winml_py.tools.built_in.values import Graph, Value
+
+ROOT = Path(__file__).parent.parent
+RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
+RGB = ImageContract(RGB8)
+SIZES = ((1, 1), (3, 5), (223, 224), (641, 479))
+
+Array = np.ndarray[Any, Any]
+
+
+def built(source: Path, *arguments: Any, **options: Any) -> Path:
+    target = source.with_name("built.onnx")
+    build_in(source, target, *arguments, **options)
+    onnx.checker.check_model(onnx.load(target), full_check=True)
+    return target
+
+
+def saved(folder: Path, content: bytes) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(content)
+    return path
+
+
+def run(path: Path, **inputs: Array) -> Array:
+    first: Array = ort.InferenceSession(path).run(None, inputs)[0]
+    return first
+
+
+@pytest.mark.parametrize("case", [*UNSCALED.values(), *NEAREST.values()], ids=[*UNSCALED, *NEAREST])
+def test_what_is_not_scaled_and_nearest_are_exact(case: Case, tmp_path: Path) -> None:
+    compared = Compared(case, tmp_path)
+    for size in (*SIZES, (333, 1001)):
+        tensors = compared.tensors(picture(*size, case.pictures))
+        if tensors[0].size > 100:
+            np.testing.assert_array_equal(*tensors)
+        else:  # OpenCV computes the last bit in another way where a plane has fewer pixels than a register
+            np.testing.assert_allclose(*tensors, rtol=3e-7)
+
+
+@pytest.mark.parametrize("case", SCALED.values(), ids=SCALED)
+def test_what_is_scaled_is_within_a_level(case: Case, tmp_path: Path) -> None:
+    compared = Compared(case, tmp_path)
+    for size in SIZES:
+        mean, most = compared.difference(picture(*size, case.pictures))
+        assert mean <= 0.5
+        assert most <= 3.01
+
+
+@pytest.mark.parametrize("kernel", [Image.Resampling.BICUBIC, Image.Resampling.LANCZOS])
+def test_the_antialiased_kernels_are_those_of_pillow(kernel: Image.Resampling, tmp_path: Path) -> None:
+    name = {"BICUBIC": "CUBIC"}.get(kernel.name, kernel.name)
+    contract = ImageContract(RGB8, crop_mode=ImageCropMode.STRETCH, kernel=ImageKernel[f"ANTIALIASED_{name}"])
+    made = built(saved(tmp_path, unary(shape=(1, 3, 60, 70))), contract)
+    pixels = picture(111, 199, RGB8)
+    # one axis after the other, because Pillow 13 may begin with either
+    wanted = Image.fromarray(pixels).resize((70, 111), kernel).resize((70, 60), kernel)
+    difference = np.abs(run(made, x=pixels)[0].transpose(1, 2, 0) - np.asarray(wanted, np.float32))
+    assert difference.max() <= 1
+    assert difference.mean() < 0.01
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in ImageKernel if kernel is not ImageKernel.AREA])
+@pytest.mark.parametrize("mode", ImageCropMode)
+def test_the_nodes_mean_the_same_by_the_reference_of_onnx(
+    kernel: ImageKernel, mode: ImageCropMode, tmp_path: Path
+) -> None:
+    contract = ImageContract(RGB8, crop_mode=mode, kernel=kernel, pad=(10, 20, 30))
+    made = built(saved(tmp_path, unary(shape=(1, 3, 9, 12), opset=13)), contract)
+    reference = ReferenceEvaluator(onnx.load(made))
+    for size in ((7, 5), (20, 31)):
+        pixels = picture(*size, RGB8)
+        np.testing.assert_allclose(run(made, x=pixels), reference.run(None, {"x": pixels})[0], atol=1)
+
+
+def random_scaling(random: np.random.Generator) -> ImageScaling:
+    """One of all the ways that there are."""
+    rounding, multiple_rounding, crop_rounding = (ImageRounding(int(number)) for number in random.integers(0, 4, 3))
+    common: dict[str, Any] = {
+        "rounding": rounding,
+        "multiple": int(random.choice([1, 1, 8, 14])),
+        "multiple_rounding": multiple_rounding,
+        "crop_rounding": crop_rounding,
+        "pad_multiple": int(random.choice([1, 32])),
+        "anchor": ImageAnchor(int(random.integers(0, 2))),
+    }
+    short, long = sorted(int(side) for side in random.integers(20, 400, 2))
+    ways: list[dict[str, Any]] = [
+        {},
+        {"height": short, "width": long},
+        {"height": short, "width": long, "keeps_aspect": True},
+        {"shortest_side": short},
+        {"longest_side": long},
+        {"shortest_side": short, "longest_side": long},
+        {"shortest_side": short, "longest_side": long, "limits_rounded": True},
+        {"shortest_side": short, "longest_side": long, "changes_least": True},
+        {"crop_ratio": float(random.uniform(0.5, 1))},
+        {"crop_ratio": float(random.uniform(0.5, 1)), "crops_first": True},
+    ]
+    return ImageScaling(**common, **ways[int(random.integers(0, len(ways)))])
+
+
+def placement_model(contract: ImageContract, sides: tuple[int | None, int | None]) -> onnx.ModelProto:
+    """From width and height to all numbers of a placement."""
+    graph = Graph("p")
+    width, height = Value(graph, "width", np.int64), Value(graph, "height", np.int64)
+    made = graph_placement(width, height, sides, contract)
+    assert made is not None
+    whole = (0, 0, made.scaled[1], made.scaled[0])
+    numbers = (*made.part, *made.scaled, *(made.cut or whole), *(made.target or whole), *made.tensor)
+    graph.node("Identity", graph.vector(*numbers), dtype=np.int64, output="numbers")
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, []) for name in ("width", "height")]
+    outputs = [helper.make_tensor_value_info("numbers", TensorProto.INT64, [16])]
+    return model(graph.nodes, inputs, outputs, opset=13)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_picture_goes_where_bind_puts_it(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    scaling = random_scaling(random) if seed % 4 else None
+    mode = ImageCropMode(seed % 3) if scaling is None else ImageCropMode.CENTER
+    is_free = scaling is not None and scaling.crop_ratio is None and seed % 3 == 0
+    sides = (None, None) if is_free else tuple(int(side) for side in random.integers(1, 300, 2))
+    session = ort.InferenceSession(
+        placement_model(ImageContract(scaling=scaling, crop_mode=mode), sides).SerializeToString()
+    )
+    for width, height in ((1, 1), (5, 3), (640, 427), *random.integers(1, 1200, (40, 2)).tolist()):
+        feeds = {"width": np.array(width), "height": np.array(height)}
+        placed = compute_placement(width, height, sides[1], sides[0], mode, None, scaling)
+        wanted = [*placed.part, *placed.scaled, *placed.cut, *placed.target, *placed.tensor]
+        assert session.run(None, feeds)[0].tolist() == wanted, (scaling, mode, width, height, sides)
+
+
+def test_the_model_computes_what_it_did(tmp_path: Path) -> None:
+    source = ROOT / "models" / "digits.onnx"
+    target = tmp_path / "digits.onnx"
+    build_in(source, target, pictures=GRAY8)
+    pixels = np.array(Image.open(ROOT / "samples" / "pictures" / "seven.png").convert("L"))
+    session = LearningModelSession(LearningModel.load(source))
+    binding = LearningModelBinding(session)
+    binding.bind("image", ImageFeatureValue.from_array(pixels, GRAY8))
+    wanted = next(iter(session.evaluate(binding, "").outputs.values())).to_numpy()  # type: ignore[attr-defined]
+    np.testing.assert_allclose(run(target, image=pixels[..., None]), wanted, atol=1e-3)
+    assert run(target, image=pixels[..., None]).argmax() == 7
+
+
+def test_pictures_of_other_formats_are_the_same_picture(tmp_path: Path) -> None:
+    source = saved(tmp_path, unary(shape=(1, 3, 20, 30)))
+    pixels = picture(33, 44, RGB8)
+    wanted = run(built(source, ImageContract.imagenet()), x=pixels)
+    for pictures in (BGR8, BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8):
+        order = pixels if pictures is BitmapPixelFormat.RGBA8 else pixels[..., ::-1]
+        padded = order if pictures is BGR8 else np.concatenate([order, pixels[..., :1]], axis=2)
+        made = built(source, ImageContract.imagenet(), pictures=pictures)
+        np.testing.assert_array_equal(run(made, x=padded), wanted)
+
+
+def test_the_model_says_that_it_takes_bytes(tmp_path: Path) -> None:
+    contract = ImageContract.imagenet().to_metadata()
+    metadata = {"maker": "me", **contract}
+    source = saved(tmp_path, unary(shape=("n", 3, 20, 30), denotation="IMAGE", metadata=metadata))
+    value = onnx.load(source)
+    value.graph.output[0].type.denotation = ""
+    source.write_bytes(value.SerializeToString())
+    loaded = LearningModel.load(built(source))
+    feature = loaded.input_features[0]
+    assert isinstance(feature, TensorFeatureDescriptor)
+    assert (feature.tensor_kind, feature.shape) == (TensorKind.UINT8, (-1, -1, 3))
+    assert feature.dimension_names == ("x_height", "x_width", "")
+    assert dict(loaded.metadata) == {"maker": "me"}
+    session = LearningModelSession(loaded)
+    pixels = picture(50, 40, RGB8)
+    outputs = session.evaluate_features({"x": pixels}).outputs
+    np.testing.assert_array_equal(outputs["y"].to_numpy(), run(built(source), x=pixels))  # type: ignore[attr-defined]
+
+
+def test_metadata_stay_where_another_image_needs_them(tmp_path: Path) -> None:
+    ends = [tensor(name, [1, 3, 8, 9], FLOAT, "IMAGE") for name in ("a", "b", "c")]
+    nodes = [helper.make_node("Identity", ["a"], ["c"]), helper.make_node("Identity", ["b"], ["d"])]
+    outputs = [ends[2], tensor("d", [1, 3, 8, 9])]
+    source = saved(tmp_path, data(nodes, ends[:2], outputs, metadata=ImageContract.inception().to_metadata()))
+    features = LearningModel.load(built(source, inputs=["a"])).input_features
+    assert isinstance(features[0], TensorFeatureDescriptor)
+    assert isinstance(features[1], ImageFeatureDescriptor)
+    both = built(source)
+    assert LearningModel.load(both).output_features[0].contract == ImageContract.inception()  # type: ignore[attr-defined]
+    first, second = picture(20, 30, RGB8), picture(41, 7, RGB8)
+    found = ort.InferenceSession(both).run(None, {"a": first, "b": second})
+    for pixels, output in zip((first, second), found, strict=True):
+        alone = built(saved(tmp_path, unary(shape=(1, 3, 8, 9))), ImageContract.inception())
+        np.testing.assert_array_equal(run(alone, x=pixels), output)
+
+
+def test_what_an_exporter_says_is_built_in(tmp_path: Path) -> None:
+    metadata = {"author": "Ultralytics", "task": "detect", "imgsz": "[32, 64]", "names": "{0: 'cat'}"}
+    source = saved(tmp_path, unary(shape=(1, 3, "h", "w"), metadata=metadata))
+    made = built(source)
+    assert run(made, x=picture(50, 40, RGB8)).shape == (1, 3, 32, 64)
+    assert isinstance(LearningModel.load(made).input_features[0], TensorFeatureDescriptor)
+    assert LearningModel.load(made).labels == ("cat",)
+
+
+def test_graphs_inside_of_nodes_read_the_tensor(tmp_path: Path) -> None:
+    branches = [
+        helper.make_graph(
+            [helper.make_node(operator, ["x"], [operator])], "branch", [], [tensor(operator, [1, 3, 4, 4])]
+        )
+        for operator in ("Neg", "Identity")
+    ]
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    inputs = [tensor("x", [1, 3, 4, 4]), tensor("c", [], TensorProto.BOOL)]
+    source = saved(tmp_path, data([node], inputs, [tensor("y", [1, 3, 4, 4])]))
+    pixels = picture(4, 4, RGB8)
+    found = run(built(source, RGB), x=pixels, c=np.array(True))
+    np.testing.assert_array_equal(found[0], -pixels.transpose(2, 0, 1).astype(np.float32))
+
+
+def test_names_of_the_model_are_left_alone(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Neg", ["x"], ["x/picture/tensor"], "x/picture/Shape_0"),
+        helper.make_node("Neg", ["x/picture/tensor"], ["y"]),
+    ]
+    source = saved(tmp_path, data(nodes, [tensor("x", [1, 3, 4, 4])], [tensor("y", [1, 3, 4, 4])]))
+    pixels = picture(4, 4, RGB8)
+    np.testing.assert_array_equal(run(built(source, RGB), x=pixels)[0], pixels.transpose(2, 0, 1))
+
+
+def test_weights_in_files_stay_where_they_are(tmp_path: Path) -> None:
+    weights = {"w": np.full((3, 3, 1, 1), 2, np.float32)}
+    ends = [tensor(name, [1, 3, 4, 4], FLOAT) for name in "xy"]
+    whole = model([helper.make_node("Conv", ["x", "w"], ["y"])], ends[:1], ends[1:], weights)
+    source = tmp_path / "model.onnx"
+    onnx.save(whole, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    target = source.with_name("built.onnx")
+    build_in(source, target, RGB)
+    pixels = picture(4, 4, RGB8)
+    wanted = np.repeat(2.0 * pixels.sum(axis=2)[None], 3, axis=0)
+    np.testing.assert_allclose(run(target, x=pixels)[0], wanted)
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(InvalidArgumentError, match="lie in files beside it"):
+        build_in(source, tmp_path / "elsewhere" / "model.onnx", RGB)
+
+
+@pytest.mark.parametrize("opset", [9, 11, 12])
+def test_older_operator_sets_are_converted(opset: int, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Squeeze", ["x"], ["s"], axes=[0]),
+        helper.make_node("Unsqueeze", ["s"], ["u"], axes=[0]),
+        helper.make_node("Softmax", ["u"], ["y"], axis=1),
+    ]
+    ends = [tensor("x", [1, 3, 4, 4], FLOAT, "IMAGE"), tensor("other", [1, 3, 4, 4], FLOAT, "IMAGE")]
+    outputs = [tensor("y", [1, 3, 4, 4]), tensor("z", [1, 3, 4, 4])]
+    nodes.append(helper.make_node("Identity", ["other"], ["z"]))
+    source = saved(tmp_path, data(nodes, ends, outputs, opset=opset, ir_version=6))
+    pixels, other = picture(4, 4, RGB8), np.ones((1, 3, 4, 4), np.float32)
+    planes = pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255
+    wanted = run(source, x=planes, other=other)
+    made = built(source, ImageContract(RGB8, pixel_range=1), inputs=["x"])
+    np.testing.assert_array_equal(run(made, x=pixels, other=other), wanted)
+    assert onnx.load(made).graph.input[1].type.denotation == "IMAGE"
+
+
+def test_what_cannot_be_converted_is_refused_by_name(tmp_path: Path) -> None:
+    branch = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "b", [], [tensor("b", [1, 3, 4, 4])])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    inputs = [tensor("x", [1, 3, 4, 4]), tensor("c", [], TensorProto.BOOL)]
+    nested = data([node], inputs, [tensor("y", [1, 3, 4, 4])], opset=11)
+    with pytest.raises(NotSupportedError, match="has operator set 11, built-in nodes need 13"):
+        build_in(saved(tmp_path, nested), tmp_path / "none.onnx", RGB)
+    unknown = unary("NoSuchOperator", (1, 3, 4, 4), opset=11)
+    with pytest.raises(NotSupportedError, match="cannot be converted"):
+        build_in(saved(tmp_path, unknown), tmp_path / "none.onnx", RGB)
+    assert not (tmp_path / "none.onnx").exists()
+
+
+def test_a_model_without_onnx_operators_gets_them(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")]
+    ends = [tensor(name, [1, 3, 4, 4]) for name in "xy"]
+    whole = model(nodes, ends[:1], ends[1:], domains={"com.microsoft": 1})
+    del whole.opset_import[0]
+    target = tmp_path / "built.onnx"
+    build_in(saved(tmp_path, whole.SerializeToString()), target, RGB)
+    assert run(target, x=picture(4, 4, RGB8)).shape == (1, 3, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "contract", "options", "error", "words"),
+    [
+        ((1, 3, 4, 4), ImageContract(RGB8, kernel=ImageKernel.AREA), {}, NotSupportedError, "The kernel AREA cannot"),
+        ((4, 3, 4, 4), RGB, {}, NotSupportedError, "takes 4 pictures at once"),
+        ((1, 3, 4, 4), None, {}, InvalidArgumentError, "No input of the model is an image"),
+        ((1, 3, 4, 4), None, {"inputs": ["z"]}, InvalidArgumentError, "The input z is not an image"),
+        ((1, 3, 4, 4), RGB, {"inputs": ["z"]}, InvalidArgumentError, "The model has no input z"),
+        ((1, 3), RGB, {}, InvalidArgumentError, "No input is a tensor of a RGB8 picture"),
+        ((1, 3, 4, 4), RGB, {"pictures": BitmapPixelFormat.NV12}, InvalidArgumentError, "cannot be .*NV12"),
+        ((1, 3, "h", "w"), ImageContract.imagenet(), {}, InvalidArgumentError, "A crop ratio is of the tensor's size"),
+        ((1, 3, 4, 4), ImageContract(RGB8, size=(5, 5)), {}, InvalidBindingError, "the image contract states 5"),
+    ],
+)
+def test_what_is_refused(
+    shape: tuple[int, ...], contract: ImageContract, options: dict[str, Any], error: type, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=words):
+        build_in(saved(tmp_path, unary(shape=shape)), tmp_path / "none.onnx", contract, **options)
+    assert not (tmp_path / "none.onnx").exists()
+
+
+def test_a_contract_that_does_not_fit_its_image_is_refused(tmp_path: Path) -> None:
+    metadata = ImageContract(GRAY8).to_metadata()
+    source = saved(tmp_path, unary(shape=(1, 3, 4, 4), denotation="IMAGE", metadata=metadata))
+    with pytest.raises(InvalidArgumentError, match="its contract is of GRAY8 pictures"):
+        build_in(source, tmp_path / "none.onnx")
+
+
+def test_an_input_that_is_an_output_is_refused(tmp_path: Path) -> None:
+    ends = [tensor(name, [1, 3, 4, 4]) for name in "xy"]
+    node = helper.make_node("Identity", ["x"], ["y"])
+    source = saved(tmp_path, data([node], ends[:1], [ends[1], ends[0]]))
+    with pytest.raises(NotSupportedError, match="The input x is an output"):
+        build_in(source, tmp_path / "none.onnx", RGB)
+
+
+def test_layouts_and_half_precision(tmp_path: Path) -> None:
+    contract = ImageContract(RGB8, pixel_range=1, layout=TensorLayout.NHWC)
+    made = built(saved(tmp_path, unary(shape=(1, 4, 5, 3), element=FLOAT16)), contract)
+    pixels = picture(4, 5, RGB8)
+    found = run(made, x=pixels)
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found[0], (pixels.astype(np.float32) / np.float32(255)).astype(np.float16))

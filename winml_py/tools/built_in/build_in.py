@@ -1,0 +1,137 @@
+"""Building image contracts into a model: `build_in`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...base.atomic_files import require_folder, write_whole
+from ...enums import BitmapPixelFormat
+from ...errors import InvalidArgumentError, NotSupportedError
+from ...features.bind_properties import BindProperties
+from ...features.contract_fit import as_image, fits, spell_type
+from ...features.descriptors import ImageFeatureDescriptor
+from ...features.resolve import fixed_sides
+from ...features.tensor_classes import TENSOR_CLASSES
+from ...imaging.contract import ImageContract
+from ...imaging.formats import INTERLEAVED_FORMATS
+from ...onnx_file.messages import messages
+from ...session.model import LearningModel
+from ..write_contract import fitting_inputs, read_for_copy, set_image_metadata
+from .insertion import put_before
+from .kernels import require_kernel
+from .operator_set import bring_to
+from .preprocessing import Preprocessing
+from .values import OPSET
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def build_in(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    contract: ImageContract | None = None,
+    inputs: Iterable[str] = (),
+    *,
+    pictures: BitmapPixelFormat = BitmapPixelFormat.RGB8,
+) -> None:
+    """Writes a copy of a model that takes pictures as they are, in any ONNX runtime.
+
+    The inputs keep their names, and become uint8 of height x width x channels, one picture of any size. Nodes of ONNX's
+    own operators crop, scale, order and normalise it, as `bind` does. The file appears whole or not at all.
+
+    Args:
+        source: the path of the model.
+        destination: the path of the copy; in the source's folder, where the model has external data.
+        contract: how pictures become its tensors; by default what the model itself states for each of its images.
+        inputs: the inputs that become pictures; by default all images, or all that the contract fits.
+        pictures: their format: `RGB8` for those of Pillow, `BGR8` for those of OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,
+            which has one channel.
+
+    Raises:
+        ModelNotFoundError: there is no such file.
+        CorruptModelError: it is not an ONNX model.
+        InvalidArgumentError: no input is an image, or a named one is not; the format is none of these.
+        NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be brought to
+            operator set 13.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import BitmapPixelFormat, LearningModel
+        >>> from winml_py.authoring import build_in
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> build_in("models/digits.onnx", target, pictures=BitmapPixelFormat.GRAY8)
+        >>> feature = LearningModel.load(target).input_features[0]
+        >>> feature.name, feature.tensor_kind.name, feature.shape
+        ('image', 'UINT8', (-1, -1, 1))
+    """
+    if pictures not in INTERLEAVED_FORMATS:
+        raise InvalidArgumentError(
+            f"The pictures of a built-in contract cannot be {pictures!r}.",
+            hint=f"Use one of {', '.join(known.name for known in INTERLEAVED_FORMATS)}.",
+        )
+    loaded = LearningModel.load_from_file_path(source)
+    images = _images(loaded, contract, set(inputs))
+    steps = {image.name: _preprocessing(image, pictures) for image in images}
+    require_folder(destination)
+    model = read_for_copy(source, destination)
+    bring_to(OPSET, model)
+    for name, step in steps.items():
+        put_before(model, name, step)
+    if not _has_images(model):
+        set_image_metadata(model, {})
+    write_whole(destination, model.SerializeToString())
+
+
+def _images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:
+    """The inputs that become pictures, with their contracts."""
+    features = model.input_features
+    if contract is not None:
+        return [as_image(feature, contract) for feature in fitting_inputs(features, contract, names)]
+    images = [feature for feature in features if isinstance(feature, ImageFeatureDescriptor)]
+    unknown = names - {image.name for image in images}
+    if unknown or not images:
+        what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
+        raise InvalidArgumentError(
+            f"{what} an image that the model states a contract for.",
+            hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --preset.",
+        )
+    return [_fitting(image) for image in images if image.name in (names or {image.name})]
+
+
+def _fitting(image: ImageFeatureDescriptor) -> ImageFeatureDescriptor:
+    if not fits(image, image.contract):
+        raise InvalidArgumentError(
+            f"The input {image.name} is {spell_type(image)}, and its contract is of {image.contract.pixel_format.name} "
+            f"pictures in {image.contract.layout.name}.",
+            hint="State another contract.",
+        )
+    return image
+
+
+def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -> Preprocessing:
+    """What becomes of the pictures of an input."""
+    contract = image.contract
+    if image.shape[0] not in (1, -1):
+        raise NotSupportedError(
+            f"The input {image.name} takes {image.shape[0]} pictures at once, and a built-in contract takes one.",
+            hint="Export the model with a batch of 1, or of any size.",
+        )
+    require_kernel(contract.kernel)
+    sides = fixed_sides(image, contract, _NO_PROPERTIES)
+    return Preprocessing(contract, pictures, sides, TENSOR_CLASSES[image.tensor_kind].dtype.type)
+
+
+_NO_PROPERTIES = BindProperties()
+
+
+def _has_images(model: onnx.ModelProto) -> bool:
+    """Whether an input or an output is still denoted an image, which the metadata describe."""
+    from onnx import TypeProto
+
+    types = (part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type))
+    return any(isinstance(part, TypeProto) and part.denotation == "IMAGE" for part in types)

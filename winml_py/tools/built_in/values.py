@@ -1,0 +1,238 @@
+"""Nodes that are written as Python expressions: `(width * 256) / height` becomes a Mul, two Casts and a Div.
+
+All nodes mean the same from operator set 13 on, so that few models need another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import onnx
+
+Number = int | float
+DType = type[np.generic]
+
+OPSET = 13
+"""The first operator set in which all nodes that are written here mean what they do."""
+
+_PROMOTION: tuple[DType, ...] = (np.int64, np.float32, np.float64)
+
+
+class Value:
+    """What a node gives. Operators make nodes of it: with whole numbers int64, and float64 from a division on.
+
+    Attributes:
+        graph: what its node, and those that are made of it, are written to.
+        name: of the value in the model.
+        dtype: of its numbers.
+    """
+
+    __slots__ = ("dtype", "graph", "name")
+
+    def __init__(self, graph: Graph, name: str, dtype: DType) -> None:
+        self.graph, self.name, self.dtype = graph, name, dtype
+
+    def cast(self, dtype: DType) -> Value:
+        """The numbers in another type; fractions are cut off on the way to whole numbers."""
+        return self if dtype is self.dtype else self.graph.node("Cast", self, dtype=dtype, to=onnx_type(dtype))
+
+    def __add__(self, other: Operand) -> Value:
+        return self._with("Add", other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._with("Sub", other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return self.graph.like(self, other)._with("Sub", self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._with("Mul", other)
+
+    def __truediv__(self, other: Operand) -> Value:
+        whole = self.cast(np.float64) if self.dtype is np.int64 else self
+        return whole._with("Div", other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self.graph.constant(other, np.float64) / self
+
+    def __floordiv__(self, other: Operand) -> Value:
+        """Of whole numbers that are not negative: others are not rounded down."""
+        return self._with("Div", other)
+
+    def __mod__(self, other: Operand) -> Value:
+        """Of whole numbers that are not negative."""
+        return self._with("Mod", other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._with("Less", other, np.bool_)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._with("LessOrEqual", other, np.bool_)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._with("Greater", other, np.bool_)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._with("GreaterOrEqual", other, np.bool_)
+
+    def equals(self, other: Operand) -> Value:
+        """Where two values are equal."""
+        return self._with("Equal", other, np.bool_)
+
+    def __and__(self, other: Value) -> Value:
+        return self.graph.node("And", self, other, dtype=np.bool_)
+
+    def at_least(self, other: Operand) -> Value:
+        """The larger one of two."""
+        return self._with("Max", other)
+
+    def at_most(self, other: Operand) -> Value:
+        """The smaller one of two."""
+        return self._with("Min", other)
+
+    def __abs__(self) -> Value:
+        return self.apply("Abs")
+
+    def apply(self, operator: str, **attributes: Any) -> Value:
+        """What an operator with one input makes of it, in the same type."""
+        return self.graph.node(operator, self, dtype=self.dtype, **attributes)
+
+    def take(self, indices: Value, axis: int) -> Value:
+        """The parts of it at these positions of an axis."""
+        return self.graph.node("Gather", self, indices, dtype=self.dtype, axis=axis)
+
+    def transposed(self, *axes: int) -> Value:
+        """With its axes in this order."""
+        return self.apply("Transpose", perm=axes)
+
+    def reshaped(self, *shape: Operand) -> Value:
+        """In another shape; of the sizes, -1 is what is left over."""
+        return self.graph.node("Reshape", self, self.graph.vector(*shape), dtype=self.dtype)
+
+    def unsqueezed(self, *axes: int) -> Value:
+        """With axes of size 1 at these positions."""
+        return self.graph.node("Unsqueeze", self, self.graph.vector(*axes), dtype=self.dtype)
+
+    def sum(self, *axes: int, keepdims: bool = False) -> Value:
+        """The sums along axes."""
+        return self.graph.node("ReduceSum", self, self.graph.vector(*axes), dtype=self.dtype, keepdims=int(keepdims))
+
+    def part(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Value:
+        """What begins at `starts`, and has `sizes`, along axes."""
+        first = self.graph.vector(*starts)
+        last = first + self.graph.vector(*sizes)
+        return self.graph.node("Slice", self, first, last, self.graph.vector(*axes), dtype=self.dtype)
+
+    def size(self, axis: int) -> Value:
+        """Its size along an axis."""
+        shape = self.graph.node("Shape", self, dtype=np.int64)
+        return shape.take(self.graph.constant(axis, np.int64), 0)
+
+    def _with(self, operator: str, other: Operand, dtype: DType | None = None) -> Value:
+        """What an operator makes of two values, in the wider of their types."""
+        if not isinstance(other, Value):
+            other = self.graph.like(self, other)
+        wider = max(self.dtype, other.dtype, key=_rank)
+        return self.graph.node(operator, self.cast(wider), other.cast(wider), dtype=dtype or wider)
+
+
+Operand = Value | Number
+
+
+class Graph:
+    """Nodes that are written one after the other, for a place before or after those of a model.
+
+    Args:
+        prefix: of all their names; no name of the model begins with it.
+
+    Attributes:
+        nodes: in the order of their writing.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self._prefix = prefix
+        self._constants: dict[tuple[bytes, str, tuple[int, ...]], Value] = {}
+
+    def name_of(self, what: str) -> str:
+        """A name that no other value has."""
+        return f"{self._prefix}/{what}"
+
+    def node(self, operator: str, *inputs: Value | None, dtype: DType, output: str = "", **attributes: Any) -> Value:
+        """Writes a node with one output, of the given name if one is given. None is an input that is left out."""
+        return self.split(operator, *inputs, dtypes=(dtype,), outputs=(output,), **attributes)[0]
+
+    def split(
+        self,
+        operator: str,
+        *inputs: Value | None,
+        dtypes: tuple[DType, ...],
+        outputs: tuple[str, ...],
+        **attributes: Any,
+    ) -> tuple[Value, ...]:
+        """Writes a node with several outputs."""
+        from onnx import helper
+
+        name = f"{self._prefix}/{operator}_{len(self.nodes)}"
+        names = [output or f"{name}/{index}" for index, output in enumerate(outputs)]
+        read = [value.name if value else "" for value in inputs]
+        self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
+        return tuple(Value(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
+
+    def constant(self, value: Any, dtype: DType) -> Value:
+        """Numbers or texts that are part of the model."""
+        from onnx import helper, numpy_helper
+
+        array = np.asarray(value, dtype if dtype is not np.str_ else object)
+        key = (repr(array.tolist()).encode(), dtype.__name__, array.shape)
+        if key not in self._constants:
+            tensor = (
+                helper.make_tensor("", onnx_type(dtype), array.shape, [text.encode() for text in array.flat])
+                if dtype is np.str_
+                else numpy_helper.from_array(array)
+            )
+            self._constants[key] = self.node("Constant", dtype=dtype, value=tensor)
+        return self._constants[key]
+
+    def like(self, value: Value, number: Number) -> Value:
+        """A number as a constant of a value's type; one with a fraction, beside whole numbers, is a float64."""
+        is_wider = isinstance(number, float) and value.dtype is np.int64
+        return self.constant(number, np.float64 if is_wider else value.dtype)
+
+    def of(self, operand: Operand) -> Value:
+        """A value as it is; a number as a constant."""
+        if isinstance(operand, Value):
+            return operand
+        return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
+
+    def vector(self, *numbers: Operand) -> Value:
+        """Whole numbers in a row."""
+        if not any(isinstance(number, Value) for number in numbers):
+            return self.constant(numbers, np.int64)
+        parts = [self.of(number).reshaped(1) for number in numbers]
+        return self.node("Concat", *parts, dtype=np.int64, axis=0)
+
+    def where(self, condition: Value, if_true: Operand, if_false: Operand) -> Value:
+        """One of two, element by element."""
+        one, other = self.of(if_true), self.of(if_false)
+        wider = max(one.dtype, other.dtype, key=_rank)
+        return self.node("Where", condition, one.cast(wider), other.cast(wider), dtype=wider)
+
+    def range(self, count: Value) -> Value:
+        """0, 1, 2... as whole numbers."""
+        zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
+        return self.node("Range", zero, count, one, dtype=np.int64)
+
+
+def onnx_type(dtype: DType) -> int:
+    """ONNX's number for a type."""
+    from onnx import TensorProto, helper
+
+    return TensorProto.STRING if dtype is np.str_ else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def _rank(dtype: DType) -> int:
+    return _PROMOTION.index(dtype) if dtype in _PROMOTION else -1
