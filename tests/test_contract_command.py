@@ -12,10 +12,12 @@ import onnxruntime as ort
 import pytest
 from build import unary
 from click.testing import CliRunner
+from PIL import Image
 
 from winml_py import ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
 from winml_py.cli.main import main
 
+ROOT = Path(__file__).parent.parent
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
 
 
@@ -99,10 +101,21 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
     model.write_bytes(unary(shape=(1, 3, 4, 5)))
     for options, words in (
         ([], "Say what the contract is"),
-        (["--preset", "clip", "--pictures", "bgr"], "--pictures goes with --build-in"),
+        (["--preset", "clip", "--pictures", "bgr"], "--pictures, --labels and --suppress go with --build-in"),
         (["--build-in"], "No input of the model is an image"),
         (["--build-in", "--kernel", "area"], "The kernel AREA cannot be built into a model"),
     ):
         failed = call("contract", model, *options, "--output", tmp_path / "made.onnx")
         assert failed.exit_code != 0
         assert words in " ".join(failed.output.replace("│", "").split())
+
+
+def test_the_command_line_adds_labels(tmp_path: Path) -> None:
+    target = tmp_path / "made.onnx"
+    labels = ROOT / "models" / "digits.labels.txt"
+    options = ["--build-in", "--pictures", "gray", "--labels", labels, "--output", target]
+    done = call("contract", ROOT / "models" / "digits.onnx", *options)
+    assert done.exit_code == 0, done.output
+    pixels = np.array(Image.open(ROOT / "samples" / "pictures" / "seven.png").convert("L"))[..., None]
+    (found,) = ort.InferenceSession(target).run(["top_labels"], {"image": pixels})
+    assert found[0, 0] == labels.read_text().splitlines()[7]

@@ -83,3 +83,12 @@ def tolerance_option(default: float) -> Decorator:
         metavar="X",
         help="Largest difference in an output, over its largest magnitude.",
     )
+
+
+def read_labels(path: str) -> list[str]:
+    """The lines of a text file, one for each class."""
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return [line.strip() for line in file.read().rstrip("\n").split("\n")]
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"The labels in {path} are not UTF-8 text.") from error

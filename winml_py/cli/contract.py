@@ -24,7 +24,7 @@ from ..imaging.formats import layout_of
 from ..imaging.scaling import ImageScaling
 from ..tools.built_in.build_in import build_in
 from ..tools.write_contract import write_contract
-from .arguments import Decorator, json_option, model_argument
+from .arguments import Decorator, json_option, model_argument, read_labels
 from .style import emit, say
 
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
@@ -79,6 +79,8 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
 @click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
 @click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes, in any ONNX runtime.")
 @_choice("--pictures", "pictures", _PICTURES, help="With --build-in: the order of their bytes; rgb by default.")
+@click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="With --build-in: one class a line.")
+@click.option("--suppress", is_flag=True, help="With --build-in: boxes of Ultralytics' detectors, after suppression.")
 @json_option
 def contract(
     model: str,
@@ -86,6 +88,8 @@ def contract(
     inputs: tuple[str, ...],
     is_built_in: bool,
     pictures: BitmapPixelFormat | None,
+    labels: str | None,
+    suppress: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -96,13 +100,12 @@ def contract(
     made = _stated(**options)
     if is_built_in:
         pictures = pictures or BitmapPixelFormat.RGB8
-        build_in(model, output, made, inputs, pictures=pictures)
+        names = read_labels(labels) if labels else ()
+        build_in(model, output, made, inputs, pictures=pictures, labels=names, suppress=suppress)
     elif made is None:
         raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
-    elif pictures is not None:
-        raise click.UsageError(
-            "--pictures goes with --build-in: a contract in the metadata takes pictures of any format."
-        )
+    elif pictures or labels or suppress:
+        raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none of them.")
     else:
         write_contract(model, output, made, inputs)
     words = made.describe() if made else "the contract of the model"

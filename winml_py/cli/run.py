@@ -19,7 +19,7 @@ from ..session.ranking import is_row
 from ..session.session import LearningModelSession
 from ..tools.input_files import jobs, read
 from ..tools.perf.case import Case
-from .arguments import contract_options, device_option, json_option, model_argument, precision_option
+from .arguments import contract_options, device_option, json_option, model_argument, precision_option, read_labels
 from .failures import OUTPUT, Failure, failures, status_of, usage
 from .style import Advance, emit, progress, say
 from .summary import print_results, summarize
@@ -68,7 +68,7 @@ def run(
     session = LearningModelSession(model, case.target(), settings)
     if log_cpu_fallback:
         _log_cpu_fallback(session)
-    classes = _read_labels(labels) if labels else session.model.labels
+    classes = read_labels(labels) if labels else session.model.labels
     targets = _targets(output, [label for label, _ in todo])
     results: list[dict[str, Any]] = []
     code = 0
@@ -116,14 +116,6 @@ def _log_cpu_fallback(session: LearningModelSession) -> None:
     say(f"{len(left)} of {len(session.placement)} nodes run on the CPU", is_error=True)
     for node in left:
         say(f"  {node.operator} {node.node}".rstrip(), is_error=True)
-
-
-def _read_labels(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return [line.strip() for line in file.read().rstrip("\n").split("\n")]
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"The labels in {path} are not UTF-8 text.") from error
 
 
 def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ...base.atomic_files import require_folder, write_whole
@@ -19,9 +19,11 @@ from ...imaging.formats import INTERLEAVED_FORMATS
 from ...onnx_file.messages import messages
 from ...session.model import LearningModel
 from ..write_contract import fitting_inputs, read_for_copy, set_image_metadata
+from .answers import add_boxes, add_labels
 from .insertion import put_before
 from .kernels import require_kernel
 from .operator_set import bring_to
+from .placement import GraphPlacement
 from .preprocessing import Preprocessing
 from .values import OPSET
 
@@ -36,6 +38,8 @@ def build_in(
     inputs: Iterable[str] = (),
     *,
     pictures: BitmapPixelFormat = BitmapPixelFormat.RGB8,
+    labels: Iterable[str] = (),
+    suppress: bool = False,
 ) -> None:
     """Writes a copy of a model that takes pictures as they are, in any ONNX runtime.
 
@@ -49,13 +53,19 @@ def build_in(
         inputs: the inputs that become pictures; by default all images, or all that the contract fits.
         pictures: their format: `RGB8` for those of Pillow, `BGR8` for those of OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,
             which has one channel.
+        labels: the names of the classes. The model gets the outputs `top_labels` and `top_scores`: the five likeliest
+            classes, the best first; the scores are the model's own.
+        suppress: for a detector with Ultralytics' output, 1 x (4 + classes) x places. It gets the outputs `boxes`
+            (left, top, right and bottom in pixels of the picture), `box_scores`, `box_classes` and `box_labels`, after
+            suppression as by Ultralytics' predictor; the labels are those that are given, or that the model states.
 
     Raises:
         ModelNotFoundError: there is no such file.
         CorruptModelError: it is not an ONNX model.
-        InvalidArgumentError: no input is an image, or a named one is not; the format is none of these.
+        InvalidArgumentError: no input is an image, or a named one is not; the format is none of these; the labels are
+            not as many as the scores.
         NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be brought to
-            operator set 13.
+            operator set 13; its output is not one to suppress boxes in.
         StorageNotFoundError: there is no folder to write to.
         StorageAccessError: the file cannot be written.
 
@@ -80,8 +90,12 @@ def build_in(
     require_folder(destination)
     model = read_for_copy(source, destination)
     bring_to(OPSET, model)
-    for name, step in steps.items():
-        put_before(model, name, step)
+    placements = {name: put_before(model, name, step) for name, step in steps.items()}
+    names = tuple(labels)
+    if suppress:
+        _add_boxes(model, names or loaded.labels, placements)
+    elif names:
+        add_labels(model, names)
     if not _has_images(model):
         set_image_metadata(model, {})
     write_whole(destination, model.SerializeToString())
@@ -127,6 +141,19 @@ def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -
 
 
 _NO_PROPERTIES = BindProperties()
+
+
+def _add_boxes(
+    model: onnx.ModelProto, labels: tuple[str, ...], placements: Mapping[str, GraphPlacement | None]
+) -> None:
+    if len(placements) > 1 or not labels:
+        raise InvalidArgumentError(
+            f"Suppression needs the names of the classes and one picture: here are {len(labels)} names and "
+            f"{len(placements)} pictures.",
+            hint="State labels=[...], or --labels, and one input.",
+        )
+    ((picture, placement),) = placements.items()
+    add_boxes(model, labels, picture, placement)
 
 
 def _has_images(model: onnx.ModelProto) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...errors import NotSupportedError
@@ -13,6 +14,9 @@ from .values import Graph, Value, onnx_type
 
 if TYPE_CHECKING:
     import onnx
+
+
+Shape = list[str | int | None]
 
 
 def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> GraphPlacement | None:
@@ -43,7 +47,7 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Graph
     return placement
 
 
-def put_after(model: onnx.ModelProto, graph: Graph, outputs: dict[str, tuple[Value, list[str | int]]]) -> None:
+def put_after(model: onnx.ModelProto, graph: Graph, outputs: Mapping[str, tuple[Value, Shape]]) -> None:
     """Appends nodes, and outputs with their shapes.
 
     Raises:

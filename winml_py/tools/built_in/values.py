@@ -208,6 +208,11 @@ class Graph:
             return operand
         return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
 
+    def own(self, operand: Operand) -> Value:
+        """A value of another graph of the same model, of which nodes are made in this one."""
+        value = operand if isinstance(operand, Value) else self.of(operand)
+        return Value(self, value.name, value.dtype)
+
     def vector(self, *numbers: Operand) -> Value:
         """Whole numbers in a row."""
         if not any(isinstance(number, Value) for number in numbers):
