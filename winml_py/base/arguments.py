@@ -47,6 +47,8 @@ def member(enum: type[E], value: object, what: str, error: type[WinMLError] = In
     Raises:
         InvalidArgumentError: it stands for none; or the error that is passed.
     """
+    if type(value) is enum:  # as nearly always; to call the enumeration takes several times as long
+        return value
     try:
         return enum(value)  # type: ignore[arg-type]
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
@@ -20,7 +20,6 @@ from ..imaging.scaling import Size
 
 E = TypeVar("E", bound=IntEnum)
 
-_KEYS = ("BitmapBounds", "BitmapPixelFormat", "PixelRange", "ImageContract", "ImageSize", "DisableTensorCpuSync")
 _TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
 
 
@@ -61,20 +60,18 @@ class BindProperties(NamedTuple):
                 f"The properties of a bind are a mapping, not {type_name(properties)}.",
                 hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
             )
-        unknown = [key for key in properties if key not in _KEYS]
-        if unknown and not ignores_unknown:
-            raise InvalidBindingError(
-                f"There is no property {unknown[0]!r} of a bind.", hint=did_you_mean(unknown[0], _KEYS)
-            )
-        stays = properties.get("DisableTensorCpuSync")
-        return cls(
-            _bounds(properties.get("BitmapBounds")),
-            _member(BitmapPixelFormat, properties.get("BitmapPixelFormat"), "BitmapPixelFormat"),
-            _member(LearningModelPixelRange, properties.get("PixelRange"), "PixelRange"),
-            _contract(properties.get("ImageContract")),
-            _size(properties.get("ImageSize")),
-            stays is not None and truth(stays, "The property DisableTensorCpuSync", InvalidBindingError),
-        )
+        fields: dict[str, Any] = {}
+        for key, value in properties.items():
+            if key not in _READERS and not ignores_unknown:
+                raise InvalidBindingError(f"There is no property {key!r} of a bind.", hint=did_you_mean(key, _READERS))
+            if value is not None and key in _READERS:
+                field, read_value = _READERS[key]
+                fields[field] = read_value(value)
+        return cls(**fields)
+
+    def without_pixel_format(self) -> BindProperties:
+        """What is left once the pixel format has said how an array lies."""
+        return BindProperties(self.bounds, None, self.pixel_range, self.contract, self.size, self.stays_on_device)
 
     def override(self, contract: ImageContract) -> ImageContract:
         """The contract with the properties in place of what it says.
@@ -107,9 +104,7 @@ def _overridden(
     return contract if pixel_format is None else replace(contract, pixel_format=pixel_format)
 
 
-def _bounds(value: Any) -> BitmapBounds | None:
-    if value is None:
-        return None
+def _bounds(value: Any) -> BitmapBounds:
     try:
         numbers = [operator.index(number) for number in value]
     except TypeError:
@@ -121,8 +116,8 @@ def _bounds(value: Any) -> BitmapBounds | None:
     return BitmapBounds(*numbers)
 
 
-def _contract(value: Any) -> ImageContract | None:
-    if value is not None and not isinstance(value, ImageContract):
+def _contract(value: Any) -> ImageContract:
+    if not isinstance(value, ImageContract):
         raise InvalidBindingError(
             f"The property ImageContract is {value!r}.", hint="Write ImageContract.imagenet(), or make one."
         )
@@ -138,5 +133,19 @@ def _size(value: Any) -> Size | None:
         ) from error
 
 
-def _member(enum: type[E], value: Any, key: str) -> E | None:
-    return None if value is None else member(enum, value, f"The property {key}", InvalidBindingError)
+def _member(enum: type[E], key: str) -> Callable[[Any], E]:
+    return lambda value: member(enum, value, f"The property {key}", InvalidBindingError)
+
+
+_READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "BitmapBounds": ("bounds", _bounds),
+    "BitmapPixelFormat": ("pixel_format", _member(BitmapPixelFormat, "BitmapPixelFormat")),
+    "PixelRange": ("pixel_range", _member(LearningModelPixelRange, "PixelRange")),
+    "ImageContract": ("contract", _contract),
+    "ImageSize": ("size", _size),
+    "DisableTensorCpuSync": (
+        "stays_on_device",
+        lambda value: truth(value, "The property DisableTensorCpuSync", InvalidBindingError),
+    ),
+}
+"""For each key: the field, and what makes its value."""

@@ -20,6 +20,9 @@ FeatureValue = Tensor | ImageFeatureValue | Container
 PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
 """The features that can take pictures."""
 
+_GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
+"""Windows ML's rule for tensors of one channel, and of more."""
+
 
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """Refuses a tensor that does not fit.
@@ -103,8 +106,7 @@ def contract_of(descriptor: PictureDescriptor, properties: BindProperties) -> Im
     """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
     if isinstance(descriptor, ImageFeatureDescriptor):
         return properties.override(descriptor.contract)
-    gray = descriptor.shape[1] == 1
-    return properties.override(ImageContract(BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8))
+    return properties.override(_GRAY if descriptor.shape[1] == 1 else _COLOUR)
 
 
 def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[PictureDescriptor]:

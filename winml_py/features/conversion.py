@@ -46,7 +46,7 @@ def feature_value(
     if isinstance(value, np.ndarray):
         if _holds_pixels(value, descriptor, properties):
             pixel_format = pixel_format_of(value.shape, descriptor, properties)
-            return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
+            return ImageFeatureValue.from_array(value, pixel_format), properties.without_pixel_format()
         found = as_tensor(value)
     else:
         found = as_picture(value)

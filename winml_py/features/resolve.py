@@ -17,6 +17,7 @@ from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, InvalidBindingError
 from ..imaging.contract import ImageContract
 from ..imaging.geometry import Placement, compute_placement
+from ..imaging.picture_placement import PicturePlacement
 from ..imaging.scaling import Size
 from .bind_properties import BindProperties
 from .compatibility import (
@@ -54,43 +55,74 @@ class DeviceTensor(NamedTuple):
     array: DeviceArray
 
 
-class Pictures:
-    """Pictures, and where each of them goes in the feature's tensor.
+class PictureFit:
+    """How pictures of certain sizes become a feature's tensor. Pictures that follow each other mostly share one.
+
+    Args:
+        value: pictures of these sizes.
+        descriptor: the feature.
+        properties: those of the bind.
 
     Attributes:
-        value: the pictures.
-        descriptor: the feature.
-        contract: how they become its tensor.
+        descriptor: see above.
+        contract: how each picture becomes numbers.
+        sizes: width and height of each.
         bounds: the part of each to use; None for all of it.
-        placements: where each of them goes; inputs alone have them.
-        shape: of the tensor.
+
+    Raises:
+        WinMLError: as `fitting_picture` does.
     """
 
-    def __init__(
-        self,
-        value: ImageFeatureValue,
-        descriptor: PictureDescriptor,
-        contract: ImageContract,
-        properties: BindProperties,
-    ) -> None:
-        self.value, self.descriptor, self.contract = value, descriptor, contract
-        self.bounds, self._properties = properties.bounds, properties
+    def __init__(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> None:
+        self.descriptor, self.contract = fitting_picture(value, descriptor, properties)
+        self.sizes, self.bounds, self._properties = value.sizes, properties.bounds, properties
+
+    def is_for(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
+        """Whether it would be worked out to the same."""
+        return descriptor is self.descriptor and properties == self._properties and value.sizes == self.sizes
 
     @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
     def placements(self) -> list[Placement]:
-        """See above."""
-        return placements(self.descriptor, self.contract, self._properties, self.value.sizes)
+        """Where each picture goes in the tensor; raises as the function `placements`."""
+        return placements(self.descriptor, self.contract, self._properties, self.sizes)
 
-    @property
+    @cached_property
+    def picture_placements(self) -> tuple[PicturePlacement, ...]:
+        """The same for the caller."""
+        return tuple(map(PicturePlacement, self.placements))
+
+    @cached_property
+    def shrink(self) -> float:
+        """By how much a JPEG may be decoded smaller, at most; 1 where a part of it is used."""
+        return 1.0 if self.bounds else min(self.placements[0].shrink)
+
+    @cached_property
     def keeps_own_size(self) -> bool:
         """Whether nothing states a size, and the model takes any."""
         sides = fixed_sides(self.descriptor, self.contract, self._properties)
         return sides == (None, None) and self.contract.scaling is None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
-        """See above."""
-        return tensor_shape(self.contract, len(self.value.sizes), self.placements[0].tensor)
+        """The tensor's."""
+        return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
+
+
+class Pictures(NamedTuple):
+    """Pictures, and how they become the feature's tensor."""
+
+    value: ImageFeatureValue
+    fit: PictureFit
+
+    @property
+    def descriptor(self) -> PictureDescriptor:
+        """The feature."""
+        return self.fit.descriptor
+
+    @property
+    def contract(self) -> ImageContract:
+        """How each picture becomes numbers."""
+        return self.fit.contract
 
 
 class DevicePixels(NamedTuple):
@@ -113,8 +145,16 @@ class Container(NamedTuple):
 Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
 
 
-def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
+def resolve(
+    value: Any, descriptor: FeatureDescriptor, properties: BindProperties, before: PictureFit | None = None
+) -> Bindable:
     """Finds out what a caller's value is, and checks it against the feature that it is bound to.
+
+    Args:
+        value: what the caller binds.
+        descriptor: the feature.
+        properties: those of the bind.
+        before: how the pictures became the tensor that were bound before; taken again where it is the same.
 
     Raises:
         InvalidBindingError: nothing that can be bound, a value that does not fit, or pixels whose order nobody said.
@@ -125,7 +165,9 @@ def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindPropertie
         return _resolve_cuda(as_device_array(value), descriptor, properties)
     feature, properties = feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
-        return Pictures(feature, *fitting_picture(feature, descriptor, properties), properties)
+        if before is None or not before.is_for(feature, descriptor, properties):
+            before = PictureFit(feature, descriptor, properties)
+        return Pictures(feature, before)
     if not isinstance(feature, Tensor):
         return Container(container_for_engine(feature, descriptor))
     if is_cast(feature, descriptor):
@@ -139,7 +181,7 @@ def resolve(value: Any, descriptor: FeatureDescriptor, properties: BindPropertie
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
         pixel_format = pixel_format_of(array.shape, descriptor, properties)
-        contract = contract_of(descriptor, properties._replace(pixel_format=None))
+        contract = contract_of(descriptor, properties.without_pixel_format())
         placement = placements(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
         shape = tensor_shape(contract, 1, placement.tensor)
         return DevicePixels(array, pixel_format, descriptor, contract, shape, placement)
@@ -192,14 +234,17 @@ def fixed_sides(
     Raises:
         InvalidBindingError: the model fixes another.
     """
-    stated = properties.size or contract.size or (None, None)
+    _, rows, columns = contract.axes()
+    height, width = descriptor.shape[rows], descriptor.shape[columns]
+    model = (height if height >= 0 else None, width if width >= 0 else None)
+    stated = properties.size or contract.size
+    if stated is None:
+        return model
     by = "the bind" if properties.size else "the image contract"
-    model = [descriptor.shape[axis] if descriptor.shape[axis] >= 0 else None for axis in contract.axes()[1:]]
     for side, of_model, wanted in zip(("height", "width"), model, stated, strict=True):
         if None not in (of_model, wanted) and of_model != wanted:
             raise InvalidBindingError(
                 f"The {side} of the model variable {descriptor.name} is {of_model}, and {by} states {wanted}.",
                 hint="Leave the size out, or check that the contract belongs to this model.",
             )
-    height, width = (wanted if of_model is None else of_model for of_model, wanted in zip(model, stated, strict=True))
-    return height, width
+    return model[0] or stated[0], model[1] or stated[1]

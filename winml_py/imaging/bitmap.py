@@ -16,7 +16,7 @@ from ..enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ..errors import IllegalCallError, InvalidArgumentError
 from . import codecs
 from .bitmap_buffer import BitmapBuffer
-from .formats import Pixels, convert, convert_alpha, layout_of, require_even
+from .formats import Layout, Pixels, convert, convert_alpha, layout_of, require_even
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -62,13 +62,13 @@ class SoftwareBitmap(Object, Closeable):
             pixels = np.zeros(layout.shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
             raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
-        self._hold(pixels, pixel_format, alpha)
+        self._hold(pixels, pixel_format, alpha, layout)
 
-    def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
+    def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode, layout: Layout) -> Self:
         self._pixels: Pixels | None = pixels
-        self._format = BitmapPixelFormat(pixel_format)
+        self._format = member(BitmapPixelFormat, pixel_format, "The pixel format")
         self._alpha = member(BitmapAlphaMode, alpha, "The alpha mode")
-        self._width, self._height = layout_of(pixel_format).size(pixels)
+        self._width, self._height = layout.size(pixels)
         self.dpi_x = self.dpi_y = 96.0
         return self
 
@@ -95,8 +95,9 @@ class SoftwareBitmap(Object, Closeable):
         pixels = np.asarray(array)
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
-        rank = len(layout.shape(1, 1))
-        if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != layout.shape(1, 1)[2:]:
+        one = layout.shape(1, 1)
+        rank = len(one)
+        if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != one[2:]:
             wanted = ("3/2 height" if layout.is_planar else "height") + " x width"
             wanted += "" if rank == 2 else f" x {layout.channels}"
             is_channels_first = pixels.ndim >= 3 and pixels.shape[-1] not in (3, 4)
@@ -109,8 +110,9 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
-        require_even(pixel_format, *layout.size(pixels))
-        return cls._hold(cls.__new__(cls), pixels, pixel_format, alpha)
+        bitmap = cls._hold(cls.__new__(cls), pixels, pixel_format, alpha, layout)
+        require_even(pixel_format, bitmap.pixel_width, bitmap.pixel_height)
+        return bitmap
 
     @classmethod
     def from_pil(cls, image: Image) -> SoftwareBitmap:

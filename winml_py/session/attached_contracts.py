@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
 
 from ..base.suggestions import did_you_mean
 from ..errors import InvalidArgumentError, NotBoundError
 from ..features.contract_fit import as_image, fits, spell_type
-from ..features.descriptors import FeatureDescriptor, spell_kind
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, spell_kind
 from ..imaging.contract import ImageContract
 
 
@@ -77,9 +78,13 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
     def __repr__(self) -> str:
         return f"AttachedContracts({self._attached!r})"
 
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """The contract that is attached to an input, or the default; without the words of an error."""
+        return self._attached.get(name, default)
+
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with the contract that is attached to it; or as it is, where none is."""
-        contract = self._attached.get(feature.name)
+        contract = self.get(feature.name)
         return feature if contract is None else as_image(feature, contract)
 
 
@@ -88,9 +93,16 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
 
     def __init__(self, features: Iterable[FeatureDescriptor], contracts: AttachedContracts) -> None:
         self._features, self._contracts = {feature.name: feature for feature in features}, contracts
+        self._images: dict[str, ImageFeatureDescriptor] = {}
 
     def __getitem__(self, name: str) -> FeatureDescriptor:
-        return self._contracts.applied(self._features[name])
+        contract = self._contracts.get(name)
+        if contract is None:
+            return self._features[name]
+        image = self._images.get(name)  # kept, because every bind asks
+        if image is None or image.contract is not contract:
+            image = self._images[name] = as_image(self._features[name], contract)
+        return image
 
     def __contains__(self, name: object) -> bool:
         return name in self._features

@@ -14,7 +14,16 @@ from ..features.compatibility import check_tensor
 from ..features.conversion import is_pil_image
 from ..features.descriptors import FeatureDescriptor
 from ..features.float16_cast import as_half
-from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, Pictures, resolve
+from ..features.resolve import (
+    Bindable,
+    Container,
+    DevicePixels,
+    DeviceTensor,
+    HostTensor,
+    PictureFit,
+    Pictures,
+    resolve,
+)
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString
 from ..imaging.picture_placement import PicturePlacement
@@ -51,6 +60,7 @@ class Evaluation:
         # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
         self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self._pictures: PictureInputs | None = None
+        self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
         self._missing = set(self.compiled.inputs)
@@ -94,7 +104,7 @@ class Evaluation:
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
         with self._lock:
             try:
-                found = resolve(value, descriptor, properties)
+                found = resolve(value, descriptor, properties, self._fits.get(descriptor.name))
                 self._set_input(descriptor, found)
             except DeviceLostError:  # a picture is tensorized there
                 self.compiled.is_lost = True
@@ -107,6 +117,7 @@ class Evaluation:
         name = descriptor.name
         if isinstance(value, Pictures):
             self._set_picture(name, self.pictures.write(value))
+            self._fits[name] = value.fit
             return
         if isinstance(value, DevicePixels):
             self._required_here(value.array, name)
@@ -172,7 +183,7 @@ class Evaluation:
         if isinstance(value, HostTensor):
             return self._tensor_slot(descriptor, value, bound, properties)
         if isinstance(value, Pictures) and not is_pil_image(bound):
-            slot = ImageOutput(bound, value.value, value.contract, descriptor)
+            slot = ImageOutput(bound, value.value, value.fit.contract, descriptor)
             self.engine_binding.set_output(name, None)
             return slot
         what = "a Pillow image" if is_pil_image(bound) else type_name(bound)

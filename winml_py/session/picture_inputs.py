@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from ..features.pictures import bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..features.tensor_storage import zeros
-from ..imaging.geometry import Placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.resize import PILLOW_FILTERS
 from ..imaging.tensorize import BatchTensorizer
@@ -52,12 +50,12 @@ class PictureInputs:
 
     def write(self, pictures: Pictures) -> PictureTensor:
         """The pictures as a tensor: on the device where it can, else by the CPU."""
-        contract, descriptor, value = pictures.contract, pictures.descriptor, pictures.value
-        placements = pictures.placements
-        self._note(descriptor.name, placements, pictures.keeps_own_size)
-        bitmaps = bitmaps_of(value, 1 if pictures.bounds else min(placements[0].shrink))
+        value, fit = pictures
+        contract, descriptor, placements = fit.contract, fit.descriptor, fit.placements
+        self._note(descriptor.name, fit.picture_placements, fit.keeps_own_size)
+        bitmaps = bitmaps_of(value, fit.shrink)
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
-        if size != value.sizes[0]:  # a JPEG, which was decoded smaller
+        if size != fit.sizes[0]:  # a JPEG, which was decoded smaller
             placements = [placements[0].reduced_to(*size)]
             if contract.kernel in PILLOW_FILTERS:  # it has been averaged once, and a second time would blur it
                 contract = replace(contract, kernel=ImageKernel.AREA)
@@ -67,18 +65,18 @@ class PictureInputs:
         if self.device_tensorizer is not None:
             memory = before if isinstance(before, DeviceArray) else None
             dtype = self._device_dtype(descriptor)
-            written = self.device_tensorizer.write(bitmaps, contract, pictures.shape, dtype, placements, memory)
+            written = self.device_tensorizer.write(bitmaps, contract, fit.shape, dtype, placements, memory)
             if written is not None:
                 return written
-        if not isinstance(before, np.ndarray) or before.shape != pictures.shape:
-            before = zeros(TENSOR_CLASSES[descriptor.tensor_kind], pictures.shape)
+        if not isinstance(before, np.ndarray) or before.shape != fit.shape:
+            before = zeros(TENSOR_CLASSES[descriptor.tensor_kind], fit.shape)
         self.tensorizer.write(bitmaps, contract, before, placements)
         return before
 
     def write_pixels(self, pixels: DevicePixels) -> DeviceArray:
         """The bytes of a picture on the device as a tensor there."""
         array, before = pixels.array, self.tensors.get(pixels.descriptor.name)
-        self._note(pixels.descriptor.name, [pixels.placement], False)
+        self._note(pixels.descriptor.name, (PicturePlacement(pixels.placement),), False)
         assert self.device_tensorizer is not None  # where there is none, pixels of a device have been refused
         return self.device_tensorizer.write_pixels(
             array.reshaped((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
@@ -90,11 +88,11 @@ class PictureInputs:
             before if isinstance(before, DeviceArray) else None,
         )
 
-    def _note(self, name: str, placements: Sequence[Placement], keeps_own_size: bool) -> None:
-        self.placements[name] = tuple(map(PicturePlacement, placements))
+    def _note(self, name: str, placements: tuple[PicturePlacement, ...], keeps_own_size: bool) -> None:
+        self.placements[name] = placements
         self.own_sizes.pop(name, None)
         if keeps_own_size:
-            self.own_sizes[name] = (placements[0].picture[1], placements[0].picture[0])
+            self.own_sizes[name] = (placements[0].picture_width, placements[0].picture_height)
 
     def _device_dtype(self, descriptor: PictureDescriptor) -> np.dtype[Any]:
         """The type of the tensor on the device, which computes some float16 models in float32."""
