@@ -96,7 +96,7 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             "--output",
             tmp_path / "out.mp4",
         ): "the model gives no picture that a video could be made of",
-        (5, DIGITS, video): "the model gives no picture",
+        (2, DIGITS, video): "in.avi is a video. Name the video to write, if the model finds what can be drawn",
         (5, EDGES, video, "--output", tmp_path / "out.png"): "does not end like a video file that can be written",
         (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "There is no folder",
         (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "There is no video none.mp4",

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..contracts.files import read_contract
+from ..contracts.labels import labels_of
 from ..contracts.presets import PRESETS
 from ..enums import Precision
 from ..session.file_values import read_array
@@ -86,7 +87,9 @@ def tolerance_option(default: float) -> Decorator:
 
 
 def read_labels(path: str) -> list[str]:
-    """The lines of a text file, one for each class."""
+    """The lines of a text file, one for each class, or the names that a `config.json` states."""
+    if path.endswith(".json"):
+        return list(labels_of(path))
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             return [line.strip() for line in file.read().rstrip("\n").split("\n")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -21,16 +22,30 @@ from ..tools.input_files import jobs, read
 from ..tools.perf.case import Case
 from .arguments import contract_options, device_option, json_option, model_argument, precision_option, read_labels
 from .failures import OUTPUT, Failure, failures, status_of, usage
+from .findings import AUTO, KINDS, Finder
 from .style import Advance, emit, progress, say
 from .summary import print_results, summarize
 from .videos import video_of, write_video
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @click.command()
 @model_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="How many classes.")
-@click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="A text file with one class a line.")
+@click.option(
+    "--labels", type=click.Path(exists=True, dir_okay=False), help="The classes: a text file, or a config.json."
+)
+@click.option(
+    "--layout",
+    type=click.Choice(KINDS),
+    default=AUTO,
+    metavar="KIND",
+    help="What the outputs are: yolo, detr, masks, none, ...",
+)
+@click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="The lowest score of an object.")
 @click.option("--output", type=click.Path(), help="Where to write pictures or tensors; see above.")
 @device_option
 @click.option("--engine", default="onnxruntime", show_default=True, metavar="NAME", help="Or auto, openvino, ...")
@@ -42,6 +57,8 @@ from .videos import video_of, write_video
 def run(
     top_k: int,
     labels: str | None,
+    layout: str,
+    threshold: float | None,
     output: str | None,
     log_cpu_fallback: bool,
     fast_decode: bool,
@@ -54,7 +71,8 @@ def run(
     several of one model as NAME=FILE.
 
     \b
-    --output FILE.png    an effect model's picture (.jpg, ...); of a video .mp4
+    --output FILE.png    an effect model's picture, or the input with what
+                         was found drawn on it; of a video .mp4
     --output FILE.npz    all outputs as arrays
     --output FOLDER/     one file for each input, named like it
     """  # noqa: D301 - click wants the backspace itself
@@ -69,6 +87,7 @@ def run(
     if log_cpu_fallback:
         _log_cpu_fallback(session)
     classes = read_labels(labels) if labels else session.model.labels
+    finder = Finder(layout, threshold, classes)
     targets = _targets(output, [label for label, _ in todo])
     results: list[dict[str, Any]] = []
     code = 0
@@ -79,21 +98,25 @@ def run(
             try:
                 if video:
                     results.append(
-                        write_video(session, video, target, _frames(advance, label, len(results), len(todo)))
+                        write_video(session, video, target, finder, _frames(advance, label, len(results), len(todo)))
                     )
                     continue
-                outputs = session.evaluate_features(read(session.model, files, fast_decode)).outputs
+                values = read(session.model, files, fast_decode)
+                result = session.evaluate_features(values)
+                outputs, found = result.outputs, finder.find(result)
             except WinMLError as error:
                 if len(todo) == 1:
                     raise
                 code = code or status_of(error)
                 results.append({"input": label, "error": str(error)})
                 continue
-            if labels:
+            if labels and found is None:
                 _require_labels(labels, classes, outputs)
-            written = {"written": [_write(target, outputs)]} if target else {}
+            drawn = None if found is None or found.draw is None else partial(found.draw, _only_picture(values))
+            written = {"written": [_write(target, outputs, drawn)]} if target else {}
             summary = {name: summarize(value, top_k, classes) for name, value in outputs.items()}
-            results.append({"input": label, "outputs": summary} | written)
+            facts = {} if found is None else found.facts
+            results.append({"input": label} | facts | {"outputs": summary} | written)
     emit({"model": case.model, "results": results}, as_json, print_results)
     if code:
         raise click.exceptions.Exit(code)
@@ -144,13 +167,21 @@ def _targets(output: str | None, labels: list[str]) -> list[str]:
     return [os.path.join(output, f"{stem}.*") for stem in stems]
 
 
-def _write(target: str, outputs: Mapping[str, Any]) -> str:
-    """Writes the first picture, or all arrays; gives the file's path."""
+def _only_picture(values: Mapping[str, Any]) -> ImageFeatureValue:
+    (picture,) = (value for value in values.values() if isinstance(value, ImageFeatureValue))
+    return picture
+
+
+def _write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None) -> str:
+    """Writes what was found on the picture, the first picture that was given, or all arrays; gives the file's path."""
     pictures = [value for value in outputs.values() if isinstance(value, ImageFeatureValue)]
-    path = target.removesuffix("*") + ("png" if pictures else "npz") if target.endswith(".*") else target
+    ending = "png" if pictures or draw else "npz"
+    path = target.removesuffix("*") + ending if target.endswith(".*") else target
     with failures(OUTPUT):
         if path.endswith(".npz"):
             _save_arrays(path, {name: as_numpy(value) for name, value in outputs.items()})
+        elif draw:
+            ImageFeatureValue.from_pil(draw()).save(path)
         elif pictures:
             pictures[0].save(path)
         else:

@@ -9,6 +9,7 @@ from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
 from ..session.ranking import fitting, is_row, ranked
+from .findings import print_findings
 from .style import number, say, show
 
 
@@ -43,7 +44,8 @@ def print_results(facts: dict[str, Any]) -> None:
             say(f"{result['input']}: {result['error']}", "bold red", is_error=True)
             continue
         say(result["input"], "bold")
-        for name, output in result["outputs"].items():
+        outputs = {} if print_findings(result) else result["outputs"]
+        for name, output in outputs.items():
             if "top" in output:
                 say(f"  {name}")
                 rows = [[str(best["index"]), best.get("label", ""), number(best["value"], 4)] for best in output["top"]]

@@ -1,4 +1,7 @@
-"""What `winml-py run` does with a video: an effect model's picture of every frame becomes a frame of another."""
+"""What `winml-py run` does with a video: what a model gives of every frame becomes a frame of another.
+
+It is the picture that the model gives, or the frame with what was found in it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any
 import click
 
 from ..features.descriptors import ImageFeatureDescriptor
+from ..features.pictures import ImageFeatureValue
 from ..imaging.video import VideoReader
 from ..imaging.video_files import is_video
 from ..imaging.video_writer import VideoWriter
 from ..session.session import LearningModelSession
 from .failures import OUTPUT, Failure, failures
+from .findings import Finder
 from .style import say
 
 USUAL_RATE = 25.0
@@ -26,14 +31,19 @@ def video_of(files: Mapping[str, str]) -> str:
 
 
 def write_video(
-    session: LearningModelSession, path: str, target: str, tell: Callable[[int, int | None], object]
+    session: LearningModelSession,
+    path: str,
+    target: str,
+    finder: Finder,
+    tell: Callable[[int, int | None], object],
 ) -> Any:
     """Evaluates every frame of a video, and writes the pictures as another. Only a few frames are in memory at a time.
 
     Args:
-        session: of a model with a picture output.
+        session: of a model with a picture output, or of one whose answers can be drawn.
         path: the video to read.
         target: the video to write; of `FOLDER/name.*` it becomes an .mp4.
+        finder: finds what is drawn, where the model gives no picture.
         tell: called with the frames that are done, and with how many there are, where that is known.
 
     Returns:
@@ -43,9 +53,10 @@ def write_video(
         WinMLError: it cannot be read, or a frame cannot be evaluated.
         ClickException: no picture comes out, or the video cannot be written.
     """
-    name = _picture_output(session, path)
+    name = _picture_output(session)
     if not target:
-        raise click.UsageError(f"{path} is a video. Name the video to write: --output FILE.mp4")
+        condition = "" if name else ", if the model finds what can be drawn"
+        raise click.UsageError(f"{path} is a video. Name the video to write{condition}: --output FILE.mp4")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     with VideoReader(path) as reader:
         with failures(OUTPUT):
@@ -53,22 +64,16 @@ def write_video(
         say(f"{path}: sound is not carried over to {target}", is_error=True)
         with writer, session.evaluate_many(reader, progress=tell) as stream:
             for result in stream:
-                picture = _picture(result, name)
+                picture = _picture(result, name, finder, path)
                 with failures(OUTPUT):
                     writer.write(picture)
         facts = {"kind": "video", "width": reader.pixel_width, "height": reader.pixel_height}
-    return {"input": path, "outputs": {name: facts | {"frames": writer.frame_count}}, "written": [target]}
+    return {"input": path, "outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
 
 
-def _picture_output(session: LearningModelSession, path: str) -> str:
-    for feature in session.model.output_features:
-        if isinstance(feature, ImageFeatureDescriptor):
-            return feature.name
-    raise Failure(
-        f"{path} is a video, and the model gives no picture that a video could be made of. Programs read frames with "
-        "VideoReader, and evaluate them with evaluate_many.",
-        OUTPUT,
-    )
+def _picture_output(session: LearningModelSession) -> str:
+    names = (one.name for one in session.model.output_features if isinstance(one, ImageFeatureDescriptor))
+    return next(names, "")
 
 
 def _rate(reader: VideoReader, path: str) -> float:
@@ -78,8 +83,17 @@ def _rate(reader: VideoReader, path: str) -> float:
     return USUAL_RATE
 
 
-def _picture(result: Any, name: str) -> Any:
+def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
     error = result.error
     if error is not None:
         raise type(error)(f"Frame {result.index}: {error.message}", hint=error.hint, hresult=error.hresult)
-    return result.outputs[name]
+    if name:
+        return result.outputs[name]
+    found = finder.find(result)
+    if found is None or found.draw is None:
+        raise Failure(
+            f"{path} is a video, and the model gives no picture that a video could be made of, and nothing that could "
+            "be drawn. Programs read frames with VideoReader, and evaluate them with evaluate_many.",
+            OUTPUT,
+        )
+    return ImageFeatureValue.from_pil(found.draw(result.source))

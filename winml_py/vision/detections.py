@@ -15,7 +15,7 @@ from ..imaging.picture_placement import PicturePlacement
 from ..session.result import LearningModelEvaluationResult
 from .decoding import Found, decoded
 from .instance_masks import InstanceMasks
-from .layouts import DetectionLayout, Facts, recognised
+from .layouts import DetectionLayout, Facts, candidates, recognised
 from .outputs import Array, Labels, arrays, names_of, placement_of
 
 if TYPE_CHECKING:
@@ -203,6 +203,12 @@ def detections(
     if layout in _PLACES:
         best = best.taken(_apart(best, share))
     return _mapped(best.taken(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
+
+
+def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
+    """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
+    place = placement_of(result, 0, None)
+    return bool(candidates(Facts(arrays(result), place, names_of(result, labels), result.metadata)))
 
 
 def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:

@@ -112,7 +112,7 @@ def recognised(facts: Facts) -> DetectionLayout:
     Raises:
         InvalidArgumentError: none is left, or more than one.
     """
-    found = _fitting(facts)
+    found = candidates(facts)
     if len(found) == 1:
         return found[0]
     shapes = ", ".join(f"{name} ({' x '.join(map(str, array.shape))})" for name, array in facts.outputs.items())
@@ -128,7 +128,8 @@ def recognised(facts: Facts) -> DetectionLayout:
     )
 
 
-def _fitting(facts: Facts) -> list[DetectionLayout]:
+def candidates(facts: Facts) -> list[DetectionLayout]:
+    """The layouts that the shapes, the labels and the metadata leave."""
     if facts.triple is not None:
         return [DetectionLayout.TORCHVISION]
     if facts.queries is not None:
@@ -154,7 +155,7 @@ def _fitting_table(facts: Facts, table: Array) -> list[DetectionLayout]:
         is_rtdetr = columns == 4 + len(facts.labels) and not _is_end_to_end(facts.metadata)
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
     found = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
-    if columns == 4 + len(facts.labels) or (columns > 4 and not facts.labels):
+    if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: those of 6 numbers are asked
         found.append(DetectionLayout.RT_DETR_ULTRALYTICS)
     return found
 

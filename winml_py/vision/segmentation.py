@@ -115,6 +115,13 @@ def masks(
     return Segmentation(np.where(seen, best, OUTSIDE).astype(np.int32), names)
 
 
+def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
+    """Whether an output has a map for each of the labels; without labels, nothing tells it from a picture."""
+    count = len(names_of(result, labels))
+    maps = [array for array in arrays(result).values() if array.dtype.kind == "f" and _is_map(array)]
+    return len(maps) == 1 and count > 1 and maps[0].shape[1] == count
+
+
 def _only_map(result: LearningModelEvaluationResult, output: str | None) -> Array:
     known = arrays(result)
     found = {name: array for name, array in known.items() if _is_map(array) and output in (None, name)}
