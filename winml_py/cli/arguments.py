@@ -53,6 +53,18 @@ arrays_option = click.option(
 )
 
 
+def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
+    """An option NAME=VALUE that may come several times; the command is given pairs."""
+
+    def pairs(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        for text in texts:
+            if not text.partition("=")[1]:
+                raise click.BadParameter(f"{text}: write {parameter.metavar}.")
+        return tuple((text.partition("=")[0], text.partition("=")[2]) for text in texts)
+
+    return click.option(option, field, multiple=True, callback=pairs, **settings)
+
+
 def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--contract FILE` and `--preset NAME`; the command is given a `contract`, or None."""
 
@@ -87,7 +99,11 @@ def tolerance_option(default: float) -> Decorator:
 
 
 def read_labels(path: str) -> list[str]:
-    """The lines of a text file, one for each class, or the names that a `config.json` states."""
+    """The names of classes: the lines of a text file, or what a `config.json` states.
+
+    Raises:
+        click.UsageError: it is not UTF-8 text.
+    """
     if path.endswith(".json"):
         return list(labels_of(path))
     try:

@@ -12,8 +12,10 @@ from .contract import contract
 from .convert import convert
 from .devices import devices
 from .doctor import doctor
+from .edit import edit
 from .failures import cautions, failures
 from .info import info
+from .join import join
 from .optimize import optimize
 from .perf import perf
 from .profile import profile
@@ -34,10 +36,9 @@ class _Program(click.Group):
 
 @click.group(
     cls=_Program,
-    commands=[cache, contract, convert, devices, doctor, info, optimize, perf, profile, run, tune],
+    commands=[cache, contract, convert, devices, doctor, edit, info, join, optimize, perf, profile, run, tune],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 the evaluation failed, 2 wrong usage, 3 the model cannot be used, "
-    "4 an input cannot be used, 5 the output cannot be written, 6 the device cannot be used.",
+    epilog="Exit codes of failures: 1 run, 2 usage, 3 model, 4 input, 5 output, 6 device.",
 )
 @click.version_option(__version__, prog_name="winml-py")
 def main() -> None:

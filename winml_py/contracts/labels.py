@@ -1,13 +1,30 @@
-"""The names of a model's classes, from the `config.json` beside it or from a file with one a line."""
+"""The names of a model's classes, from its metadata, the `config.json` beside it, or a file with one a line."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.log import logger
 from ..errors import InvalidArgumentError, StorageNotFoundError
 from .config import Source, read_config
+
+LABELS_KEY = "Labels"
+"""The key of a model's metadata with the names of its classes, a JSON list."""
+
+
+def written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes in a model's metadata under our key; none where they are not a list of texts."""
+    try:
+        labels = json.loads(metadata.get(LABELS_KEY, "[]"))
+    except (ValueError, RecursionError):
+        labels = None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        logger.info("the metadata %s are not a JSON list of texts, and are not used", LABELS_KEY)
+        return ()
+    return tuple(labels)
 
 
 def labels_of(source: Source) -> tuple[str, ...]:

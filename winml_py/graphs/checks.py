@@ -81,7 +81,7 @@ def require_consistent(model: ModelProto) -> None:
     light = _without_weights(model)
     try:
         onnx.checker.check_model(light)
-        onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True, data_prop=True)
+        onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise InvalidArgumentError(
             f"The model does not hold together: {_plain(str(error))}.",

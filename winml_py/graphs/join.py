@@ -9,7 +9,6 @@ from onnx import ModelProto, ValueInfoProto, compose, helper
 from ..base.suggestions import did_you_mean
 from ..errors import InvalidArgumentError
 from ..session.model import LearningModel
-from .checks import require_consistent
 from .join_metadata import joined_metadata, own_metadata
 from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
 from .join_options import LearningModelJoinOptions
@@ -48,7 +47,6 @@ def joined(first: LearningModel, second: LearningModel, options: LearningModelJo
     links = {prefix + target: source for target, source in options.links.items()}
     made = _merged(one, two, links, options.promote_unlinked_outputs_to_fused_outputs)
     helper.set_model_props(made, joined_metadata(*metadata, prefix))
-    require_consistent(made)
     return made
 
 
@@ -81,7 +79,7 @@ def _require_fitting(first: ModelProto, second: ModelProto, links: Mapping[str, 
 def _fits(given: ValueInfoProto, wanted: ValueInfoProto) -> bool:
     kinds = given.type.WhichOneof("value"), wanted.type.WhichOneof("value")
     if kinds != ("tensor_type", "tensor_type"):
-        return bool(kinds[0] == kinds[1])
+        return None in kinds or kinds[0] == kinds[1]
     one, two = given.type.tensor_type, wanted.type.tensor_type
     if one.elem_type != two.elem_type:
         return False
@@ -127,6 +125,11 @@ def _merged(first: ModelProto, second: ModelProto, links: Mapping[str, str], pro
         name=first.graph.name,
         doc_string=first.graph.doc_string,
     )
+    for info in second.graph.output:
+        if info.name in links:  # an input that the second model gives on as it is
+            graph.node.append(
+                helper.make_node("Identity", [links[info.name]], [info.name], name=f"{info.name}.identity")
+            )
     if not promotes:
         del graph.output[:]
         graph.output.extend(second.graph.output)

@@ -69,14 +69,14 @@ def with_free_sizes_of(first: ModelProto, second: ModelProto, links: Mapping[str
         links: inputs of the second model, and outputs of the first.
     """
     outputs = {info.name: info for info in first.graph.output}
-    taken = {size.dim_param for size in _sizes(first.graph) if size.dim_param}
-    own = {size.dim_param for size in _sizes(second.graph) if size.dim_param}
+    taken = {size.dim_param for size in sizes_in(first.graph) if size.dim_param}
+    own = {size.dim_param for size in sizes_in(second.graph) if size.dim_param}
     renamed = {name: _free(name, taken | own) for name in own & taken}
     for info in second.graph.input:
         if info.name in links:
-            pairs = zip(_sizes(outputs[links[info.name]]), _sizes(info), strict=False)
+            pairs = zip(sizes_in(outputs[links[info.name]]), sizes_in(info), strict=False)
             renamed |= {size.dim_param: given.dim_param for given, size in pairs if size.dim_param and given.dim_param}
-    for size in _sizes(second.graph):
+    for size in sizes_in(second.graph):
         if size.dim_param in renamed:
             size.dim_param = renamed[size.dim_param]
 
@@ -88,7 +88,8 @@ def _free(name: str, taken: set[str]) -> str:
     return f"joined{number}.{name}"
 
 
-def _sizes(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimension]:
+def sizes_in(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimension]:
+    """The sizes in all types of a graph, or of one input or output."""
     return [size for size in messages(part) if isinstance(size, TensorShapeProto.Dimension)]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 
 import onnx
 from onnx import ModelProto, TensorProto
 
 from ..base.atomic_files import require_folder, write_whole, written_to
-from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
+from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
 from ..onnx_file.messages import messages
 from ..onnx_file.source import FileSource
 from ..session.model import LearningModel, content_of
@@ -67,8 +69,15 @@ def to_bytes(model: ModelProto) -> bytes:
     return data
 
 
-def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
+def save_model(
+    model: ModelProto, path: str | os.PathLike[str], check: Callable[[LearningModel], None] = lambda _: None
+) -> None:
     """Writes a model; where it is larger than 2 GB, with its weights in a file beside it, `.data` at its end.
+
+    Args:
+        model: what to write.
+        path: of the file.
+        check: is called with the model as it will be loaded; where it raises, nothing is written.
 
     Raises:
         StorageNotFoundError: there is no folder to write to.
@@ -76,19 +85,67 @@ def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     """
     require_folder(path)
     if weight_size(model) < PROTOBUF_LIMIT:
-        write_whole(path, model.SerializeToString())
+        data = model.SerializeToString()
+        check(LearningModel.load(data))
+        write_whole(path, data)
         return
     with written_to(path):
-        _save_in_two(model, os.path.realpath(path))
+        _save_in_two(model, os.path.realpath(path), check)
 
 
-def _save_in_two(model: ModelProto, path: str) -> None:
+def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], None]) -> None:
     import onnx_ir as ir
 
     folder, name = os.path.split(path)
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:  # beside it, so that the file is moved and not copied
-        data = f"{name}.data"
-        cut = ir.external_data.unload_from_model(ir.from_proto(model), temporary, data, size_threshold_bytes=256)
-        proto = ir.to_proto(cut)
-        os.replace(os.path.join(temporary, data), os.path.join(folder, data))
-    write_whole(path, proto.SerializeToString())
+    weights = f"{name}.data"
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:  # beside it, so that files are moved and not copied
+        cut = ir.external_data.unload_from_model(ir.from_proto(model), temporary, weights, size_threshold_bytes=256)
+        data, made = ir.to_proto(cut).SerializeToString(), os.path.join(temporary, name)
+        write_whole(made, data)
+        check(LearningModel.load(made))
+        os.replace(os.path.join(temporary, weights), os.path.join(folder, weights))
+    write_whole(path, data)
+
+
+def save_light(
+    model: ModelProto,
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    check: Callable[[LearningModel], None],
+) -> None:
+    """Writes a model that was read without its external data, which stay where they are.
+
+    Args:
+        model: what to write.
+        source: the path it was read from.
+        path: of the new file; in the source's folder, where the model has external data.
+        check: is called with the model as it will be loaded; where it raises, nothing is written.
+
+    Raises:
+        InvalidArgumentError: the file is to lie elsewhere than its weights.
+        StorageAccessError: the file cannot be written.
+    """
+    data = model.SerializeToString()
+    if not any(part.data_location == TensorProto.EXTERNAL for part in messages(model) if isinstance(part, TensorProto)):
+        check(LearningModel.load(data))
+        write_whole(path, data)
+        return
+    folders = {os.path.dirname(os.path.abspath(each)) for each in (source, path)}
+    if len(folders) > 1:
+        raise InvalidArgumentError(
+            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
+            hint="Write the copy into the same folder.",
+        )
+    _check_beside(data, folders.pop(), check)
+    write_whole(path, data)
+
+
+def _check_beside(data: bytes, folder: str, check: Callable[[LearningModel], None]) -> None:
+    """Checks a model in a file for the while, because its weights are looked for in the folder that it is in."""
+    made = os.path.join(folder, f".{os.urandom(8).hex()}.onnx")
+    try:
+        write_whole(made, data)
+        check(LearningModel.load(made))
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from onnx import ModelProto, NodeProto, OperatorSetIdProto, defs, helper, version_converter
+from onnx import ModelProto, NodeProto, OperatorSetIdProto, defs, helper, shape_inference, version_converter
 
 from ..base.arguments import whole_number
 from ..errors import NotSupportedError
@@ -111,6 +111,7 @@ def _is_same(operator: str, domain: str, old: int, new: int) -> bool:
 def _converted(model: ModelProto, old: int, new: int, changed: str) -> ModelProto:
     try:
         converted = version_converter.convert_version(model, new)
+        shape_inference.infer_shapes(converted, strict_mode=True)  # what it converts does not always hold together
     except Exception as error:  # the converter raises errors of many classes, RuntimeError among them
         raise NotSupportedError(
             f"{changed} differs between operator set {old} of the graph {model.graph.name!r} and {new} of the other, "

@@ -23,6 +23,12 @@ def schema_of(operator: str, domain: str, opset: int) -> OpSchema | None:
     Raises:
         InvalidArgumentError: ONNX has no such operator in that version of the operator set.
     """
+    if domain == "com.microsoft.experimental":
+        raise InvalidArgumentError(
+            f"{operator} of {domain} is in no published ONNX Runtime.",
+            hint="Its operators are ONNX's own from operator set 17 on: leave the domain out, and IDFT is DFT with "
+            "inverse=1.",
+        )
     if domain not in _ONNX_DOMAINS:
         return None
     if defs.has(operator, opset, domain) and not defs.get_schema(operator, opset, domain).deprecated:

@@ -12,6 +12,7 @@ from ..base.collections import NameMap, Vector
 from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..contracts import ultralytics
+from ..contracts.labels import written_labels
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, ModelNotFoundError, NotSupportedError, WinMLError
 from ..features.descriptors import FeatureDescriptor
@@ -46,7 +47,7 @@ class LearningModel(Closeable, Object):
         self._labels: tuple[str, ...] = ()
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
-            self._labels = ultralytics.labels_of(header.metadata)
+            self._labels = written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
         self._content = ModelContent(source, header, inputs, self._is_silent)
         self._header = header
         self._size = source.size
@@ -194,7 +195,9 @@ class LearningModel(Closeable, Object):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes, where the exporter wrote them into the metadata (Ultralytics' `names`)."""
+        """The names of the classes, where the metadata have them: as `winml-py edit --labels` writes them, or as
+        Ultralytics' exporter does (`names`).
+        """
         return self._labels
 
     @property

@@ -1,0 +1,414 @@
+"""Joined models: their values against the two models one after the other in raw ONNX Runtime, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from build import FLOAT, INT64, data, tensor
+from click.testing import CliRunner
+from onnx import TensorProto, helper
+from sentences import require_sentence
+
+from winml_py import (
+    BitmapPixelFormat,
+    ClosedError,
+    ImageContract,
+    ImageFeatureDescriptor,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelDevice,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    ModelDisposedError,
+    NotSupportedError,
+)
+from winml_py.cli.main import main
+from winml_py.experimental import (
+    LearningModelDeviceExperimental,
+    LearningModelExperimental,
+    LearningModelJoinOptions,
+    LearningModelSessionExperimental,
+)
+from winml_py.graphs import model_file
+from winml_py.winrt.windows.ai.machinelearning import LearningModel as SilentModel
+
+
+def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
+
+
+def options(links: dict[str, str], **settings: Any) -> LearningModelJoinOptions:
+    """Options with links from outputs to inputs."""
+    made = LearningModelJoinOptions()
+    for source, target in links.items():
+        made.link(source, target)
+    for name, value in settings.items():
+        setattr(made, name, value)
+    return made
+
+
+def join(first: bytes, second: bytes, links: dict[str, str], **settings: Any) -> LearningModel:
+    made = LearningModelExperimental(LearningModel.load(first))
+    return made.join_model(LearningModel.load(second), options(links, **settings))
+
+
+def raw(model: bytes, **inputs: Any) -> dict[str, Any]:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return dict(zip((out.name for out in session.get_outputs()), session.run(None, inputs), strict=True))
+
+
+def evaluate(model: LearningModel, **inputs: Any) -> dict[str, Any]:
+    outputs = LearningModelSession(model).evaluate_features(inputs).outputs
+    return {name: value.to_numpy() for name, value in outputs.items()}
+
+
+def names(model: LearningModel) -> tuple[list[str], list[str]]:
+    return [f.name for f in model.input_features], [f.name for f in model.output_features]
+
+
+X = np.random.default_rng(3).standard_normal((2, 4)).astype(np.float32)
+WEIGHT = np.random.default_rng(4).standard_normal((4, 3)).astype(np.float32)
+
+SCALE = data(
+    [node("Mul", "x two", "y"), node("Neg", "x", "z")],
+    [tensor("x", ["n", 4])],
+    [tensor("y", ["n", 4]), tensor("z", ["n", 4])],
+    {"two": np.float32(2)},
+)
+LINEAR = data(
+    [node("MatMul", "x w", "h"), node("Add", "h b", "y")],
+    [tensor("x", ["n", 4]), tensor("b", [3])],
+    [tensor("y", ["n", 3])],
+    {"w": WEIGHT},
+)
+BIAS = np.float32([1, 2, 3])
+
+
+@pytest.mark.parametrize(("prefix", "begin"), [("", "joined1."), ("lin/", "lin/")])
+def test_values_and_names(prefix: str, begin: str) -> None:
+    model = join(SCALE, LINEAR, {"y": "x"}, joined_node_prefix=prefix)
+    assert names(model) == (["x", f"{begin}b"], ["z", f"{begin}y"])
+    came = evaluate(model, **{"x": X, f"{begin}b": BIAS})
+    first = raw(SCALE, x=X)
+    np.testing.assert_array_equal(came["z"], first["z"])
+    np.testing.assert_allclose(came[f"{begin}y"], raw(LINEAR, x=first["y"], b=BIAS)["y"], rtol=1e-6)
+
+
+def test_names_that_differ_stay() -> None:
+    second = data([node("Abs", "a", "c")], [tensor("a", ["m", 4])], [tensor("c", ["m", 4])])
+    model = join(SCALE, second, {"y": "a"})
+    assert names(model) == (["x"], ["z", "c"])
+    assert model.output_features[1].dimension_names == ("n", "")  # one size with the first model's
+    np.testing.assert_array_equal(evaluate(model, x=X)["c"], np.abs(2 * X))
+
+
+def test_unlinked_outputs_are_dropped_on_request() -> None:
+    model = join(SCALE, LINEAR, {"y": "x"}, promote_unlinked_outputs_to_fused_outputs=False)
+    assert names(model)[1] == ["joined1.y"]
+    np.testing.assert_allclose(evaluate(model, **{"x": X, "joined1.b": BIAS})["joined1.y"], 2 * X @ WEIGHT + BIAS, 1e-5)
+
+
+def test_an_output_goes_to_several_inputs() -> None:
+    second = data([node("Mul", "p q", "r")], [tensor(name, ["n", 4]) for name in "pq"], [tensor("r", ["n", 4])])
+    both = options({"y": "p"})
+    both.link("y", "q")
+    model = LearningModelExperimental(LearningModel.load(SCALE)).join_model(LearningModel.load(second), both)
+    np.testing.assert_array_equal(evaluate(model, x=X)["r"], (2 * X) ** 2)
+
+
+def test_a_model_joins_itself_again_and_again() -> None:
+    model = LearningModel.load(SCALE)
+    for _ in range(2):
+        last = names(model)[1][-2] if names(model)[1][-1].endswith("z") else names(model)[1][-1]
+        model = LearningModelExperimental(model).join_model(LearningModel.load(SCALE), options({last: "x"}))
+    came = evaluate(model, x=X)
+    assert list(came) == ["z", "joined1.z", "joined2.y", "joined2.z"]
+    np.testing.assert_array_equal(came["joined2.y"], 8 * X)
+
+
+def test_weights_that_inner_graphs_read_get_the_prefix() -> None:
+    kinds = ("Add", "Sub")
+    branches = [helper.make_graph([node(kind, "x w", "out")], kind, [], [tensor("out", [4])]) for kind in kinds]
+    chooses = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    inputs = [tensor("x", [4]), tensor("c", [], TensorProto.BOOL)]
+    second = data([chooses], inputs, [tensor("y", [4])], {"w": X[1]})
+    first = data([node("Neg", "w", "y")], [tensor("w", [4])], [tensor("y", [4])])
+    model = join(first, second, {"y": "x"})
+    for truth in (True, False):
+        came = evaluate(model, **{"w": X[0], "joined1.c": np.array(truth)})["joined1.y"]
+        np.testing.assert_array_equal(came, -X[0] + X[1] * (1 if truth else -1))
+
+
+def test_an_input_that_is_given_on_is_an_output() -> None:
+    second = data([node("Neg", "p", "q")], [tensor("p", ["n", 4])], [tensor("p", ["n", 4]), tensor("q", ["n", 4])])
+    model = join(SCALE, second, {"y": "p"})
+    assert names(model)[1] == ["z", "p", "q"]
+    came = evaluate(model, x=X)
+    np.testing.assert_array_equal([came["p"], came["q"]], [2 * X, -2 * X])
+
+
+def test_operator_sets_are_brought_together() -> None:
+    # ReduceSum's axes became an input with operator set 13, and Softmax's default axis changed.
+    old = data(
+        [node("Softmax", "x", "s"), node("ReduceSum", "s", "y", axes=[1], keepdims=0)],
+        [tensor("x", [2, 2, 2])],
+        [tensor("y", [2, 2]), tensor("s", [2, 2, 2])],
+        opset=11,
+        ir_version=6,
+    )
+    new = data([node("Gelu", "a", "g")], [tensor("a", [2, 2])], [tensor("g", [2, 2])], opset=20, ir_version=9)
+    x = X.reshape(2, 2, 2)
+    first = raw(old, x=x)
+    model = join(old, new, {"y": "a"})
+    assert (model.opsets, model.ir_version) == ({"": 20}, 9)
+    came = evaluate(model, x=x)
+    np.testing.assert_allclose(came["s"], first["s"], rtol=1e-5)  # over the last two dimensions, as in operator set 11
+    np.testing.assert_allclose(came["g"], raw(new, a=first["y"])["g"], rtol=1e-5)
+    back = join(new, old, {}, joined_node_prefix="o.")
+    np.testing.assert_allclose(evaluate(back, **{"a": x[0], "o.x": x})["o.s"], first["s"], rtol=1e-5)
+
+
+def test_operators_that_cannot_be_converted_are_named() -> None:
+    ends = [tensor("x", [1, 4, 2]), tensor("y", [1, 4, 2])]
+    body = helper.make_graph([node("Neg", "p", "q")], "body", [tensor("p", [2])], [tensor("q", [2])])
+    scan = node("Scan", "lengths x", "y", body=body, num_scan_inputs=1)
+    old = data([scan], ends[:1], ends[1:], {"lengths": np.int64([4])}, opset=8)
+    new = data([node("Gelu", "a", "g")], [tensor("a", [1, 4, 2])], [tensor("g", [1, 4, 2])], opset=22, ir_version=10)
+    with pytest.raises(NotSupportedError, match="Scan differs between operator set 8 ") as refused:
+        join(old, new, {"y": "a"})
+    require_sentence(str(refused.value))
+    tree = node("TreeEnsembleClassifier", "x", "y z", domain="ai.onnx.ml")
+    trees = [data([tree], ends[:1], ends[1:], domains={"ai.onnx.ml": version}) for version in (1, 3)]
+    with pytest.raises(
+        NotSupportedError, match=r"of ai\.onnx\.ml differs between the operator sets 1 and 3"
+    ) as refused:
+        join(*trees, {"y": "x"})
+    assert str(refused.value).startswith("TreeEnsembleClassifier")
+
+
+def test_weights_that_old_files_list_as_inputs_stay_weights() -> None:
+    ends = [tensor("a", [4]), tensor("w", [4])]
+    old = data([node("Mul", "a w", "b")], ends, [tensor("b", [4])], {"w": X[1]}, opset=8, ir_version=3)
+    model = join(old, data([node("Neg", "p", "c")], [tensor("p", [4])], [tensor("c", [4])]), {"b": "p"})
+    assert names(model) == (["a"], ["c"])
+    np.testing.assert_array_equal(evaluate(model, a=X[0])["c"], -X[0] * X[1])
+
+
+def function_model(operator: str, given: str, made: str) -> bytes:
+    body = helper.make_function(
+        "own", "Twice", ["p"], ["q"], [node(operator, "p p", "q")], [helper.make_opsetid("", 17)]
+    )
+    model = onnx.load_from_string(
+        data([node("Twice", given, made, domain="own")], [tensor(given, [4])], [tensor(made, [4])], domains={"own": 1})
+    )
+    model.functions.append(body)
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize(("second", "value"), [("Add", 4 * X[0]), ("Mul", (2 * X[0]) ** 2)])
+def test_functions_of_one_name(second: str, value: np.ndarray) -> None:
+    model = join(function_model("Add", "a", "b"), function_model(second, "c", "d"), {"b": "c"})
+    np.testing.assert_allclose(evaluate(model, a=X[0])["d"], value, rtol=1e-6)
+
+
+def picture_model(kind: str, given: str, made: str, **metadata: str) -> bytes:
+    """A model from an image to an image, or to numbers where `made` begins with n."""
+    ends = [tensor(name, [1, 3, 2, 2], denotation="" if name[0] == "n" else "IMAGE") for name in (given, made)]
+    return data([node(kind, given, made)], ends[:1], ends[1:], metadata=metadata)
+
+
+BGR, RGB = "Bgr8", "Rgb8"
+
+
+def test_contracts_go_with_the_features_that_are_left() -> None:
+    key = "Image.BitmapPixelFormat"
+    effect = picture_model("Neg", "i", "o", **{key: RGB, "license": "MIT"})
+    scores = picture_model("Abs", "p", "n", **{key: BGR, "license": "BSD", "stride": "32"})
+    model = join(effect, scores, {"o": "p"})
+    assert dict(model.metadata) == {key: RGB, "license": "MIT", "joined.license": "BSD", "stride": "32"}
+    assert isinstance(model.input_features[0], ImageFeatureDescriptor)
+    numbers = data([node("Neg", "raw", "t")], [tensor("raw", [1, 3, 2, 2])], [tensor("t", [1, 3, 2, 2])])
+    bare = join(numbers, scores, {"t": "p"})
+    assert dict(bare.metadata) == {"license": "BSD", "stride": "32"}
+    assert not isinstance(bare.input_features[0], ImageFeatureDescriptor)
+    with pytest.raises(NotSupportedError, match="Both models state how their pictures become tensors"):
+        join(effect, picture_model("Abs", "p", "q", **{key: BGR}), {"o": "p"})
+
+
+def test_an_exporters_contract_does_not_reach_what_comes_before_the_model() -> None:
+    metadata = {"author": "Ultralytics", "task": "detect", "imgsz": "[32, 32]", "names": "{0: 'cat', 1: 'dog'}"}
+    ends = [tensor("images", [1, 3, 32, 32]), tensor("boxes", [1, 3, 32, 32])]
+    detector = data([node("Abs", "images", "boxes")], ends[:1], ends[1:], metadata=metadata)
+    assert isinstance(LearningModel.load(detector).input_features[0], ImageFeatureDescriptor)
+    scale = data([node("Neg", "raw", "t")], [tensor("raw", [1, 3, 32, 32])], [tensor("t", [1, 3, 32, 32])])
+    model = join(scale, detector, {"t": "images"})
+    assert not isinstance(model.input_features[0], ImageFeatureDescriptor)
+    assert model.labels == ("cat", "dog")
+
+
+def test_attached_contracts_are_attached_again() -> None:
+    contract = ImageContract(BitmapPixelFormat.RGB8, mean=(1.0, 2.0, 3.0))
+    first = LearningModel.load(data([node("Neg", "i", "o")], [tensor("i", [1, 3, 2, 2])], [tensor("o", [1, 3, 2, 2])]))
+    ends = [tensor(name, [1, 3, 2, 2]) for name in ("p", "mask", "r")]
+    second = LearningModel.load(data([node("Mul", "p mask", "r")], ends[:2], ends[2:]))
+    first.contracts["i"] = contract
+    second.contracts["mask"] = ImageContract()
+    model = LearningModelExperimental(first).join_model(second, options({"o": "p"}))
+    assert dict(model.contracts) == {"i": contract, "mask": ImageContract()}
+
+
+def test_both_are_closed_on_request() -> None:
+    first, second = LearningModel.load(SCALE), LearningModel.load(LINEAR)
+    session = LearningModelSession(first)
+    LearningModelExperimental(first).join_model(second, options({"y": "x"}))
+    assert not first.is_disposed
+    model = LearningModelExperimental(first).join_model(second, options({"y": "x"}, close_model_on_join=True))
+    assert (first.is_disposed, second.is_disposed, model.is_disposed) == (True, True, False)
+    np.testing.assert_array_equal(session.evaluate_features({"x": X}).outputs["z"], -X)
+    with pytest.raises(ModelDisposedError):
+        LearningModelExperimental(first).join_model(second, options({"y": "x"}))
+
+
+def test_a_silent_model_stays_silent() -> None:
+    model = LearningModelExperimental(SilentModel.load(SCALE)).join_model(SilentModel.load(LINEAR), options({"y": "x"}))
+    assert type(model) is SilentModel
+
+
+WRONG = data([node("Neg", "w", "v")], [tensor("w", [2, 5])], [tensor("v", [2, 5])])
+WHOLE = data([node("Neg", "w", "v")], [tensor("w", ["n", 4], INT64)], [tensor("v", ["n", 4], INT64)])
+
+
+@pytest.mark.parametrize(
+    ("second", "links", "message"),
+    [
+        (LINEAR, {"yy": "x"}, "The first model has no output 'yy' to link. Did you mean 'y'?"),
+        (LINEAR, {"y": "bb"}, "The second model has no input 'bb' to link. Did you mean 'b'?"),
+        (LINEAR, {"y": "w"}, "The second model has no input 'w' to link."),
+        (LINEAR, {"y": "b"}, "The output 'y' is float[-1, 4], and the input 'b' takes float[3]."),
+        (WRONG, {"y": "w"}, "The output 'y' is float[-1, 4], and the input 'w' takes float[2, 5]."),
+        (WHOLE, {"y": "w"}, "The output 'y' is float[-1, 4], and the input 'w' takes int64[-1, 4]."),
+    ],
+)
+def test_links_that_do_not_fit(second: bytes, links: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=re.escape(message)) as refused:
+        join(SCALE, second, links)
+    require_sentence(str(refused.value))
+
+
+def test_mistakes() -> None:
+    made = options({"y": "x"})
+    model = LearningModel.load(SCALE)
+    for mistake in (
+        lambda: made.link("z", "x"),
+        lambda: made.link("", "x"),
+        lambda: setattr(made, "joined_node_prefix", None),
+        lambda: setattr(made, "close_model_on_join", 1),
+        lambda: LearningModelExperimental("model.onnx"),
+        lambda: LearningModelExperimental(model).join_model("model.onnx", made),
+        lambda: LearningModelExperimental(model).join_model(model, {"y": "x"}),
+        lambda: LearningModelExperimental(model).set_name(""),
+        lambda: LearningModelSessionExperimental(model),
+    ):
+        with pytest.raises(InvalidArgumentError) as refused:
+            mistake()
+        require_sentence(str(refused.value))
+
+
+def test_saving_keeps_external_data_and_the_name(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(LINEAR)
+    onnx.save(proto, tmp_path / "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    model = LearningModel.load(tmp_path / "model.onnx")
+    experimental = LearningModelExperimental(model)
+    experimental.set_name("renamed")
+    (tmp_path / "elsewhere").mkdir()
+    experimental.save(tmp_path / "elsewhere" / "one.onnx")
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["one.onnx"]
+    saved = LearningModel.load(tmp_path / "elsewhere" / "one.onnx")
+    assert (model.name, saved.name, onnx.load(tmp_path / "model.onnx").graph.name) == (
+        "renamed",
+        "renamed",
+        "test graph",
+    )
+    np.testing.assert_allclose(evaluate(saved, x=X, b=BIAS)["y"], X @ WEIGHT + BIAS, rtol=1e-5)
+
+
+def test_sessions_and_devices_tell(gpu: LearningModelDevice) -> None:
+    chosen = LearningModelSessionOptions()
+    chosen.override_named_dimension("n", 2)
+    session = LearningModelSession(LearningModel.load(SCALE), LearningModelDevice(), chosen)
+    told = LearningModelSessionExperimental(session)
+    assert dict(told.options.get_named_dimension_overrides()) == {"n": 2}
+    assert told.options.get_named_dimension_overrides().lookup("n") == 2
+    session.close()
+    with pytest.raises(ClosedError):
+        _ = told.options
+    assert LearningModelDeviceExperimental.create_dml_device().name == gpu.name
+
+
+def command(*arguments: object) -> Any:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
+    first.write_bytes(SCALE)
+    second.write_bytes(LINEAR)
+    done = command("join", first, second, "--link", "y=x", "--output", out, "--drop-unlinked", "--prefix", "p_")
+    assert (done.exit_code, done.stdout.startswith(f"{out}: x, p_b -> p_y; ")) == (0, True)
+    came = evaluate(LearningModel.load(out), x=X, p_b=BIAS)["p_y"]
+    np.testing.assert_allclose(came, 2 * X @ WEIGHT + BIAS, rtol=1e-5)
+    failed = command("join", first, second, "--link", "q=x", "--output", tmp_path / "none.onnx")
+    assert (failed.exit_code, "no output 'q'" in failed.output) == (4, True)
+    assert command("join", first, second, "--link", "y", "--output", out).exit_code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx"]
+
+
+def test_the_command_checks_with_given_inputs(tmp_path: Path) -> None:
+    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
+    lookup = node("Gather", "table ids", "y", axis=0)
+    first.write_bytes(data([lookup], [tensor("ids", ["k"], INT64)], [tensor("y", ["k", 4])], {"table": X}))
+    second.write_bytes(LINEAR)
+    arguments = ("join", first, second, "--link", "y=x", "--output", out)
+    refused = command(*arguments)
+    assert (refused.exit_code, out.exists()) == (4, False)
+    assert "cannot be made up" in refused.output
+    np.save(tmp_path / "ids.npy", np.array([1, 0, 1]))
+    np.save(tmp_path / "b.npy", BIAS)
+    given = ("--input", f"joined1.b={tmp_path / 'b.npy'}", "--input", f"ids={tmp_path / 'ids.npy'}")
+    done = command(*arguments, *given, "--json")
+    assert (done.exit_code, '"error": ' in done.output) == (0, True)
+    outputs = evaluate(LearningModel.load(out), **{"ids": np.array([1]), "joined1.b": BIAS})
+    np.testing.assert_allclose(next(iter(outputs.values())), X[[1]] @ WEIGHT + BIAS, rtol=1e-5)
+
+
+def test_results_that_differ_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
+    first.write_bytes(SCALE)
+    second.write_bytes(LINEAR)
+    monkeypatch.setattr("winml_py.tools.join_files.joined", lambda *_: onnx.load_from_string(LINEAR))
+    monkeypatch.setattr("winml_py.tools.join_files._one_after_the_other", lambda *_: [np.zeros((1, 3), np.float32)])
+    failed = command("join", first, second, "--link", "y=x", "--output", out)
+    assert (failed.exit_code, "does not give what the two models give" in failed.output) == (1, True)
+    assert not out.exists()
+
+
+def test_large_models_get_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
+    table = np.random.default_rng(5).standard_normal((4, 64)).astype(np.float32)
+    first.write_bytes(SCALE)
+    second.write_bytes(
+        data([node("MatMul", "m t", "r")], [tensor("m", ["n", 4])], [tensor("r", ["n", 64])], {"t": table})
+    )
+    monkeypatch.setattr(model_file, "PROTOBUF_LIMIT", 500)
+    with pytest.raises(NotSupportedError, match="winml-py join"):
+        join(SCALE, second.read_bytes(), {"y": "m"})
+    assert command("join", first, second, "--link", "y=m", "--output", out).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx", "c.onnx.data"]
+    np.testing.assert_allclose(evaluate(LearningModel.load(out), x=X)["r"], 2 * X @ table, rtol=1e-5)
+    assert onnx.load(out).graph.output[0].type.tensor_type.elem_type == FLOAT
