@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from build import INT64, model, tensor, unary
-from cycles import measure
+from cycles import KINDS, measure
 from onnx import helper
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
@@ -170,7 +170,7 @@ print(first, resident() - baseline)
 
 
 @linux
-@pytest.mark.parametrize("kind", ["tensors", "pictures"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_cycles_leave_no_memory_files_or_threads(kind: str) -> None:
     """A sample of `python tests/cycles.py`, which does 500."""
     memory, files, threads = measure(kind, 60)

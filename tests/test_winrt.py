@@ -18,6 +18,7 @@ from winml_py import (
     BitmapBufferAccessMode,
     BitmapPixelFormat,
     ClosedError,
+    CustomOperator,
     IllegalCallError,
     ImageFeatureDescriptor,
     ImageFeatureValue,
@@ -44,6 +45,7 @@ from winml_py import (
 from winml_py.winrt.runtime import ApartmentType, init_apartment, uninit_apartment
 from winml_py.winrt.system import Array, Boolean, Double, Object, Single, String, UInt8, UInt32, box_int32, unbox_int32
 from winml_py.winrt.windows.ai import machinelearning
+from winml_py.winrt.windows.ai.machinelearning import ILearningModelOperatorProvider
 from winml_py.winrt.windows.foundation import PropertyType, PropertyValue
 from winml_py.winrt.windows.graphics.imaging import (
     BitmapBounds,
@@ -402,13 +404,26 @@ def test_there_is_no_direct3d() -> None:
 
 
 @pytest.mark.parametrize("load", ["load_from_file_path", "load_from_stream"])
-def test_operator_providers_are_refused(load: str, digits_path: Path) -> None:
-    with pytest.raises(NotSupportedError, match="Operator providers") as refused:
+def test_what_provides_no_operators_is_refused(load: str, digits_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="object provides no operators"):
         getattr(LearningModel, load)(digits_path, object())
-    assert refused.value.hresult == 0x80004001
-    with pytest.raises(NotSupportedError):
+    with pytest.raises(InvalidArgumentError):
         LearningModel.load_from_storage_file_async(digits_path, object()).get()
     assert LearningModel.load_from_file_path(digits_path, None).name == "digits"
+
+
+def test_an_operator_provider_replaces_an_operator(digits_path: Path) -> None:
+    class Provider(ILearningModelOperatorProvider):
+        operators = (CustomOperator(np.zeros_like, "Relu", outputs=[(np.float32, None)]),)
+
+    image = {"image": np.random.default_rng(0).random((1, 1, 28, 28), np.float32)}
+    loaded = LearningModel.load_from_file_path(digits_path, Provider())
+    assert type(loaded) is LearningModel
+    found = [
+        LearningModelSession(model).evaluate_features(image).outputs["probabilities"].to_numpy()
+        for model in (loaded, LearningModel.load_from_file_path(digits_path, ILearningModelOperatorProvider()))
+    ]
+    assert not np.allclose(*found)
 
 
 # The memory of bitmaps

@@ -78,6 +78,8 @@ from .imaging.picture_placement import PicturePlacement as PicturePlacement
 from .imaging.scaling import ImageScaling as ImageScaling
 from .imaging.video import VideoReader as VideoReader
 from .imaging.video_writer import VideoWriter as VideoWriter
+from .runtime.custom.operator import CustomOperator as CustomOperator
+from .runtime.custom.operator import OperatorOutput as OperatorOutput
 from .runtime.tuning import Tuning as Tuning
 from .session.binding import LearningModelBinding as LearningModelBinding
 from .session.device import DisplayAdapterId as DisplayAdapterId

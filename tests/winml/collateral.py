@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ def candy(kind: str, size: tuple[int, int] = (48, 48), batch: int | str = 1) -> 
 
 def relu() -> bytes:
     return data([helper.make_node("Relu", ["X"], ["Y"])], [tensor("X", [5])], [tensor("Y", [5])])
+
+
+def stream(model: bytes) -> BytesIO:
+    """A stream to load a model from."""
+    return BytesIO(model)
 
 
 def castmap(key: int) -> bytes:

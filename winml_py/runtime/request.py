@@ -41,6 +41,7 @@ class CompileRequest:
         data_stamps: the same of the files beside it that hold weights, too.
         require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
         stop: lets another thread end the compilation.
+        libraries: the paths of shared libraries with operators of the program's own.
     """
 
     model: EngineInput
@@ -62,6 +63,7 @@ class CompileRequest:
     data_stamps: Sequence[object] = ()
     require_unchanged: Callable[[], None] = lambda: None
     stop: Stop | None = None
+    libraries: Sequence[str] = ()
 
     def require_not_stopped(self) -> None:
         """Refuses to go on where another thread has ended the compilation.

@@ -27,7 +27,7 @@ def compile_request(
     Raises:
         WinMLError: as `ModelSource.engine_input` does.
     """
-    header = content_of(model).header
+    header, libraries = content_of(model).header, content_of(model).operators.libraries
     features = (*model.input_features, *model.output_features)
     sizes = _sizes(model, header, options)
     is_private = options.weights is Weights.PRIVATE
@@ -52,7 +52,9 @@ def compile_request(
         stop=stop,
         graph=partial(source.graph, header),
         reopen=partial(source.engine_input, header, is_private),
-        weights=file.mappable(header) if file and not is_private else 0,
+        # What a library's kernels fold into a saved graph would outlive the library.
+        weights=file.mappable(header) if file and not is_private and not libraries else 0,
+        libraries=libraries,
         stamp=(file.path, *file.stamp) if file else (),
         data_stamps=data_stamps,
         require_unchanged=partial(file.require_unchanged, data_stamps) if file else lambda: None,

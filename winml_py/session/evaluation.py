@@ -227,14 +227,17 @@ class Evaluation:
                 self.compiled.is_lost = True
                 raise
             except EvaluationError as error:
-                raise self._explained(error) from error
+                explained = self._explained(error)
+                if explained is error:  # raised from itself, it would lose its cause
+                    raise
+                raise explained from error
             return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
 
     def _explained(self, error: EvaluationError) -> EvaluationError:
         """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""
         own_sizes = {} if self._pictures is None else self._pictures.own_sizes
         sizes = {name: size for name, size in own_sizes.items() if name in self.bound}
-        if not sizes:
+        if not sizes or error.__cause__ is not None:  # an operator of the program's own said why
             return error
         own = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
         return EvaluationError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Self
 
 from ..base.async_operation import AsyncOperation
 from ..base.closeable import Closeable
@@ -14,13 +14,19 @@ from ..base.winrt_object import Object
 from ..contracts import ultralytics
 from ..contracts.labels import written_labels
 from ..enums import TensorKind
-from ..errors import InvalidArgumentError, ModelNotFoundError, NotSupportedError, WinMLError
+from ..errors import InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource
 from .attached_contracts import AttachedContracts
 from .model_content import ModelContent
+from .model_operators import ModelOperators, OperatorProvider, Operators
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+"""What a model is loaded from."""
+
+_NO_OPERATORS = ModelOperators()
 
 
 class LearningModel(Closeable, Object):
@@ -40,7 +46,7 @@ class LearningModel(Closeable, Object):
     _is_silent: ClassVar[bool] = False
     """Whether exporters' metadata, unknown names and missing contracts are passed over, as in Windows ML."""
 
-    def __init__(self, source: ModelSource, header: Header) -> None:
+    def __init__(self, source: ModelSource, header: Header, operators: ModelOperators = _NO_OPERATORS) -> None:
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
         constants = {weight.name for weight in header.weights}
         infos = [info for info in header.inputs if info.name not in constants]
@@ -48,51 +54,63 @@ class LearningModel(Closeable, Object):
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
             self._labels = written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
-        self._content = ModelContent(source, header, inputs, self._is_silent)
+        self._content = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
         self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> LearningModel:
+    def load(cls, source: Source, *, operators: Operators = ()) -> Self:
         """Loads a model from a path, from bytes, or from a binary stream.
 
         Args:
             source: the path of an .onnx file; or the file's bytes, of which `bytes` are kept and not
                 copied; or an open binary stream, which is read from where it stands to its end.
+            operators: operators of the program's own: `CustomOperator` objects, which are Python functions, and paths
+                of shared libraries that ONNX Runtime registers. A library runs code in this process: pass only those
+                that you trust.
 
         Raises:
             ModelNotFoundError: there is no such file, or it cannot be opened.
             CorruptModelError: it is not an ONNX model.
             NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
-            InvalidArgumentError: the source is none of these.
+            InvalidArgumentError: the source is none of these, or an operator is no operator.
         """
+        found = ModelOperators.of(operators)
         if isinstance(source, (str, os.PathLike)):
-            return cls.load_from_file_path(source)
+            return cls._of_file(source, found)
         if isinstance(source, (bytes, bytearray, memoryview)):
-            return cls(*BytesSource.open(source))
-        return cls.load_from_stream(source)
+            return cls(*BytesSource.open(source), found)
+        return cls._of_stream(source, found)
 
     @classmethod
-    def load_from_file_path(cls, file_path: str | os.PathLike[str], operator_provider: None = None, /) -> LearningModel:
+    def load_from_file_path(
+        cls, file_path: str | os.PathLike[str], operator_provider: OperatorProvider | None = None, /
+    ) -> Self:
         """Loads a model from its file; raises as `load` does.
 
         Args:
             file_path: the path of an .onnx file.
-            operator_provider: None. Windows ML loads custom operators through it, which are code for Windows.
+            operator_provider: has an attribute `operators`, as `load` takes them; or None.
         """
-        _require_no_operators(operator_provider)
-        if not isinstance(file_path, (str, os.PathLike)):
-            raise InvalidArgumentError(f"A model is loaded from a path, not from {type_name(file_path)}.")
-        return cls(*FileSource.open(file_path))
+        return cls._of_file(file_path, ModelOperators.provided(operator_provider))
 
     @classmethod
-    def load_from_stream(cls, stream: BinaryIO, operator_provider: None = None, /) -> LearningModel:
+    def load_from_stream(cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /) -> Self:
         """Loads a model from an open binary stream, read into memory to its end; raises as `load` does.
 
-        Whatever has a `read()` that gives bytes is a stream.
+        Whatever has a `read()` that gives bytes is a stream. The operator provider is that of `load_from_file_path`.
         """
-        _require_no_operators(operator_provider)
+        return cls._of_stream(stream, ModelOperators.provided(operator_provider))
+
+    @classmethod
+    def _of_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
+        if not isinstance(file_path, (str, os.PathLike)):
+            raise InvalidArgumentError(f"A model is loaded from a path, not from {type_name(file_path)}.")
+        return cls(*FileSource.open(file_path), operators)
+
+    @classmethod
+    def _of_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
         read = getattr(stream, "read", None)
         if read is None:
             raise InvalidArgumentError(
@@ -109,26 +127,24 @@ class LearningModel(Closeable, Object):
             raise InvalidArgumentError(
                 f"The stream gave {type_name(data)}, not bytes.", hint="Open the file in mode 'rb'."
             )
-        return cls(*BytesSource.open(data))
+        return cls(*BytesSource.open(data), operators)
 
     @classmethod
-    def load_async(
-        cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-    ) -> AsyncOperation[LearningModel]:
+    def load_async(cls, source: Source, *, operators: Operators = ()) -> AsyncOperation[Self]:
         """Starts `load` in a thread; what it raises is raised by the operation."""
-        return AsyncOperation(lambda _: cls.load(source))
+        return AsyncOperation(lambda _: cls.load(source, operators=operators))
 
     @classmethod
     def load_from_storage_file_async(
-        cls, file: Any, operator_provider: None = None, /
-    ) -> AsyncOperation[LearningModel]:
+        cls, file: Any, operator_provider: OperatorProvider | None = None, /
+    ) -> AsyncOperation[Self]:
         """Starts loading from a file: a path, or an object whose `path` is one, as WinRT's `StorageFile`."""
         return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file), operator_provider))
 
     @classmethod
     def load_from_stream_async(
-        cls, stream: BinaryIO, operator_provider: None = None, /
-    ) -> AsyncOperation[LearningModel]:
+        cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /
+    ) -> AsyncOperation[Self]:
         """Starts loading from a binary stream."""
         return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
 
@@ -263,10 +279,3 @@ def content_of(model: LearningModel) -> ModelContent:
 def rename(model: LearningModel, name: str) -> None:
     """Gives a model another name; the file stays as it is."""
     content_of(model).header.graph_name = name
-
-
-def _require_no_operators(provider: object) -> None:
-    if provider is not None:
-        raise NotSupportedError(
-            "Operator providers are code for Windows, and cannot be used here.", hint="Load the model without one."
-        )

@@ -11,6 +11,7 @@ from ..onnx_file.source import ModelSource
 from ..runtime.pool import EnginePool
 from .attached_contracts import AttachedContracts
 from .missing_contracts import MissingContracts
+from .model_operators import ModelOperators
 
 
 class ModelContent:
@@ -23,9 +24,18 @@ class ModelContent:
         contracts: what the program has attached to them.
         is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
+        operators: those of the program's own.
     """
 
-    def __init__(self, source: ModelSource, header: Header, inputs: Vector[FeatureDescriptor], is_silent: bool) -> None:
+    def __init__(
+        self,
+        source: ModelSource,
+        header: Header,
+        inputs: Vector[FeatureDescriptor],
+        is_silent: bool,
+        operators: ModelOperators,
+    ) -> None:
+        self.operators = operators
         self.header, self.is_silent = header, is_silent
         self.inputs = Vector(map(self.exported, inputs))
         self.contracts = AttachedContracts(self.inputs)

@@ -18,8 +18,9 @@ from ..errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceErr
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
-from ..runtime.engine import EngineOptions, PlacedNode, device_engine
+from ..runtime.engine import Engine, EngineOptions, PlacedNode, device_engine
 from ..runtime.explanation import Explanation
+from ..runtime.request import Compiler, CompileRequest
 from .binding import LearningModelBinding, evaluation_of
 from .compile_request import compile_request
 from .compiled import Compiled, CompiledModel
@@ -33,6 +34,7 @@ from .result import LearningModelEvaluationResult, ModelFacts
 
 if TYPE_CHECKING:
     from ..imaging.contract import ImageContract
+    from ..runtime.custom.operator import CustomOperator
     from .stream import EvaluationStream
 
 
@@ -116,7 +118,7 @@ class LearningModelSession(Closeable, CompiledModel):
         own = object() if options.is_profiled else None  # a recording is of one session
         lease = content.engines.lease(
             (compiler.key(options), options, own),
-            lambda: compiler.compile(compile_request(model, source, options, stop)),
+            lambda: _compiled(compiler, compile_request(model, source, options, stop), content.operators.functions),
             stop,
         )
         lock = compiler.session_lock()
@@ -410,6 +412,14 @@ class LearningModelSession(Closeable, CompiledModel):
         return LearningModelEvaluationResult(
             correlation_id, outputs, placements=evaluation.placements, facts=self._facts
         )
+
+
+def _compiled(compiler: Compiler, request: CompileRequest, functions: Sequence[CustomOperator]) -> Engine:
+    if not functions:
+        return compiler.compile(request)
+    from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
+
+    return compile_custom(request, functions, compiler.compile)
 
 
 def _require_type(value: object, kind: Any, hint: str) -> None:

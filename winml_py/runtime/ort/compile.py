@@ -18,7 +18,7 @@ from ..tuning import Tuning
 from .device_recording import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .run import ended_by, translated
-from .session_options import Saving, place_weights, session_options
+from .session_options import Saving, place_weights, register_libraries, session_options
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -66,6 +66,7 @@ def compile_model(
             device_lock(target.device),
             ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
+            register_libraries(native, request.libraries)
             session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
         if not is_optimized:  # such a graph has files of its own
             request.require_unchanged()

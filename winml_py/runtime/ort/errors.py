@@ -54,7 +54,8 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"Fatal error: ([\w.\-]+):(\w+)\S* is not a registered function/op",
         NotSupportedError,
         "The model uses the operator {1} of the operator library {0}, which is not installed.",
-        "ONNX Runtime brings ai.onnx, ai.onnx.ml and com.microsoft; export the model without others.",
+        "ONNX Runtime brings ai.onnx, ai.onnx.ml and com.microsoft. Give operators of the program's own to "
+        "LearningModel.load(path, operators=[...]).",
     ),
     (
         r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please",

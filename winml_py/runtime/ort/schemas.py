@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from ..engine import EngineOptions
 from ..providers.provider import CPU_NAME
 from ..tuning import Tuning
 from .run import translated
-from .session_options import place_weights, session_options
+from .session_options import place_weights, register_libraries, session_options
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +34,7 @@ def contrib_schemas() -> dict[str, Any]:
     return {schema.name: schema for schema in native.get_all_operator_schema() if schema.domain == CONTRIB}
 
 
-def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES) -> None:
+def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, libraries: Sequence[str] = ()) -> None:
     """Gives the outputs of a model's graph their types, where they have none.
 
     ONNX's inference knows ONNX's own operators. For the others the runtime opens the model and tells.
@@ -41,6 +42,7 @@ def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES) ->
     Args:
         model: changed in place.
         weights: where the weights are that the model keeps outside of itself.
+        libraries: the paths of shared libraries with operators of the program's own.
 
     Raises:
         WinMLError: the runtime refuses the model.
@@ -51,7 +53,7 @@ def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES) ->
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
         _take(model, {output.name: output.type for output in inferred.graph.output if output.HasField("type")})
     if any(not output.HasField("type") for output in model.graph.output):
-        _take(model, _of_runtime(model, weights))
+        _take(model, _of_runtime(model, weights, libraries))
 
 
 def _take(model: onnx.ModelProto, types: dict[str, onnx.TypeProto]) -> None:
@@ -60,12 +62,13 @@ def _take(model: onnx.ModelProto, types: dict[str, onnx.TypeProto]) -> None:
             output.type.CopyFrom(types[output.name])
 
 
-def _of_runtime(model: onnx.ModelProto, weights: Skeleton) -> dict[str, onnx.TypeProto]:
+def _of_runtime(model: onnx.ModelProto, weights: Skeleton, libraries: Sequence[str]) -> dict[str, onnx.TypeProto]:
     import onnxruntime
 
     native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization="none")))
     place_weights(native, weights)
     with translated():
+        register_libraries(native, libraries)
         session = onnxruntime.InferenceSession(model.SerializeToString(), native, [CPU_NAME], enable_fallback=0)
     return {output.name: _type(output.type, output.shape) for output in session.get_outputs()}
 

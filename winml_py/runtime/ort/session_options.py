@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...onnx_file.source import Skeleton
@@ -86,6 +87,12 @@ def _save(native: onnxruntime.SessionOptions, saving: Saving) -> None:
         ("session.save_external_prepacked_constant_initializers", str(int(saving.prepacked))),
     ):
         native.add_session_config_entry(key, value)
+
+
+def register_libraries(native: onnxruntime.SessionOptions, libraries: Sequence[str]) -> None:
+    """Registers shared libraries with operators; what the runtime raises is not translated here."""
+    for path in libraries:
+        native.register_custom_ops_library(path)
 
 
 def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:

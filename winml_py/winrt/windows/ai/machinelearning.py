@@ -28,6 +28,7 @@ from ....features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
 from ....session.binding import LearningModelBinding as LearningModelBinding
 from ....session.device import LearningModelDevice as LearningModelDevice
 from ....session.model import LearningModel as _LearningModel
+from ....session.model_operators import Operators
 from ....session.options import LearningModelSessionOptions as LearningModelSessionOptions
 from ....session.result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from ....session.session import LearningModelSession as LearningModelSession
@@ -44,7 +45,13 @@ class LearningModel(_LearningModel):
 
 
 class ILearningModelOperatorProvider(Object):
-    """The base of what brings custom operators: code for Windows, so that a model is not loaded with one."""
+    """Provides operators of the program's own, to `load_from_file_path` and the other ways to load.
+
+    Derive from it, and set `operators`: `winml_py.CustomOperator` objects, and paths of shared libraries. Windows ML
+    asks the native side of the interface for a registry of COM objects; here an operator is a Python function.
+    """
+
+    operators: Operators = ()
 
 
 ILearningModelFeatureDescriptor = FeatureDescriptor
