@@ -189,6 +189,7 @@ def test_arrays_that_are_not_contiguous() -> None:
         (lambda: operators.Relu(X, outputs=True), "outputs is True"),
         (lambda: operators.Relu(X, domain="my"), "There is no operator 'Relu' in the domain 'my'"),
         (lambda: operators.Upsample(X), "Upsample is deprecated since opset 10. Ask for an older one: opset=9."),
+        (lambda: operators.Relu(X, opset=0.5), "opset is 0.5. It is a whole number of 1 or more."),
         (lambda: operators.Gelu(X, opset=13), "Opset 13 has no operator Gelu. It came with opset 20."),
         (lambda: operators.SequenceLength([]), "A sequence holds values of one type, and 0 came"),
         (lambda: operators.DictVectorizer({}), "A map from NoneType to NoneType has no ONNX type"),
@@ -395,13 +396,19 @@ def test_on_a_gpu(gpu: LearningModelDevice) -> None:
 FORK = """
 import os, sys, warnings
 import numpy as np
-from winml_py import operators
+from winml_py import IllegalCallError, operators
 warnings.simplefilter("ignore")
 x = np.float32([-1, 2])
 assert operators.Relu(x).tolist() == [0, 2]
+compiled = operators.compile("Relu", x)
 child = os.fork()
 if child == 0:
-    os._exit(7 if operators.Relu(x).tolist() == [0, 2] else 1)
+    assert operators.Relu(x).tolist() == [0, 2]
+    try:
+        compiled(x)
+    except IllegalCallError:
+        os._exit(7)
+    os._exit(1)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 assert operators.Relu(x).tolist() == [0, 2]
 sys.exit(code - 7)

@@ -71,7 +71,9 @@ class CompiledOperator(Closeable):
         self._sequences = _sequences(self._model.output_features)
         self._binding: LearningModelBinding | None = None
         self._compiled = compiled_of(self._session)
-        self._engine: StatelessEngine | None = stateless_engine(self._compiled.engine)
+        # Elsewhere the session keeps watch over a device that may be lost.
+        is_cpu = self._session.device.hardware == "cpu"
+        self._engine: StatelessEngine | None = stateless_engine(self._compiled.engine) if is_cpu else None
 
     def _refused(self, error: WinMLError) -> WinMLError:
         came = ", ".join(map(spelled, self._kinds)) or "no input"
@@ -156,6 +158,7 @@ class CompiledOperator(Closeable):
         Returns:
             Arrays; tensors, where an input is one, which stay on the device where an input is there.
         """
+        self._compiled.require_open()  # a forked process must not use its parent's engine
         pairs = dict(zip(self._names, values, strict=False))
         if None in self._kinds:
             pairs = {name: value for name, value in pairs.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..base.arguments import whole_number
 from ..base.suggestions import did_you_mean
 from ..errors import InvalidArgumentError
 from ..runtime.ort.schemas import CONTRIB, contrib_schemas
@@ -75,6 +76,8 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
     Raises:
         InvalidArgumentError: there is no such operator, or it is deprecated.
     """
+    if opset is not None:
+        whole_number(opset, "opset", 1)
     schema, opset = _found(name, domain, opset)
     if schema.deprecated:
         raise InvalidArgumentError(
