@@ -19,6 +19,8 @@ from winml_py.cache import answers, folders
 from winml_py.cli.main import main
 from winml_py.runtime.cpu import choice
 from winml_py.runtime.cpu.choice import Target
+from winml_py.runtime.engine import EngineOptions
+from winml_py.runtime.request import CompileRequest
 
 pytestmark = pytest.mark.kept
 
@@ -270,10 +272,11 @@ def test_an_answer_of_wrong_types_counts_as_none(
     monkeypatch.setattr(choice, "_compiled", lambda *_: SimpleNamespace())
     targets: Any = [Target(None, False)]
     answers.write(KEY, ANSWER)
-    engine: Any = choice._remembered(None, targets, KEY)  # type: ignore[arg-type]
+    request = CompileRequest(b"", EngineOptions(1))
+    engine: Any = choice._remembered(request, targets, KEY)
     assert str(engine.explanation).startswith("onnxruntime in float32: measured")
     answers.write(KEY, ANSWER | facts)
-    assert choice._remembered(None, targets, KEY) is None  # type: ignore[arg-type]
+    assert choice._remembered(request, targets, KEY) is None
 
 
 def test_no_room_and_no_locks_are_no_errors(
