@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import wave
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -310,3 +311,27 @@ def test_many_sessions(tmp_path: Path) -> None:
     for _, number, difference in said.values():
         assert float(number) == pytest.approx(product[0], abs=1e-3)
         assert float(difference) < 1e-4
+
+
+def test_audio_stream(tmp_path: Path) -> None:
+    lines = run("audio_stream", folder=tmp_path)
+    said = [re.fullmatch(r"(\d+) Hz: (\S+), filtered (\S+)", line).groups() for line in lines]
+    assert [frequency for frequency, _, _ in said] == ["440", "6000"]
+    assert [float(before) for _, before, _ in said] == pytest.approx([0.5, 0.5], abs=0.01)
+    assert float(said[0][2]) == pytest.approx(0.5, abs=0.02)
+    assert float(said[1][2]) < 0.005
+
+
+def test_audio_stream_filters_a_recording_as_if_it_were_one_block(tmp_path: Path) -> None:
+    """Blocks leave no seams: the whole is what numpy's convolution of the whole gives."""
+    sound = np.random.default_rng(0).integers(-20_000, 20_000, 16_000).astype(np.int16)
+    with wave.open(str(tmp_path / "in.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
+        file.writeframes(sound.tobytes())
+    run("audio_stream", "in.wav", "out.wav", folder=tmp_path)
+    with wave.open(str(tmp_path / "out.wav")) as file:
+        filtered = np.frombuffer(file.readframes(file.getnframes()), np.int16)
+    position = np.arange(101) - 50
+    taps = np.sinc(position / 8) * np.hamming(101)  # 1000 Hz of 16,000
+    expected = np.convolve(sound.astype(float), taps / taps.sum())[: len(sound)]
+    assert np.abs(filtered[: len(sound)] - expected).max() <= 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...base.cancellation import Stop
 from ..engine import Array, Value
-from ..ort.run import ended_by, fill, opened, trim_heap
+from ..ort.run import ended_by, fill, opened, shares_memory, trim_heap
 from .errors import translate, translated
 from .package import tensor_for, tensor_over
 from .trace import Trace
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class OpenVinoBinding:
     """Tensors of numbers, bound by address.
 
-    Two kinds of arrays are copied in each run: inputs that cannot be written, for OpenVINO takes none, and outputs of
-    free size, whose memory OpenVINO chooses when it knows the size.
+    Three kinds of arrays are copied in each run: inputs that cannot be written, for OpenVINO takes none; inputs that an
+    output is written over; and outputs of free size, whose memory OpenVINO chooses when it knows the size.
     """
 
     def __init__(self, compiled: openvino.CompiledModel, trace: Trace | None = None) -> None:
@@ -33,20 +33,34 @@ class OpenVinoBinding:
         self._trace = trace
         self._input_numbers, self._output_numbers = _numbers(compiled.inputs), _numbers(compiled.outputs)
         self._inputs: dict[str, Array] = {}  # OpenVINO's tensors do not keep their arrays alive
-        self._read_only: dict[str, Array] = {}
+        self._copies: dict[str, Array] = {}
         self._in_place: dict[str, Array] = {}
         self._copied: dict[str, Array | None] = {}
+        self._may_overlap = False
 
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
         _, request = opened(self._native)
-        array = value if value.flags.writeable else value.copy()
+        self._bind_input(request, name, value, is_copied=not value.flags.writeable)
+        self._may_overlap = self._may_overlap or bool(self._in_place)
+
+    def _bind_input(self, request: openvino.InferRequest, name: str, value: Array, is_copied: bool) -> None:
+        array = value.copy() if is_copied else value
         with translated():
             request.set_input_tensor(self._input_numbers[name], tensor_over(array))
         self._inputs[name] = array  # now that OpenVINO reads the one before no more
-        self._read_only.pop(name, None)
-        if array is not value:
-            self._read_only[name] = value
+        self._copies.pop(name, None)
+        if is_copied:
+            self._copies[name] = value
+
+    def _keep_apart(self, request: openvino.InferRequest) -> None:
+        """Binds copies of the inputs that outputs are written over: OpenVINO may write before it has read."""
+        for name, array in list(self._inputs.items()):
+            value = self._copies.get(name, array)
+            is_copied = not value.flags.writeable or shares_memory(value, self._in_place.values())
+            if is_copied is not (name in self._copies):
+                self._bind_input(request, name, value, is_copied)
+        self._may_overlap = False
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
@@ -58,19 +72,23 @@ class OpenVinoBinding:
                 request.set_output_tensor(number, tensor_over(array))
             self._in_place[name] = array
             self._copied.pop(name, None)
+            self._may_overlap = True
             return
         if name in self._in_place:
             with translated():
                 request.set_output_tensor(number, tensor_for(port))
             del self._in_place[name]
+            self._may_overlap = True
         self._copied[name] = array
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
         compiled, request = opened(self._native)
+        if self._may_overlap:
+            self._keep_apart(request)
         inputs, in_place, copied = self._inputs, self._in_place, self._copied  # close() lets go of them
         try:
-            for name, array in self._read_only.items():
+            for name, array in self._copies.items():
                 np.copyto(inputs[name], array)
             if self._trace is None:
                 _run(request, stop)
@@ -93,7 +111,7 @@ class OpenVinoBinding:
     def close(self) -> None:
         """Lets go of the request and the bound memory."""
         self._native = None
-        self._inputs, self._read_only, self._in_place, self._copied = {}, {}, {}, {}
+        self._inputs, self._copies, self._in_place, self._copied = {}, {}, {}, {}
 
 
 def _numbers(ports: Sequence[openvino.ConstOutput]) -> dict[str, int]:

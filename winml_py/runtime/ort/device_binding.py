@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...base.cancellation import Stop, held
 from ...base.device_array import DeviceArray
+from ...errors import InvalidBindingError
 from ..engine import Array
 from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed
 from .device_outputs import DeviceOutput
@@ -61,6 +62,7 @@ class DeviceBinding:
         self._outputs: dict[str, DeviceOutput] = {}
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = None
         self._on_host = host_inputs(session)
+        self._may_overlap = False
         with lock:
             native = session.io_binding()
             self._native = (session, native)
@@ -75,6 +77,7 @@ class DeviceBinding:
         What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
         """
         session, native = opened(self._native)
+        self._may_overlap = self._may_overlap or isinstance(value, DeviceArray)
         with self._lock, translated():
             before = self._inputs.get(name)
             if name in self._on_host:
@@ -98,18 +101,22 @@ class DeviceBinding:
 
     def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
         """Binds an output to the host's memory, to the device's, or to none."""
+        self._may_overlap = True
         with self._lock, translated():
             session, native = opened(self._native)
             self._outputs[name].set_target(native, array, partial(self._graph.forget, session))
 
     def keep_output(self, name: str) -> None:
         """Leaves an output in the device's memory."""
+        self._may_overlap = True
         with self._lock, translated():
             session, native = opened(self._native)
             self._outputs[name].keep(native, partial(self._graph.forget, session))
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `DeviceEngineBinding`."""
+        if self._may_overlap:
+            self._require_apart()
         running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
         try:
             with stoppable(stop or Stop()) as run_options:
@@ -129,6 +136,20 @@ class DeviceBinding:
             if self._native is None:
                 trim_heap()
         raise failure
+
+    def _require_apart(self) -> None:
+        """Refuses an output that would be written over an input: the device writes before it has read all.
+
+        At the run, and not at the bind, where the two may just be swapping their tensors.
+        """
+        for input_name, (value, _) in self._inputs.items():
+            for name, output in self._outputs.items():
+                if isinstance(value, DeviceArray) and input_name not in self._on_host and output.writes_over(value):
+                    raise InvalidBindingError(
+                        f"The input {input_name} and the output {name} are bound to the same memory of the device.",
+                        hint="Bind two tensors, and swap them after each run.",
+                    )
+        self._may_overlap = False
 
     def _submit(
         self,

@@ -80,6 +80,14 @@ class DeviceOutput:
         self.set_target(native, None, forget)
         self._is_kept = True
 
+    def writes_over(self, array: DeviceArray) -> bool:
+        """Whether the next run writes this output into an array's memory."""
+        memory = self._target if isinstance(self._target, DeviceArray) else self._given
+        if memory is None:
+            return False
+        is_one = memory.handle is not None and memory.handle is array.handle
+        return memory is array or is_one or (memory.pointer is not None and memory.pointer == array.pointer)
+
     def receive(
         self,
         value: onnxruntime.OrtValue,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -94,6 +94,11 @@ def fill(outputs: Mapping[str, Array | None], fresh: dict[str, Any]) -> dict[str
             raise wrong_output_shape(name, array.shape, value.shape)
         np.copyto(array, value)
     return fresh
+
+
+def shares_memory(array: Array, others: Iterable[Array]) -> bool:
+    """Whether an array's memory is, in part, that of another."""
+    return any(np.may_share_memory(array, other) for other in others)
 
 
 def trim_heap() -> None:
