@@ -91,6 +91,20 @@ def test_operators_are_added_in_any_order(tmp_path: Path) -> None:
     assert raw(made, tmp_path, a=np.float32([-1, 2]))[0].tolist() == [-1, -2]
 
 
+def test_numbers_pass_over_names_that_are_taken(tmp_path: Path) -> None:
+    made = builder(a=[2]).outputs.add(describe("y", FLOAT, [2]))
+    made.operators.add(operator("Abs").set_name("Neg_1").set_input("X", "a").set_output("Y", "b"))
+    made.operators.add(operator("Neg").set_input("X", "b").set_output("Y", "y"))
+    assert [node.name for node in proto(made, tmp_path).graph.node] == ["Neg_1", "Neg_2"]
+
+
+def test_large_constants_are_checked_by_their_types() -> None:
+    made = builder(a=[1, 512]).outputs.add(describe("y", FLOAT, [1, 512]))
+    with pytest.raises(InvalidArgumentError, match="Incompatible dimensions"):
+        gemm = operator("MatMul").set_input("A", "a").set_constant("B", x(511, 512)).set_output("Y", "y")
+        made.operators.add(gemm).create_model()
+
+
 def test_a_builder_goes_on_after_a_model() -> None:
     made = builder(a=[2]).outputs.add(describe("y", FLOAT, [2]))
     made.operators.add(operator("Abs").set_input("X", "a").set_output("Y", "y"))
@@ -194,6 +208,7 @@ def test_a_default_is_used_here_and_replaced_by_others(tmp_path: Path) -> None:
         ("Transpose", "perm", TensorInt64Bit.create_from_array([2], [1, 0]), [1, 0]),
         ("Cast", "to", TensorKind.FLOAT, 1),
         ("ConstantOfShape", "value", np.float32([7]), np.float32([7])),
+        ("ConstantOfShape", "value", numpy_helper.from_array(np.int64([7])), np.int64([7])),
         ("MaxPool", "auto_pad", "SAME_UPPER", b"SAME_UPPER"),
         ("MaxPool", "auto_pad", TensorString.create_from_array([], ["SAME_UPPER"]), b"SAME_UPPER"),
     ],
@@ -413,6 +428,7 @@ def test_models_that_do_not_hold_together(operators: list[LearningModelOperator]
         (lambda made: describe("a", "float", [1]), "The element type of a is 'float'"),
         (lambda made: describe("a", 3, FLOAT, [1]), "The description of a is 3"),
         (lambda made: operator(""), "The type of an operator is ''"),
+        (lambda made: operator("Abs", 1), "The domain of Abs is 1"),
         (lambda made: operator("Abs").set_input("X", 3), "connected to is 3"),
         (lambda made: operator("Abs").set_name(3), "The name of an operator is 3"),
     ],

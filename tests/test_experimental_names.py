@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from conftest import ROOT
 
 from winml_py import experimental
 from winml_py.winrt.microsoft.ai import machinelearning as microsoft
@@ -46,6 +47,19 @@ def test_the_classes_are_these(module: object) -> None:
 def test_every_member_exists(name: str, member: str) -> None:
     assert hasattr(getattr(experimental, name), in_python(member))
     assert hasattr(getattr(winrt, name), in_python(member))
+
+
+def test_the_reference_has_every_class() -> None:
+    page = (ROOT / "docs" / "api" / "experimental.md").read_text()
+    documented = re.findall(r"^\.\. autoclass:: winml_py\.experimental\.(\w+)$", page, re.MULTILINE)
+    assert sorted(documented) == sorted(DEFINITION)
+
+
+def test_models_of_the_winrt_builder_are_silent() -> None:
+    builder = winrt.LearningModelBuilder.create(17)
+    builder.outputs.add(builder.create_tensor_feature_descriptor("y", microsoft.TensorKind.INT64, []))
+    identity = winrt.LearningModelOperator("Identity").set_constant("input", 1).set_output("output", "y")
+    assert type(builder.operators.add(identity).create_model()) is windows.LearningModel
 
 
 def test_joining_has_the_name_of_the_plural_too() -> None:

@@ -18,6 +18,7 @@ from sentences import require_sentence
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,
+    CorruptModelError,
     ImageContract,
     ImageFeatureDescriptor,
     InvalidArgumentError,
@@ -336,6 +337,39 @@ def test_saving_keeps_external_data_and_the_name(tmp_path: Path) -> None:
         "test graph",
     )
     np.testing.assert_allclose(evaluate(saved, x=X, b=BIAS)["y"], X @ WEIGHT + BIAS, rtol=1e-5)
+
+
+def test_sequences_are_linked() -> None:
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, ["n", 4]))
+    pair = data(
+        [node("SequenceConstruct", "x x", "s")], [tensor("x", ["n", 4])], [helper.make_value_info("s", sequence)]
+    )
+    glue = data(
+        [node("ConcatFromSequence", "t", "y", axis=1)], [helper.make_value_info("t", sequence)], [tensor("y", ["n", 8])]
+    )
+    np.testing.assert_array_equal(evaluate(join(pair, glue, {"s": "t"}), x=X)["y"], np.hstack([X, X]))
+    with pytest.raises(InvalidArgumentError, match=r"The output 's' is a sequence, and the input 'x' takes float"):
+        join(pair, SCALE, {"s": "x"})
+
+
+def test_a_tensor_of_unknown_rank_is_linked() -> None:
+    first = data([node("Neg", "x", "r")], [tensor("x", None)], [tensor("r", None)])
+    np.testing.assert_array_equal(evaluate(join(first, SCALE, {"r": "x"}), x=X)["joined1.y"], -2 * X)
+
+
+def test_a_file_that_has_changed_is_not_joined(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(SCALE)
+    model = LearningModel.load(tmp_path / "model.onnx")
+    (tmp_path / "model.onnx").write_bytes(LINEAR)
+    with pytest.raises(CorruptModelError, match="has changed since"):
+        LearningModelExperimental(model).save(tmp_path / "out.onnx")
+
+
+def test_devices_are_found_by_their_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LearningModelDevice, "find", lambda name: name)
+    found = LearningModelDeviceExperimental
+    made = [found.create_cuda_device(), found.create_tensor_rt_device(), found.create_open_vino_device()]
+    assert made == ["cuda", "tensorrt", "openvino"]
 
 
 def test_sessions_and_devices_tell(gpu: LearningModelDevice) -> None:

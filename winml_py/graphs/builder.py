@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar, overload
 
 from ..base.winrt_object import Object
+from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, TensorFeatureDescriptor
 from ..session.model import LearningModel
@@ -13,6 +15,8 @@ from .draft import Draft
 from .model_file import save_model, to_bytes
 from .operator import LearningModelOperator
 from .values import tensor_descriptor
+
+Shape = Iterable[int | str]
 
 
 class LearningModelBuilder(Object):
@@ -59,6 +63,16 @@ class LearningModelBuilder(Object):
             InvalidArgumentError: the installed `onnx` does not have that version.
         """
         return cls(opset)
+
+    @overload
+    @staticmethod
+    def create_tensor_feature_descriptor(name: str, kind: TensorKind, shape: Shape, /) -> TensorFeatureDescriptor: ...
+
+    @overload
+    @staticmethod
+    def create_tensor_feature_descriptor(
+        name: str, description: str, kind: TensorKind, shape: Shape, /
+    ) -> TensorFeatureDescriptor: ...
 
     @staticmethod
     def create_tensor_feature_descriptor(name: str, /, *rest: Any) -> TensorFeatureDescriptor:
@@ -131,6 +145,12 @@ class _Part(Object):
 
 class LearningModelInputs(_Part):
     """What a model takes: inputs, inputs with a default, and constants."""
+
+    @overload
+    def add(self, descriptor: FeatureDescriptor, /) -> LearningModelBuilder: ...
+
+    @overload
+    def add(self, input_name: str, input_description: str, default_value: Any, /) -> LearningModelBuilder: ...
 
     def add(self, *feature: Any) -> LearningModelBuilder:
         """Adds an input: `(descriptor)`, or `(name, description, default_value)` for one with a default.
