@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,10 @@ def run(path: Path, **inputs: Array) -> Array:
     return first
 
 
-@pytest.mark.parametrize("case", [*UNSCALED.values(), *NEAREST.values()], ids=[*UNSCALED, *NEAREST])
-def test_what_is_not_scaled_and_nearest_are_exact(case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", UNSCALED.values(), ids=UNSCALED)
+def test_what_is_not_scaled_is_exact(case: Case, tmp_path: Path) -> None:
     compared = Compared(case, tmp_path)
-    for size in (*SIZES, (333, 1001)):
+    for size in SIZES:
         tensors = compared.tensors(picture(*size, case.pictures))
         if tensors[0].size > 100:
             np.testing.assert_array_equal(*tensors)
@@ -77,6 +78,17 @@ def test_what_is_not_scaled_and_nearest_are_exact(case: Case, tmp_path: Path) ->
             np.testing.assert_allclose(*tensors, rtol=3e-7)
 
 
+@pytest.mark.parametrize("case", NEAREST.values(), ids=NEAREST)
+def test_nearest_is_exact(case: Case, tmp_path: Path) -> None:
+    compared = Compared(case, tmp_path)
+    odd = [(height | 1, width | 1) for height, width in SIZES]
+    # only in even sides there are middles between two pixels, where OpenCV for other processors decides otherwise
+    for size in (*odd, (224, 222), (40, 50)) if platform.machine() in ("x86_64", "AMD64") else odd:
+        built_tensor, bound = compared.tensors(picture(*size, case.pictures))
+        np.testing.assert_array_equal(built_tensor, bound)
+
+
+@pytest.mark.one_python
 @pytest.mark.parametrize("case", SCALED.values(), ids=SCALED)
 def test_what_is_scaled_is_within_a_level(case: Case, tmp_path: Path) -> None:
     compared = Compared(case, tmp_path)
@@ -100,11 +112,8 @@ def test_the_antialiased_kernels_are_those_of_pillow(kernel: Image.Resampling, t
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in ImageKernel if kernel is not ImageKernel.AREA])
-@pytest.mark.parametrize("mode", ImageCropMode)
-def test_the_nodes_mean_the_same_by_the_reference_of_onnx(
-    kernel: ImageKernel, mode: ImageCropMode, tmp_path: Path
-) -> None:
-    contract = ImageContract(RGB8, crop_mode=mode, kernel=kernel, pad=(10, 20, 30))
+def test_the_nodes_mean_the_same_by_the_reference_of_onnx(kernel: ImageKernel, tmp_path: Path) -> None:
+    contract = ImageContract(RGB8, crop_mode=ImageCropMode(kernel % 3), kernel=kernel, pad=(10, 20, 30))
     made = built(saved(tmp_path, unary(shape=(1, 3, 9, 12), opset=13)), contract)
     reference = ReferenceEvaluator(onnx.load(made))
     for size in ((7, 5), (20, 31)):
@@ -153,7 +162,7 @@ def placement_model(contract: ImageContract, sides: tuple[int | None, int | None
     return model(graph.nodes, inputs, outputs, opset=13)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(48))
 def test_a_picture_goes_where_bind_puts_it(seed: int) -> None:
     random = np.random.default_rng(seed)
     scaling = random_scaling(random) if seed % 4 else None

@@ -70,7 +70,7 @@ def _nearest(pixels: Value, placement: GraphPlacement) -> Value:
 def _nearest_positions(side: Value, scaled: Value) -> Value:
     """The pixel that is nearest to the middle of each pixel of the result.
 
-    OpenCV adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
+    OpenCV for x86 adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
     """
     graph, step = side.graph, side / scaled
     steps = graph.where(graph.range(scaled).equals(0), step * 0.5, step)
