@@ -374,6 +374,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: float16.convert("models/edges.onnx", "half.onnx", tolerance=1e-9),
     lambda: float16.convert("models/edges.onnx", "nowhere/half.onnx"),
     lambda: TensorFloat.from_dlpack("no array"),
+    lambda: ImageFeatureValue.load(b"\0\0\0\x18ftypheic" + bytes(32)),
 ]
 """One for each message on the page of troubles: what it says must be what the package says."""
 
@@ -388,6 +389,7 @@ def said(mistake: Callable[[], object]) -> str:
 
 def test_the_messages_on_the_page_of_troubles_are_given(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
     messages = [row[0].strip("`") for row in rows("troubleshooting.md") if row[0].startswith("`")]
     given = [said(mistake) for mistake in MISTAKES]
     unmatched = set(given)

@@ -140,8 +140,8 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "picture from a number": (
         lambda: SoftwareBitmap.load(7),  # type: ignore[arg-type]
-        "A picture is loaded from a path or from bytes, not from int. "
-        "For an open file, pass file.read(); for an array, use from_array.",
+        "A picture is loaded from a path, bytes or a binary stream, not from int. "
+        "For an array, use from_array; for a Pillow image, from_pil.",
     ),
     "picture that is not there": (
         lambda: SoftwareBitmap.load("nowhere.png"),

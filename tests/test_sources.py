@@ -395,8 +395,8 @@ def test_what_is_no_source(tmp_path: Path) -> None:
     for source in (bytearray(data), memoryview(data)):
         assert ImageFeatureValue.load(source).sizes == ((40, 30),)
         assert ImageFeatureValue.load(source, fast_decode=True).sizes == ((40, 30),)
-    for wrong in (None, 5, io.BytesIO(data), np.zeros((3, 3))):
-        with pytest.raises(InvalidArgumentError, match="from a path or from bytes"):
+    for wrong in (None, 5, np.zeros((3, 3))):
+        with pytest.raises(InvalidArgumentError, match="from a path, bytes or a binary stream"):
             ImageFeatureValue.load(wrong)
     for wrong in (-1, -5, None, True, 1.5):
         with pytest.raises(InvalidArgumentError, match=r"no camera|path or a camera"):

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ..base.streams import JsonSource, name_of, opened_text
 from ..errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
 
-Source = str | os.PathLike[str] | Mapping[str, Any]
-"""A file, a folder that holds one, or what such a file holds."""
+Source = JsonSource
 
 
 class Config(NamedTuple):
@@ -25,7 +25,7 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
     """Reads a config.
 
     Args:
-        source: a file, a folder, or the values themselves.
+        source: a file, an open one, a folder, or the values themselves.
         names: the files to look for in a folder; the first that is there is read.
 
     Raises:
@@ -34,11 +34,11 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
     """
     if isinstance(source, Mapping):
         return Config("The config", source)
-    path = os.fspath(source)
-    if os.path.isdir(path):
-        path = _first(path, names)
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        source = _first(os.fspath(source), names)
+    path = name_of(source)
     try:
-        with open(path, encoding="utf-8") as file:
+        with opened_text(source) as file:
             values = json.load(file)
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.") from error

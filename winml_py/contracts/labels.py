@@ -32,7 +32,8 @@ def labels_of(source: Source) -> tuple[str, ...]:
 
     Args:
         source: a text file (.txt or .names) with a name a line; or a `config.json` of Hugging Face (`id2label`) or timm
-            (`label_names`), the folder that holds it, another file of that folder, or what such a file holds.
+            (`label_names`): its path, an open file, the folder that holds it, another file of that folder, or what such
+            a file holds.
 
     Returns:
         The names, or nothing where the config states none.
@@ -46,10 +47,12 @@ def labels_of(source: Source) -> tuple[str, ...]:
         >>> labels_of({"id2label": {"0": "cat", "1": "dog"}})
         ('cat', 'dog')
     """
-    if not isinstance(source, Mapping) and os.fspath(source).lower().endswith((".txt", ".names")):
-        return _lines(os.fspath(source))
-    if not isinstance(source, Mapping) and os.path.isfile(source) and os.path.basename(source) != "config.json":
-        source = os.path.dirname(os.path.abspath(source))
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if path.lower().endswith((".txt", ".names")):
+            return _lines(path)
+        if os.path.isfile(path) and os.path.basename(path) != "config.json":
+            source = os.path.dirname(os.path.abspath(path))
     name, values = read_config(source, ("config.json",))
     inner = values.get("pretrained_cfg")
     stated = values.get("id2label") or values.get("label_names")

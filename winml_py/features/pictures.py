@@ -11,7 +11,7 @@ from ..base.winrt_object import Object
 from ..enums import BitmapPixelFormat, LearningModelFeatureKind
 from ..errors import InvalidArgumentError
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.codecs import MAX_PIXELS, EncodedPicture
+from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
 
@@ -54,16 +54,16 @@ class ImageFeatureValue(Object):
     @classmethod
     def load(
         cls,
-        source: str | os.PathLike[str] | bytes,
+        source: PictureSource,
         /,
         *,
         fast_decode: bool = False,
         max_pixels: int = MAX_PIXELS,
     ) -> ImageFeatureValue:
-        """A picture file or its bytes.
+        """A picture file, its bytes, or a stream of them.
 
         Args:
-            source: the path of the file, or its bytes.
+            source: the path of the file, its bytes, or an open binary stream, which is read to its end.
             fast_decode: a JPEG much larger than the model is decoded at bind, to a half, a quarter or an eighth of its
                 sides, never to less than twice the model's. Where the model's kernel is antialiased, it is shrunk
                 from there by area: about half the time, and within two levels on average of the exact way. The other
@@ -80,7 +80,7 @@ class ImageFeatureValue(Object):
 
     @classmethod
     def from_pil(cls, image: Image, /) -> ImageFeatureValue:
-        """A value with a copy of a Pillow image."""
+        """A value with a copy of a Pillow image, turned as its EXIF data say; see `SoftwareBitmap.from_pil`."""
         return cls.from_software_bitmap(SoftwareBitmap.from_pil(image))
 
     @classmethod

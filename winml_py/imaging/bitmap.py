@@ -116,17 +116,21 @@ class SoftwareBitmap(Object, Closeable):
 
     @classmethod
     def from_pil(cls, image: Image) -> SoftwareBitmap:
-        """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`."""
+        """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`.
+
+        An image that still carries its EXIF turn is turned, as `load` turns its file. Its colours are not converted.
+        """
         return cls.from_array(*codecs.from_pil(image), BitmapAlphaMode.STRAIGHT)
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str] | bytes, *, max_pixels: int = codecs.MAX_PIXELS) -> SoftwareBitmap:
+    def load(cls, source: codecs.PictureSource, *, max_pixels: int = codecs.MAX_PIXELS) -> SoftwareBitmap:
         """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...) as viewers show it.
 
         The picture is turned as EXIF says, and its colours are converted to sRGB. An animation gives its first frame.
+        HEIC is read where `pillow-heif` is installed.
 
         Args:
-            source: the path of the file, or its bytes.
+            source: the path of the file, its bytes, or an open binary stream, which is read to its end.
             max_pixels: how many pixels the file may state that it has.
 
         Raises:

@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..base.atomic_files import written_whole
+from ..base.streams import is_stream, read_bytes
 from ..base.type_names import type_name
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from . import pillow_limit
 from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
+from .heif import is_heif, open_heif
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+PictureSource = str | os.PathLike[str] | bytes | BinaryIO
+"""The path of a picture file, its bytes, or an open binary stream, which is read from where it stands to its end."""
 
 MAX_PIXELS = 256 << 20
 """The size that a picture file may state, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
@@ -33,16 +38,15 @@ GRAY_MODES = ("1", "L", *WIDE_GRAY)
 
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
 """The formats that are read, by Pillow's names. Pillow knows more, and some of them start a program to read a file
-(Ghostscript for EPS), or open another file inside of it: what is not named here is never opened."""
+(Ghostscript for EPS), or open another file inside of it: what is not named here is never opened. HEIC is read by a
+package of its own."""
 
 
-def decode(
-    source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS, reduction: int = 1
-) -> tuple[Pixels, BitmapPixelFormat]:
+def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
     """Decodes a picture file or its bytes as viewers show it: turned by EXIF, in sRGB; an animation's first frame.
 
     Args:
-        source: the path of the file, or its bytes.
+        source: the path of the file, its bytes, or an open binary stream.
         max_pixels: how many pixels it may state that it has.
         reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
 
@@ -89,7 +93,7 @@ class EncodedPicture:
     """A picture file in memory, of which only the head has been read: it is decoded once the wanted size is known.
 
     Args:
-        source: the path of the file, or its bytes.
+        source: the path of the file, its bytes, or an open binary stream.
         max_pixels: how many pixels it may state that it has.
 
     Attributes:
@@ -101,7 +105,7 @@ class EncodedPicture:
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
         with opened(source, max_pixels) as (image, file):
             self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
             file.seek(0)
@@ -120,30 +124,37 @@ class EncodedPicture:
 
 
 @contextmanager
-def opened(source: str | os.PathLike[str] | bytes, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
-    """Opens a picture file or its bytes with Pillow; errors in the block become those of `decode`.
+def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
+    """Opens a picture file, its bytes or a stream of them with Pillow; errors in the block become those of `decode`.
 
     Raises:
         PictureNotFoundError: there is no such file.
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
-    if isinstance(source, (bytearray, memoryview)):
-        source = bytes(source)
-    if not isinstance(source, (bytes, str, os.PathLike)):
-        raise InvalidArgumentError(
-            f"A picture is loaded from a path or from bytes, not from {type_name(source)}.",
-            hint="For an open file, pass file.read(); for an array, use from_array.",
-        )
+    source = _path_or_bytes(source)
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
         _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
-        image = _opened(file, max_pixels)
+        image = _opened(file, max_pixels, name)
         _require_allowed_size(image, max_pixels, name)
         with pillow_limit.allowed(image.width * image.height):
             yield image, file
+
+
+def _path_or_bytes(source: Any) -> str | os.PathLike[str] | bytes:
+    if isinstance(source, (bytes, str, os.PathLike)):
+        return source
+    if isinstance(source, (bytearray, memoryview)):
+        return bytes(source)
+    if is_stream(source):
+        return read_bytes(source, "The picture stream", PictureError)
+    raise InvalidArgumentError(
+        f"A picture is loaded from a path, bytes or a binary stream, not from {type_name(source)}.",
+        hint="For an array, use from_array; for a Pillow image, from_pil.",
+    )
 
 
 @contextmanager
@@ -161,18 +172,18 @@ def _translated_errors(failure: str, hint: str) -> Iterator[None]:
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 
-def _opened(file: BinaryIO, max_pixels: int) -> Image:
+def _opened(file: BinaryIO, max_pixels: int, name: str) -> Image:
     from PIL import Image
 
     try:
-        return _identified(file)
+        return _identified(file, name)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         file.seek(0)
         with pillow_limit.allowed(max_pixels):
-            return _identified(file)
+            return _identified(file, name)
 
 
-def _identified(file: BinaryIO) -> Image:
+def _identified(file: BinaryIO, name: str) -> Image:
     """The image that one of Pillow's plugins for `FORMATS` makes of a file, its pixels not read yet.
 
     `PIL.Image.open` does the same, but its limit on sizes is one for the whole process, and not the caller's.
@@ -193,6 +204,9 @@ def _identified(file: BinaryIO) -> Image:
                 continue  # it begins like a file of that kind, but is none
         if not Image.init():
             break
+    if is_heif(prefix):
+        file.seek(0)
+        return open_heif(file, name)
     refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and accepts(prefix) is True]
     raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else "no decoder knows what it is")
 
@@ -220,7 +234,8 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
 
-    Numbers of mode F are taken as 0 to 255, clipped to that, and rounded half to even.
+    They are turned as EXIF says, if that has not been done. Numbers of mode F are taken as 0 to 255, clipped to that,
+    and rounded half to even.
 
     Raises:
         InvalidArgumentError: no pixels, or numbers without a range.
@@ -228,7 +243,8 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """
     with _translated_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
         _require_no_program(image)
-        return _pixels(image)
+        pixels, pixel_format = _pixels(image)
+        return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
 
 
 def _require_no_program(image: Image) -> None:

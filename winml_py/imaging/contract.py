@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import operator
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import member
+from ..base.streams import JsonSource
 from ..enums import (
     BitmapPixelFormat,
     ImageCropMode,
@@ -213,12 +213,12 @@ class ImageContract:
         )
 
     @staticmethod
-    def from_preprocessor_config(source: str | os.PathLike[str] | Mapping[str, Any]) -> ImageContract:
+    def from_preprocessor_config(source: JsonSource) -> ImageContract:
         """The contract that Hugging Face's image processor keeps to.
 
         Args:
-            source: a `preprocessor_config.json` or `processor_config.json`, the folder that holds one, or what such a
-                file holds.
+            source: a `preprocessor_config.json` or `processor_config.json`: its path, an open file, the folder that
+                holds one, or what such a file holds.
 
         Raises:
             StorageNotFoundError: there is no such file.
@@ -234,12 +234,12 @@ class ImageContract:
         return made
 
     @staticmethod
-    def from_timm(source: str | os.PathLike[str] | Mapping[str, Any], *, use_test_size: bool = False) -> ImageContract:
+    def from_timm(source: JsonSource, *, use_test_size: bool = False) -> ImageContract:
         """The contract that timm's evaluation keeps to.
 
         Args:
-            source: a `config.json` with a `pretrained_cfg`, the folder that holds it, what such a file holds, or the
-                `pretrained_cfg` itself.
+            source: a `config.json` with a `pretrained_cfg`: its path, an open file, the folder that holds it, what such
+                a file holds, or the `pretrained_cfg` itself.
             use_test_size: take `test_input_size` and `test_crop_pct`, where the config states them.
 
         Raises:

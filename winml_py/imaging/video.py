@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..base.arguments import member, whole_number
 from ..base.closeable import Closeable
+from ..base.streams import is_stream, read_bytes
 from ..enums import BitmapPixelFormat, FramePolicy
 from ..errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError
 from .bitmap import SoftwareBitmap
@@ -24,7 +28,8 @@ class VideoReader(Closeable):
     at the same time. The reader is closed by `close`, by `with`, or at the end of the video.
 
     Args:
-        source: the path of a video file, or the number of a camera, 0 being the first.
+        source: the path of a video file, an open binary file, of which a temporary copy is made until the reader is
+            closed, or the number of a camera, 0 being the first.
         policy: what becomes of a camera's frames while the program is busy. With `DROP_OLDEST` and `LATEST` a thread
             reads, once the program has asked for a frame, and a frame after dropped ones has `is_discontinuous`. Files
             wait by themselves: leave it out for them.
@@ -46,7 +51,7 @@ class VideoReader(Closeable):
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | int,
+        source: str | os.PathLike[str] | BinaryIO | int,
         /,
         *,
         policy: FramePolicy = FramePolicy.WAIT,
@@ -132,24 +137,18 @@ class VideoReader(Closeable):
 class _Capture:
     """An open file or camera."""
 
-    def __init__(self, source: str | os.PathLike[str] | int) -> None:
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO | int) -> None:
         import cv2
 
-        if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
-            raise InvalidArgumentError(f"A video is read from a path or a camera's number, not {source!r}.")
-        if isinstance(source, int) and source < 0:
-            raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
-        is_camera = isinstance(source, int)
-        opened = source if isinstance(source, int) else os.fspath(source)
-        self.name = f"camera {source}" if is_camera else str(opened)
-        if not is_camera and not os.path.isfile(opened):
-            raise PictureNotFoundError(f"There is no video {self.name}.", hint="Check the working directory.")
-        self._native: Any = cv2.VideoCapture(opened)
+        copy = _copy_of(source) if is_stream(source) else ""
+        self._remove_copy = weakref.finalize(self, _remove, copy) if copy else None
+        self.name, self._native = _opened(copy or source)
+        self.name = "The stream" if copy else self.name
         self._index = 0
         self._lock = threading.Lock()
         if not self._native.isOpened():
             self.close()
-            hint = "Is it plugged in, and free?" if is_camera else "OpenCV cannot read it."
+            hint = "Is it plugged in, and free?" if isinstance(source, int) else "OpenCV cannot read it."
             raise PictureError(f"{self.name} cannot be opened as a video.", hint=hint)
         self.width = int(self._native.get(cv2.CAP_PROP_FRAME_WIDTH))
         self.height = int(self._native.get(cv2.CAP_PROP_FRAME_HEIGHT))
@@ -190,3 +189,34 @@ class _Capture:
             if self._native is not None:
                 self._native.release()
                 self._native = None
+            if self._remove_copy is not None:
+                self._remove_copy()
+
+
+def _copy_of(stream: Any) -> str:
+    """The path of a temporary file with what is left in a stream: OpenCV's reader of streams can end the process."""
+    data = read_bytes(stream, "The video stream", PictureError)
+    descriptor, path = tempfile.mkstemp(suffix=".video")
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    return path
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):  # Windows removes no open file
+        os.unlink(path)
+
+
+def _opened(source: Any) -> tuple[str, Any]:
+    import cv2
+
+    if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
+        raise InvalidArgumentError(f"A video is read from a path or a camera's number, not {source!r}.")
+    if isinstance(source, int):
+        if source < 0:
+            raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
+        return f"camera {source}", cv2.VideoCapture(source)
+    path = os.fspath(source)
+    if not os.path.isfile(path):
+        raise PictureNotFoundError(f"There is no video {path}.", hint="Check the working directory.")
+    return str(path), cv2.VideoCapture(path)

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, cast
 
 from ..base.async_operation import AsyncOperation
 from ..base.closeable import Closeable
 from ..base.collections import NameMap, Vector
+from ..base.streams import is_stream, read_bytes
 from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..contracts import ultralytics
 from ..contracts.labels import written_labels
 from ..enums import TensorKind
-from ..errors import InvalidArgumentError, ModelNotFoundError, WinMLError
+from ..errors import InvalidArgumentError, ModelNotFoundError
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..onnx_file.header import Header
+from ..onnx_file.model_proto import is_model_proto, serialized
 from ..onnx_file.source import BytesSource, FileSource, ModelSource
 from .attached_contracts import AttachedContracts
 from .model_content import ModelContent
 from .model_operators import ModelOperators, OperatorProvider, Operators
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""What a model is loaded from."""
-
 _NO_OPERATORS = ModelOperators()
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ModelProto
+    """What a model is loaded from."""
 
 
 class LearningModel(Closeable, Object):
@@ -61,11 +66,12 @@ class LearningModel(Closeable, Object):
 
     @classmethod
     def load(cls, source: Source, *, operators: Operators = ()) -> Self:
-        """Loads a model from a path, from bytes, or from a binary stream.
+        """Loads a model from a path, from bytes, from a binary stream, or from a `ModelProto` of the package onnx.
 
         Args:
             source: the path of an .onnx file; or the file's bytes, of which `bytes` are kept and not
-                copied; or an open binary stream, which is read from where it stands to its end.
+                copied; or an open binary stream, which is read from where it stands to its end; or an
+                `onnx.ModelProto`, of which a copy is made, so that later changes of it do not count.
             operators: operators of the program's own: `CustomOperator` objects, which are Python functions, and paths
                 of shared libraries that ONNX Runtime registers. A library runs code in this process: pass only those
                 that you trust.
@@ -81,7 +87,9 @@ class LearningModel(Closeable, Object):
             return cls._of_file(source, found)
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls(*BytesSource.open(source), found)
-        return cls._of_stream(source, found)
+        if is_model_proto(source):
+            return cls(*BytesSource.open(serialized(source)), found)
+        return cls._of_stream(cast(BinaryIO, source), found)
 
     @classmethod
     def load_from_file_path(
@@ -111,22 +119,13 @@ class LearningModel(Closeable, Object):
 
     @classmethod
     def _of_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
-        read = getattr(stream, "read", None)
-        if read is None:
+        if not is_stream(stream):
             raise InvalidArgumentError(
-                f"A model is loaded from a path, bytes or a binary stream, not from {type_name(stream)}.",
+                f"A model is loaded from a path, bytes, a binary stream or an onnx.ModelProto, not from "
+                f"{type_name(stream)}.",
                 hint="Pass the path of an .onnx file.",
             )
-        try:
-            data = read()
-        except WinMLError:
-            raise
-        except (OSError, ValueError) as error:
-            raise ModelNotFoundError(f"The model stream cannot be read: {error}.", hint="Keep it open.") from error
-        if not isinstance(data, bytes):
-            raise InvalidArgumentError(
-                f"The stream gave {type_name(data)}, not bytes.", hint="Open the file in mode 'rb'."
-            )
+        data = read_bytes(stream, "The model stream", ModelNotFoundError)
         return cls(*BytesSource.open(data), operators)
 
     @classmethod

@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from ..base.arguments import is_text, member, whole_number
 from ..base.cpu_cores import is_confined, usable_cores
+from ..base.streams import name_of
 from ..base.suggestions import did_you_mean
 from ..base.winrt_object import Object
 from ..enums import Precision, Weights
@@ -262,8 +263,8 @@ class LearningModelSessionOptions(Object):
         return options
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LearningModelSessionOptions:
-        """The options in a file that `save`, or `winml-py tune --output`, wrote.
+    def load(cls, path: str | os.PathLike[str] | IO[Any]) -> LearningModelSessionOptions:
+        """The options in a file, or an open one, that `save`, or `winml-py tune --output`, wrote.
 
         Raises:
             StorageNotFoundError: there is no such file.
@@ -273,7 +274,7 @@ class LearningModelSessionOptions(Object):
             return cls.from_dict(options_file.read(path))
         except InvalidArgumentError as error:
             raise InvalidArgumentError(
-                f"{os.fspath(path)}: {error}", hint="Correct the file, or write it anew."
+                f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."
             ) from error
         except (TypeError, ValueError, AttributeError) as error:
             raise options_file.not_options(path, error) from error

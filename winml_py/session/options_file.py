@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import IO, Any
 
 from ..base.atomic_files import require_folder, write_whole
+from ..base.streams import name_of, opened_text
 from ..errors import InvalidArgumentError, StorageNotFoundError
 
 SCHEMA = 1
@@ -20,30 +21,29 @@ def write(path: str | os.PathLike[str], options: dict[str, Any], **notes: Any) -
     write_whole(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings in a file.
+def read(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
+    """The settings in a file, or in an open one.
 
     Raises:
         StorageNotFoundError: there is no such file.
         InvalidArgumentError: it holds something else.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with opened_text(source) as file:
             facts = json.load(file)
         if facts["kind"] != KIND or facts["schema_version"] != SCHEMA:
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
         return dict(facts["options"])
     except OSError as error:
-        raise StorageNotFoundError(
-            f"The session options {os.fspath(path)} cannot be read: {error.strerror}."
-        ) from error
+        reason = error.strerror or error
+        raise StorageNotFoundError(f"The session options {name_of(source)} cannot be read: {reason}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise not_options(path, error) from error
+        raise not_options(source, error) from error
 
 
-def not_options(path: str | os.PathLike[str], error: Exception) -> InvalidArgumentError:
+def not_options(source: str | os.PathLike[str] | IO[Any], error: Exception) -> InvalidArgumentError:
     """The error for a file whose contents are no session options."""
     return InvalidArgumentError(
-        f"{os.fspath(path)} holds no session options: {error}.",
+        f"{name_of(source)} holds no session options: {error}.",
         hint="Write it with options.save(path), or `winml-py tune`.",
     )

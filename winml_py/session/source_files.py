@@ -13,6 +13,8 @@ PICTURES = (
     ".avif",
     ".bmp",
     ".gif",
+    ".heic",
+    ".heif",
     ".ico",
     ".jp2",
     ".jpeg",
