@@ -190,15 +190,20 @@ def differences(case: Case) -> Iterator[Difference]:
             yield compared.difference(picture(*size, case.pictures))
 
 
+def spelled(difference: Difference) -> str:
+    mean, most = difference
+    return "exact" if most == 0 else f"{mean:.3f}/{most:.1f}" if most > 1e-4 else "last bit"
+
+
 def main() -> None:
-    print("levels, mean/most:", "".join(f"{f'{height}x{width}':>12}" for height, width in SIZES))
+    print(f"{'levels, mean/most':32}", "".join(f"{f'{height}x{width}':>12}" for height, width in SIZES))
     for title, cases in {"Nothing is scaled": UNSCALED, "Nearest": NEAREST, "Scaled": SCALED}.items():
         print(f"\n{title}")
         worst = 0.0
         for name, case in cases.items():
             found = list(differences(case))
             worst = max(worst, *(difference.mean for difference in found))
-            print(f"{name:32}", "".join(f"{f'{mean:.3f}/{most:.1f}':>12}" for mean, most in found))
+            print(f"{name:32}", "".join(f"{spelled(difference):>12}" for difference in found))
         print(f"{len(cases)} contracts, {len(SIZES)} sizes: the largest mean is {worst:.3f} levels.")
 
 
