@@ -43,8 +43,9 @@ def evaluate(session, width):
     return session.evaluate_features({"x": x}).outputs["y"].to_numpy().copy()
 """
 FIGURES = """
-with loaded(small) as model, LearningModelSession(model, None, options) as session:
-    evaluate(session, WIDTH)
+for options.weights in (Weights.PRIVATE, Weights.SHARED):  # it is compiled, and opened from what was saved
+    with loaded(small) as model, LearningModelSession(model, None, options) as session:
+        evaluate(session, WIDTH)
 baseline = resident()
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # resets the peak

@@ -269,7 +269,7 @@ def candidate(**facts: Any) -> dict[str, Any]:
 def test_an_answer_of_wrong_types_counts_as_none(
     place: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(choice, "_compiled", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(choice, "compile_kept", lambda *_: SimpleNamespace())
     targets: Any = [Target(None, False)]
     answers.write(KEY, ANSWER)
     request = CompileRequest(b"", EngineOptions(1))

@@ -303,7 +303,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
         made.append(target)
         raise NotSupportedError("Nothing is compiled here.")
 
-    monkeypatch.setattr(choice, "compile_model", compile_model)
+    monkeypatch.setattr(choice, "compile_kept", compile_model)
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             session(conv(), engine=name)

@@ -18,7 +18,8 @@ from .style import emit, say, show
 def cache(clear: bool, as_json: bool) -> None:
     """List or remove what is kept about models.
 
-    These are choices (which engine and precision suit a model best), and large models that ONNX Runtime has optimised.
+    These are choices (which engine and precision suit a model best), large models that ONNX Runtime has optimised, and
+    models that OpenVINO has compiled.
 
     They lie in the user's cache folder, or in the folder that WINML_PY_CACHE names. Where WINML_PY_CACHE is empty,
     nothing is kept.

@@ -24,7 +24,7 @@ from ..providers import plugins
 from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_known
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest, Inputs
-from .compile import compile_model
+from .compile import compile_kept, compile_model
 from .deferred import DeferredEngine
 from .exact import obstacle
 from .guarded import GuardedEngine
@@ -51,7 +51,7 @@ class CpuCompiler:
         targets, reason = _targets(request)
         require_known(targets[0].provider, dict(request.options.provider_options))
         if len(targets) == 1:
-            engine = _compiled(request, targets[0])
+            engine = compile_kept(request, targets[0])
             engine.explanation = _explained(request, targets[0], reason or _why_alone(request))
             return engine
         if request.has_fixed_shapes and request.has_examples:
@@ -65,10 +65,6 @@ class CpuCompiler:
     def session_lock(self) -> AbstractContextManager[object]:
         """None: bindings of one engine run at the same time, and each has a lock of its own against a race on it."""
         return UNLOCKED
-
-
-def _compiled(request: CompileRequest, target: Target) -> Engine:
-    return compile_shared(request) if target.device is None else compile_model(request, target)
 
 
 def _explained(
@@ -198,7 +194,7 @@ def _remembered(request: CompileRequest, targets: list[Target], key: str) -> Eng
         explanation = _from_facts(facts)
         taken = (*explanation[:2], explanation.number_type)
         target = next(target for target in targets if (*target.spelling, target.half_type) == taken)
-        engine = _compiled(request, target)
+        engine = compile_kept(request, target)
     except CanceledError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
@@ -227,7 +223,7 @@ def _find_out(request: CompileRequest, targets: list[Target], inputs: Inputs, ke
     engine = best.engine
     if request.options.is_profiled:  # a profile of the evaluations alone, and not of the measurements
         engine.close()
-        engine = _compiled(request, best.target)
+        engine = compile_kept(request, best.target)
     engine.explanation = _explained(request, best.target, reason, looked_at)
     answers.write(key, _to_facts(engine.explanation, request, inputs))
     return engine

@@ -31,9 +31,7 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
             f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(request.others)} is none.",
             hint='Set options.engine = "onnxruntime".',
         )
-    config = native_options(target, request.options, False)
-    if request.options.is_profiled:
-        config["PERF_COUNT"] = "YES"
+    config = config_of(request, target)
     native = core()
     model = _read(request, native)
     request.require_not_stopped()
@@ -42,6 +40,16 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
     request.require_not_stopped()
     request.require_unchanged()
     return OpenVinoEngine(compiled, request.options, target)
+
+
+def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
+    """OpenVINO's properties for a session.
+
+    Raises:
+        InvalidArgumentError: the options have one that it does not know.
+    """
+    config = native_options(target, request.options, False)
+    return config | ({"PERF_COUNT": "YES"} if request.options.is_profiled else {})
 
 
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:

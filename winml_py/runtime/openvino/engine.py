@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import weakref
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from ..explanation import Explanation
 from ..ort.run import opened, trim_heap
 from ..providers.provider import Target
 from .binding import OpenVinoBinding
+from .errors import translated
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -60,6 +62,16 @@ class OpenVinoEngine:
         if self._trace is None:
             raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
         return self._trace.end()
+
+    def export(self, stream: io.BytesIO) -> None:
+        """Writes the compiled model, for `import_model`.
+
+        Raises:
+            OSError: the stream does.
+            EvaluationError: OpenVINO cannot.
+        """
+        with translated():
+            opened(self._compiled).export_model(stream)
 
     def close(self) -> None:
         """Drops the compiled model: it is freed here, or when the last run in flight lets go of it."""

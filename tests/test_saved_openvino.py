@@ -1,0 +1,315 @@
+"""What OpenVINO compiled, on disk: right answers, one file for many starts, and never trusted when it is damaged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from build import model, tensor
+from onnx import helper
+
+from winml_py import (
+    CanceledError,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    Precision,
+    Weights,
+)
+from winml_py.cache import answers, folders
+from winml_py.runtime.cpu import measure
+from winml_py.runtime.openvino import saved_model
+from winml_py.session.compiled import compiled_of
+
+pytestmark = [pytest.mark.kept, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
+
+SIDE = 300
+X = np.random.default_rng(1).random((2, SIDE), np.float32)
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    weights = {f"w{index}": rng.random((SIDE, SIDE), np.float32) / SIDE for index in range(2)}
+    nodes = [helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"h{index + 1}"]) for index in range(2)]
+    path = tmp_path_factory.mktemp("models") / "chain.onnx"
+    proto = model(nodes, [tensor("h0", ["rows", SIDE])], [tensor("h2", ["rows", SIDE])], weights)
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def opened(source: Path | bytes, rows: int | None = None, **settings: Any) -> LearningModelSession:
+    options = LearningModelSessionOptions()
+    for name, value in ({"engine": "openvino"} | settings).items():
+        setattr(options, name, value)
+    if rows is not None:
+        options.override_named_dimension("rows", rows)
+    return LearningModelSession(LearningModel.load(source), None, options)
+
+
+def is_right(session: LearningModelSession, path: Path) -> bool:
+    native = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (expected,) = native.run(None, {"h0": X})
+    return np.allclose(session.evaluate_features({"h0": X}).outputs["h2"].to_numpy(), expected, rtol=1e-4)
+
+
+def is_from_disk(session: LearningModelSession) -> bool:
+    return "blob" in vars(compiled_of(session).engine._compiled)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """The models that are compiled within the block."""
+    compiled: list[object] = []
+    compile_model = saved_model.compile_model
+    with monkeypatch.context() as patch:
+        patch.setattr(saved_model, "compile_model", lambda *given: compiled.append(given) or compile_model(*given))
+        yield compiled
+
+
+def test_a_model_is_compiled_once(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with compiling(monkeypatch) as compiled:
+        sessions = [opened(chain) for _ in range(3)]
+    assert len(compiled) == 1
+    assert all(map(is_from_disk, sessions))
+    (made,) = folders.entries()
+    assert made.model == str(chain)
+    assert {file.name for file in made.path.iterdir()} == {"compiled.blob", "manifest.json"}
+    for session in sessions:
+        assert is_right(session, chain)
+        assert [node.provider for node in session.placement] == ["openvino"] * len(session.placement)
+
+
+def test_the_file_and_the_model_may_go_while_a_session_uses_them(chain: Path, tmp_path: Path) -> None:
+    path = tmp_path / "copy.onnx"
+    path.write_bytes(chain.read_bytes())
+    session = opened(path)
+    assert is_from_disk(session)
+    assert folders.clear() == 1
+    path.unlink()
+    junk = [bytearray(1 << 20) for _ in range(8)]
+    assert is_right(session, chain)
+    assert len(junk) == 8
+
+
+def test_what_a_compiled_model_depends_on_gets_one_of_its_own(chain: Path, tmp_path: Path) -> None:
+    opened(chain)
+    opened(chain, rows=2)
+    opened(chain, rows=3)
+    opened(chain, intra_op_num_threads=1)
+    opened(chain, provider_options={"CPU_DENORMALS_OPTIMIZATION": "YES"})
+    changed = tmp_path / "changed.onnx"
+    changed.write_bytes(chain.read_bytes())
+    opened(changed)
+    assert len(folders.entries()) == 6
+    assert is_right(opened(chain, rows=2), chain)
+    assert len(folders.entries()) == 6
+
+
+def test_a_changed_model_is_another_one(chain: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(chain.read_bytes())
+    assert is_right(opened(path), chain)
+    proto = onnx.load(chain)
+    proto.graph.node[0].op_type = "Gemm"
+    path.write_bytes(proto.SerializeToString())
+    assert is_right(opened(path), path)
+    first, second = folders.entries()
+    assert first.path != second.path
+
+
+def test_none_for_small_private_and_unnamed_models(chain: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small.onnx"
+    node = helper.make_node("Relu", ["h0"], ["h2"])
+    ends = [tensor("h0", ["rows", SIDE])], [tensor("h2", ["rows", SIDE])]
+    small.write_bytes(model([node], *ends).SerializeToString())
+    assert is_right(opened(small), small)
+    assert is_right(opened(chain, weights=Weights.PRIVATE), chain)
+    assert is_right(opened(chain.read_bytes()), chain)
+    assert folders.entries() == []
+
+
+# Damage
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
+def test_a_damaged_one_is_made_again(chain: Path, damage: str) -> None:
+    opened(chain).close()
+    (made,) = folders.entries()
+    file = made.path / "compiled.blob"
+    good, status = file.read_bytes(), file.stat()
+    middle = len(good) // 2
+    bad = {
+        "flipped": good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :],
+        "cut": good[:middle],
+        "empty": b"",
+    }
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(bad[damage])
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert not folders.is_whole(made.path)
+    assert is_right(opened(chain), chain)
+    assert folders.is_whole(made.path)
+    assert file.read_bytes()[:30] == good[:30]
+
+
+@pytest.mark.parametrize("text", [b"", b"<?xml no model", bytes(4000)])
+def test_one_that_openvino_refuses_is_made_again(chain: Path, caplog: pytest.LogCaptureFixture, text: bytes) -> None:
+    """Its checksums are right: another version of OpenVINO, say, has written it."""
+    opened(chain).close()
+    (made,) = folders.entries()
+    with folders.written(made.path) as unfinished:
+        Path(unfinished, "compiled.blob").write_bytes(text)
+    assert folders.is_whole(made.path)
+    with caplog.at_level(logging.WARNING):
+        assert is_right(opened(chain), chain)
+    assert "cannot be used and is made again" in caplog.text
+    caplog.clear()
+    assert is_from_disk(opened(chain))
+    assert not caplog.text
+
+
+def test_another_models_under_its_name_is_not_used(chain: Path) -> None:
+    opened(chain)
+    opened(chain, rows=2)
+    first, second = (entry.path for entry in folders.entries())
+    for file in first.iterdir():
+        (second / file.name).write_bytes(file.read_bytes())
+    assert not folders.is_whole(second)
+    assert is_right(opened(chain), chain)
+    assert is_right(opened(chain, rows=2), chain)
+
+
+class Full:
+    """A file on a disk that is full after some bytes."""
+
+    def __init__(self, file: Any, room: int, error: BaseException) -> None:
+        self._file, self._room, self._error = file, room, error
+
+    def write(self, data: bytes) -> int:
+        self._room -= len(data)
+        if self._room < 0:
+            raise self._error
+        return int(self._file.write(data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def fill_after(monkeypatch: pytest.MonkeyPatch, room: int, error: BaseException) -> None:
+    pieces = saved_model._Pieces
+    monkeypatch.setattr(saved_model, "_Pieces", lambda file: pieces(Full(file, room, error)))  # type: ignore[arg-type]
+
+
+def test_an_interrupt_in_the_middle_of_writing_ends_the_program(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_after(monkeypatch, 200_000, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        opened(chain)
+    assert folders.entries() == []
+
+
+@pytest.mark.parametrize("room", [0, 200_000])
+def test_a_full_disk_costs_the_saved_model_alone(chain: Path, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_after(monkeypatch, room, OSError(28, "No space left on device"))
+    session = opened(chain)
+    assert is_right(session, chain)
+    assert not is_from_disk(session)
+    assert folders.entries() == []
+    where = answers.folder()
+    assert where is not None
+    assert [path for path in where.iterdir() if path.is_dir()] == []
+
+
+def test_nothing_is_kept_beyond_the_bound(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(folders.LIMIT_VARIABLE, "1000000")
+    assert is_right(opened(chain), chain)
+    assert folders.entries() == []
+    monkeypatch.setenv(folders.LIMIT_VARIABLE, "2000000")
+    for rows in (2, 3, 4):
+        opened(chain, rows=rows)
+    assert 1 <= len(folders.entries()) <= 2
+    assert sum(entry.size for entry in folders.entries()) <= 2_000_000
+
+
+KILLED = """
+import os, signal, sys
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py.runtime.openvino import saved_model
+write = saved_model._Pieces.write
+def die(self, data):
+    count = write(self, data)
+    if self.tell() > 100_000:
+        self.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return count
+saved_model._Pieces.write = die
+options = LearningModelSessionOptions()
+options.engine = "openvino"
+LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_process_killed_while_it_writes_leaves_none(chain: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(chain)], capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+    where = answers.folder()
+    assert where is not None
+    (left,) = (path for path in where.iterdir() if path.is_dir())
+    assert left.name.startswith(".")
+    assert (left / "compiled.blob").stat().st_size > 0
+    assert folders.entries() == []
+    assert is_right(opened(chain), chain)
+    (made,) = folders.entries()
+    assert folders.is_whole(made.path)
+    assert not left.exists()
+
+
+# Several at once
+
+
+def test_many_threads_make_one(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with compiling(monkeypatch) as compiled, ThreadPoolExecutor(6) as pool:
+        sessions = list(pool.map(lambda _: opened(chain), range(6)))
+    assert len(compiled) == 1
+    assert all(is_right(session, chain) for session in sessions)
+
+
+def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
+    opened(chain).close()
+    (made,) = folders.entries()
+    folders.clear()
+    options = LearningModelSessionOptions()
+    options.engine = "openvino"
+    with answers.asking(made.path.name):
+        operation = LearningModelSession.create_async(LearningModel.load(chain), None, options)
+        threading.Event().wait(0.2)
+        operation.cancel()
+        with pytest.raises(CanceledError):
+            operation.get()
+
+
+def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first start compares, the second saves what was chosen, the third opens it."""
+    monkeypatch.setattr(  # OpenVINO is the faster one
+        measure, "_times", lambda rivals: {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals}
+    )
+    for count in (0, 1, 1):
+        session = opened(chain, rows=2, engine="auto", precision=Precision.FLOAT32)
+        assert session.engine == "openvino"
+        assert len(folders.entries()) == count
+        assert is_right(session, chain)
