@@ -42,6 +42,7 @@ from winml_py import (
 )
 from winml_py.runtime.cpu import measure
 from winml_py.runtime.openvino import binding as module
+from winml_py.runtime.openvino import compile as compiling
 from winml_py.runtime.openvino.errors import translate
 
 pytestmark = [pytest.mark.usefixtures("openvino"), pytest.mark.one_python]
@@ -344,6 +345,37 @@ def test_a_run_is_stopped() -> None:
         operation.get()
     came = opened.evaluate(binding, timeout=600).outputs["y"].to_numpy()  # the binding still works
     np.testing.assert_array_equal(came, feeds["x"])
+
+
+@pytest.mark.parametrize("step", ["read_model", "compile_model"])
+def test_a_cancelled_start_ends_with_the_step_under_way(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO itself cannot be stopped: what comes after the step is not done."""
+    native, begun, goes_on, done = compiling.core(), threading.Event(), threading.Event(), list[str]()
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            def call(*arguments: Any, **named: Any) -> Any:
+                done.append(name)
+                if name == step:
+                    begun.set()
+                    goes_on.wait(60)
+                return getattr(native, name)(*arguments, **named)
+
+            return call
+
+    monkeypatch.setattr(compiling, "core", Slow)
+    options = LearningModelSessionOptions()
+    options.engine = "openvino"
+    loaded = LearningModel.load(relu())
+    operation = LearningModelSession.create_async(loaded, None, options)
+    assert begun.wait(60)
+    operation.cancel()
+    goes_on.set()
+    with pytest.raises(CanceledError):
+        operation.get()
+    assert done[-1] == step
+    monkeypatch.undo()
+    assert LearningModelSession(loaded, None, options).engine == "openvino"
 
 
 def evaluations_agree(threads: int, count: int) -> None:

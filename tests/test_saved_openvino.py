@@ -212,7 +212,7 @@ class Full:
 
 def fill_after(monkeypatch: pytest.MonkeyPatch, room: int, error: BaseException) -> None:
     pieces = saved_model._Pieces
-    monkeypatch.setattr(saved_model, "_Pieces", lambda file: pieces(Full(file, room, error)))  # type: ignore[arg-type]
+    monkeypatch.setattr(saved_model, "_Pieces", lambda file, check: pieces(Full(file, room, error), check))
 
 
 def test_an_interrupt_in_the_middle_of_writing_ends_the_program(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,6 +301,26 @@ def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
         operation.cancel()
         with pytest.raises(CanceledError):
             operation.get()
+
+
+def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, writes = LearningModelSessionOptions(), threading.Event()
+    options.engine = "openvino"
+    write, cancelled = saved_model._Pieces.write, threading.Event()
+
+    def late(pieces: Any, piece: bytes) -> int:
+        writes.set()
+        cancelled.wait(60)
+        return write(pieces, piece)
+
+    monkeypatch.setattr(saved_model._Pieces, "write", late)
+    operation = LearningModelSession.create_async(LearningModel.load(chain), None, options)
+    assert writes.wait(60)
+    operation.cancel()
+    cancelled.set()
+    with pytest.raises(CanceledError):
+        operation.get()
+    assert folders.entries() == []
 
 
 def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import mmap
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ...base import processor
 from ...base.log import logger
 from ...cache import answers, folders
 from ...enums import Weights
-from ...errors import WinMLError
+from ...errors import CanceledError, WinMLError
 from ..providers import plugins
 from ..providers.catalogue import provider_of
 from ..providers.provider import Target
@@ -26,6 +27,9 @@ from .compile import compile_model, config_of
 from .engine import OpenVinoEngine
 from .errors import translated
 from .package import core, tensor_over
+
+if TYPE_CHECKING:
+    import openvino
 
 SAVED_FROM = 256 << 10
 """Bytes from which a model is worth a file: smaller ones are compiled in the time that a few files take."""
@@ -62,18 +66,18 @@ def _key(request: CompileRequest, target: Target) -> str:
 
 
 def _opened(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine | None:
+    native = core()  # in a forked process it is refused, whatever is saved
     request.require_not_stopped()
     if not folders.is_whole(folder):
         return None
     try:
-        return _imported(request, target, folder / BLOB)
+        return _imported(request, target, folder / BLOB, native)
     except (OSError, ValueError, WinMLError) as error:
         logger.warning("the saved model %s cannot be used and is made again: %s", folder, error)
         return None
 
 
-def _imported(request: CompileRequest, target: Target, path: Path) -> OpenVinoEngine:
-    native = core()
+def _imported(request: CompileRequest, target: Target, path: Path, native: openvino.Core) -> OpenVinoEngine:
     with open(path, "rb") as file:  # OpenVINO takes no read-only memory, and does not write to this
         blob = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
     with translated():
@@ -86,7 +90,9 @@ def _made(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngi
     engine = compile_model(request, target)
     try:
         with folders.written(folder, str(request.stamp[0])) as unfinished:
-            _write(engine, Path(unfinished, BLOB))
+            _write(engine, Path(unfinished, BLOB), request.require_not_stopped)
+    except CanceledError:
+        raise
     except (OSError, WinMLError) as error:  # a full disk, say
         logger.info("no saved model %s: %s", folder, error)
         return engine
@@ -94,9 +100,9 @@ def _made(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngi
     return _opened(request, target, folder) or compile_model(request, target)
 
 
-def _write(engine: OpenVinoEngine, path: Path) -> None:
+def _write(engine: OpenVinoEngine, path: Path, check: Callable[[], None]) -> None:
     with open(path, "wb") as file:
-        pieces = _Pieces(file)
+        pieces = _Pieces(file, check)
         engine.export(pieces)
     if pieces.failure is not None:
         raise pieces.failure
@@ -105,17 +111,22 @@ def _write(engine: OpenVinoEngine, path: Path) -> None:
 class _Pieces(io.BytesIO):
     """Passes what OpenVINO writes on to a file. It takes a BytesIO alone, where the weights would be once more.
 
+    Args:
+        file: where to.
+        check: is called before each piece, and may raise.
+
     Attributes:
         failure: the first error that came while it wrote, which OpenVINO passes over: of the disk, or Ctrl+C.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:
         super().__init__()
         self.failure: BaseException | None = None
-        self._file = file
+        self._file, self._check = file, check
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]
         try:
+            self._check()
             return self._file.write(data)
         except BaseException as error:
             self.failure = self.failure or error
