@@ -100,9 +100,9 @@ def test_numbers_pass_over_names_that_are_taken(tmp_path: Path) -> None:
 
 def test_large_constants_are_checked_by_their_types() -> None:
     made = builder(a=[1, 512]).outputs.add(describe("y", FLOAT, [1, 512]))
-    product = operator("MatMul").set_input("A", "a").set_constant("B", x(511, 512)).set_output("Y", "y")
+    made.operators.add(operator("MatMul").set_input("A", "a").set_constant("B", x(511, 512)).set_output("Y", "y"))
     with pytest.raises(InvalidArgumentError, match="Incompatible dimensions"):
-        made.operators.add(product).create_model()
+        made.create_model()
 
 
 def test_a_builder_goes_on_after_a_model() -> None:

@@ -17,6 +17,7 @@ from onnx import (
 )
 
 from ..errors import NotSupportedError
+from ..onnx_file.functions import require_bounded
 from ..onnx_file.messages import messages
 
 
@@ -97,11 +98,12 @@ def with_free_functions(first: ModelProto, second: ModelProto) -> ModelProto:
     """A second model without functions that a first one has, too: equal ones are shared, others are written out.
 
     Raises:
-        NotSupportedError: `onnx` cannot write them out.
+        NotSupportedError: `onnx` cannot write them out, or they would become too many nodes.
     """
     known = {_key(function): function for function in first.functions}
     same = [function for function in second.functions if known.get(_key(function)) == function]
     if len(same) < sum(_key(function) in known for function in second.functions):
+        require_bounded(second.SerializeToString())
         try:
             return inliner.inline_local_functions(second, convert_version=False)
         except Exception as error:  # the inliner raises errors of many classes, RuntimeError among them
