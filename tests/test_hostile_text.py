@@ -95,6 +95,8 @@ def require_harmless(*texts: str) -> None:
 
 EXTRA = {
     "contract": ["--preset", "imagenet"],
+    "edit": ["--name", HOSTILE, "--rename", f"x{HOSTILE}=new{HOSTILE}"],
+    "join": ["--link", "y=x"],
     "perf": ["--iterations", "2"],
     "profile": ["--iterations", "1"],
     "run": ["--labels", "labels.txt"],
@@ -104,6 +106,7 @@ EXTRA = {
 def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[str]:
     """A call of any command, made from what it declares: models, inputs, outputs and what it must have."""
     words = {"model": "image" if command.name == "contract" else "model", "models": "model"}
+    words |= {"first": "image", "second": "image"}  # of a join
     arguments = [
         str(folder / f"labels{HOSTILE}.txt") if word == "labels.txt" else word
         for word in EXTRA.get(command.name or "", [])
@@ -116,7 +119,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
                 arguments.append(str(folder / input_file))
             else:
                 arguments.append(str(folder / f"out{HOSTILE}.onnx"))
-        elif option.required:
+        elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
             arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}.onnx")]
     return arguments
