@@ -1,12 +1,13 @@
-"""Checks of arguments: whole numbers, booleans, text, and members of enumerations."""
+"""Checks of arguments: numbers, booleans, text, classes, and members of enumerations."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from numbers import Integral
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import InvalidArgumentError, WinMLError
+from .type_names import type_name
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -28,6 +29,28 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
         return number
     bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
     raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It is a whole number {bounds}.")
+
+
+def seconds_above_zero(value: object, what: str) -> float:
+    """Returns the value if it is a number of seconds: finite, and above 0.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
+    return value
+
+
+def require_type(value: object, kind: Any, hint: str) -> None:
+    """Refuses a value that is no instance of a class, or of the first of a union.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if not isinstance(value, kind):
+        expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
+        raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)
 
 
 def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from .. import __version__
+from ..base.type_names import type_name
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from .checks import require_consistent, sorted_nodes
@@ -59,7 +60,7 @@ class Draft:
         """
         if not isinstance(operator, LearningModelOperator):
             raise InvalidArgumentError(
-                f"An operator is a LearningModelOperator, not {type(operator).__name__}.",
+                f"An operator is a LearningModelOperator, not {type_name(operator)}.",
                 hint='Write LearningModelOperator("Add").set_input("A", name) and so on.',
             )
         name = operator.name or self._numbered(operator.type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..base.arguments import is_text
+from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..errors import InvalidArgumentError
 from ..session.model import LearningModel, rename
@@ -53,7 +54,7 @@ class LearningModelExperimental(Object):
         """
         if not isinstance(options, LearningModelJoinOptions):
             raise InvalidArgumentError(
-                f"The options of a join are {type(options).__name__}.", hint="Make them: LearningModelJoinOptions()."
+                f"The options of a join are {type_name(options)}.", hint="Make them: LearningModelJoinOptions()."
             )
         made = joined(self._model, require_model(other), options)
         model = type(self._model).load(to_bytes(made))
@@ -105,5 +106,5 @@ def require_model(model: object) -> LearningModel:
     if isinstance(model, LearningModel):
         return model
     raise InvalidArgumentError(
-        f"A model is a LearningModel, not {type(model).__name__}.", hint="Load it first: LearningModel.load(path)."
+        f"A model is a LearningModel, not {type_name(model)}.", hint="Load it first: LearningModel.load(path)."
     )

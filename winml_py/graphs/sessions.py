@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..base.collections import NameMap
+from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError
@@ -45,7 +46,7 @@ class LearningModelSessionExperimental(Object):
     def __init__(self, session: LearningModelSession, /) -> None:
         if not isinstance(session, LearningModelSession):
             raise InvalidArgumentError(
-                f"A session is a LearningModelSession, not {type(session).__name__}.",
+                f"A session is a LearningModelSession, not {type_name(session)}.",
                 hint="Make one: LearningModelSession(model).",
             )
         self._session = session

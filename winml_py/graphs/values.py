@@ -9,6 +9,7 @@ from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from ..base.arguments import is_text, member
 from ..base.collections import Vector
+from ..base.type_names import type_name
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import (
@@ -74,7 +75,7 @@ def value_info(feature: FeatureDescriptor) -> ValueInfoProto:
     """
     if not isinstance(feature, FeatureDescriptor):
         raise InvalidArgumentError(
-            f"A feature is described by a descriptor, not by {type(feature).__name__}.",
+            f"A feature is described by a descriptor, not by {type_name(feature)}.",
             hint="Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape).",
         )
     info = ValueInfoProto(name=feature.name, doc_string=feature.description)
@@ -90,7 +91,7 @@ def _type(feature: FeatureDescriptor) -> TypeProto:
             return helper.make_sequence_type_proto(_type(element))
         case MapFeatureDescriptor(key_kind=key, value_descriptor=value):
             return helper.make_map_type_proto(key.value, _type(value))
-    raise InvalidArgumentError(f"The builder has no type for {type(feature).__name__}.")
+    raise InvalidArgumentError(f"The builder has no type for {type_name(feature)}.")
 
 
 def _tensor_type(feature: TensorFeatureDescriptor | ImageFeatureDescriptor) -> TypeProto:
@@ -127,7 +128,7 @@ def as_array(value: Any, what: str) -> Array:
     if array.dtype.kind in "UO" and all(isinstance(element, str) for element in array.flat):
         return array.astype(object)
     raise InvalidArgumentError(
-        f"{what} is {type(value).__name__} with {array.dtype} elements.",
+        f"{what} is {type_name(value)} with {array.dtype} elements.",
         hint="Give a tensor, an array, a number or a list of numbers or of text.",
     )
 

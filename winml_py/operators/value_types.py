@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..base.type_names import type_name
 from ..errors import InvalidArgumentError
 from ..features.tensor import Tensor
 
@@ -106,7 +107,7 @@ def _map_type(value: Mapping[Any, Any]) -> MapType:
     kinds = [kind for kind in _MAP_VALUES if isinstance(item, (kind, np.generic))]
     if not isinstance(key, (str, int)) or not kinds:
         raise InvalidArgumentError(
-            f"A map from {type(key).__name__} to {type(item).__name__} has no ONNX type.",
+            f"A map from {type_name(key)} to {type_name(item)} has no ONNX type.",
             hint="Keys are int or str, and values int, float or str; an empty map has no type.",
         )
     dtype = item.dtype if isinstance(item, np.generic) else _MAP_VALUES[kinds[0]]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.type_names import type_name
 from ..errors import E_FAIL, EvaluationError, InvalidArgumentError, InvalidBindingError
 from ..features.containers import as_tensor
 from ..features.conversion import as_picture
@@ -32,7 +33,7 @@ def joined(values: Sequence[Any]) -> Any:
 def _array(value: Any) -> np.ndarray[Any, Any]:
     tensor = as_tensor(value)
     if tensor is None:
-        raise InvalidBindingError(f"{type(value).__name__} cannot be part of a batch.", hint="Bind arrays or pictures.")
+        raise InvalidBindingError(f"{type_name(value)} cannot be part of a batch.", hint="Bind arrays or pictures.")
     return tensor.to_numpy()
 
 

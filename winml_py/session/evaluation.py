@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ..base.cancellation import Stop, held
-from ..base.device_array import DeviceArray
-from ..base.type_names import type_name
-from ..errors import CanceledError, DeviceLostError, EvaluationError, InvalidBindingError, MissingInputError
+from ..errors import CanceledError, DeviceLostError, EvaluationError, MissingInputError
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
-from ..features.compatibility import check_tensor
-from ..features.conversion import is_pil_image
 from ..features.descriptors import FeatureDescriptor
 from ..features.float16_cast import as_half
-from ..features.resolve import (
-    Bindable,
-    Container,
-    DevicePixels,
-    DeviceTensor,
-    HostTensor,
-    PictureFit,
-    Pictures,
-    resolve,
-)
-from ..features.tensor import Tensor
+from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, PictureFit, Pictures
 from ..features.tensor_classes import TensorString
 from ..imaging.picture_placement import PicturePlacement
 from ..runtime.engine import DeviceEngineBinding
+from .checked_values import CheckedOutput, checked_input, checked_output
 from .compiled import Compiled
-from .outputs import (
-    CastOutput,
-    ImageOutput,
-    OutputSlot,
-    TensorOutput,
-    UnboundOutput,
-    refilled,
-    require_apart,
-    writable_array,
-)
+from .outputs import OutputSlot, UnboundOutput, require_apart
 from .picture_inputs import PictureInputs, PictureTensor
 
 
@@ -100,18 +79,22 @@ class Evaluation:
         bind(descriptor, value, properties)
 
     def bind_input(self, descriptor: FeatureDescriptor, value: Any, properties: BindProperties) -> None:
-        """Binds a value to an input; raises as `resolve` does, and where the session is closed."""
+        """Binds a value to an input; raises as `checked_input` does, and where the session is closed."""
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
+        found = checked_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
+        self.set_input(descriptor, value, found)
+        self.compiled.missing_contracts.tell(found, properties)  # without the lock: it calls what the program says
+
+    def set_input(self, descriptor: FeatureDescriptor, value: Any, found: Bindable) -> None:
+        """Binds what `checked_input` found in a value."""
         with self._lock:
             try:
-                found = resolve(value, descriptor, properties, self._fits.get(descriptor.name))
                 self._set_input(descriptor, found)
             except DeviceLostError:  # a picture is tensorized there
                 self.compiled.is_lost = True
                 raise
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
-        self.compiled.missing_contracts.tell(found, properties)  # without the lock: it calls what the program says
 
     def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name
@@ -120,13 +103,12 @@ class Evaluation:
             self._fits[name] = value.fit
             return
         if isinstance(value, DevicePixels):
-            self._required_here(value.array, name)
             self._set_picture(name, self.pictures.write_pixels(value))
             return
         if isinstance(value, Container):
             self.engine_binding.set_input(name, value.converted)
         elif isinstance(value, DeviceTensor):
-            self.engine_binding.set_input(name, self._required_here(value.array, name))
+            self.engine_binding.set_input(name, value.array)
         else:
             self._set_tensor(descriptor, value)
         if self._pictures is not None:
@@ -134,11 +116,6 @@ class Evaluation:
 
     def _set_tensor(self, descriptor: FeatureDescriptor, value: HostTensor) -> None:
         tensor = value.tensor
-        if tensor.is_placeholder:
-            raise InvalidBindingError(
-                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-                hint="Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
-            )
         array = (as_half(tensor, descriptor) if value.is_cast else tensor).to_numpy()
         # Strings have no common memory that a later write could reach: they are copied now.
         self.engine_binding.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
@@ -148,61 +125,19 @@ class Evaluation:
             self.engine_binding.set_input(name, tensor)
             self.pictures.tensors[name] = tensor
 
-    def _required_here(self, array: DeviceArray, name: str) -> DeviceArray:
-        location = self.compiled.location
-        if array.location != location:
-            here = f"on {location}" if location else "on the CPU"
-            raise InvalidBindingError(
-                f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
-                f"runs {here}.",
-                hint=f"Bind {array.host_copy}, which is a copy in the host's memory.",
-            )
-        return array
-
     def bind_output(self, descriptor: FeatureDescriptor, bound: Any, properties: BindProperties) -> None:
-        """Binds what an output is to be written into; raises as `resolve` does, and where it cannot be written."""
-        name = descriptor.name
+        """Binds what an output is to be written into; raises as `checked_output`, and where the session is closed."""
         self.compiled.require_open()
+        self.set_output(descriptor, bound, checked_output(bound, descriptor, properties, self.compiled.location))
+
+    def set_output(self, descriptor: FeatureDescriptor, bound: Any, checked: CheckedOutput) -> None:
+        """Binds what `checked_output` found in a value."""
+        name = descriptor.name
         with self._lock:
-            slot = refilled(bound, descriptor)
-            if slot is not None:
-                self.engine_binding.set_output(name, None)
-            else:
-                slot = self._slot(descriptor, resolve(bound, descriptor, properties), bound, properties)
-            self._slots[name] = slot
+            checked.set(self.engine_binding, name)
+            self._slots[name] = checked.slot
             self.bound[name] = bound
             self._is_checked = False
-
-    def _slot(
-        self, descriptor: FeatureDescriptor, value: Bindable, bound: Any, properties: BindProperties
-    ) -> OutputSlot:
-        name = descriptor.name
-        if isinstance(value, DeviceTensor):
-            self.engine_binding.set_output(name, self._required_here(value.array, name))
-            return TensorOutput(bound, value.tensor)
-        if isinstance(value, HostTensor):
-            return self._tensor_slot(descriptor, value, bound, properties)
-        if isinstance(value, Pictures) and not is_pil_image(bound):
-            slot = ImageOutput(bound, value.value, value.fit.contract, descriptor)
-            self.engine_binding.set_output(name, None)
-            return slot
-        what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
-        raise InvalidBindingError(
-            f"The model variable {name} is an output, and {what} cannot be written in place.",
-            hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
-        )
-
-    def _tensor_slot(
-        self, descriptor: FeatureDescriptor, value: HostTensor, bound: Any, properties: BindProperties
-    ) -> OutputSlot:
-        name, tensor = descriptor.name, value.tensor
-        if properties.stays_on_device and isinstance(bound, Tensor) and self.compiled.location is not None:
-            check_tensor(tensor, descriptor)  # nothing is cast there
-            self.engine_binding.keep_output(name)
-            return TensorOutput(bound, tensor)
-        array = writable_array(bound, tensor)
-        self.engine_binding.set_output(name, None if value.is_cast else array)
-        return CastOutput(bound, tensor, array, descriptor) if value.is_cast else TensorOutput(bound, tensor, array)
 
     def run(self, stop: Stop | None = None) -> dict[str, Any]:
         """Runs the model; gives the caller's object for each output, by name.
@@ -257,3 +192,15 @@ class Evaluation:
         missing = [feature for name, feature in self.compiled.inputs.items() if name in self._missing]
         expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
         return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
+
+
+def bound_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation:
+    """An evaluation of values by the names of inputs and outputs.
+
+    Raises:
+        WinMLError: as a bind does.
+    """
+    evaluation = Evaluation(compiled)
+    for name, value in features.items():
+        evaluation.bind(name, value)
+    return evaluation

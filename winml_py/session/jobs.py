@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.collections import NameMap
+from ..base.type_names import type_name
 from ..errors import ClosedError, DeviceLostError, InvalidArgumentError, WinMLError
 from ..features.contract_fit import fits, spell_type
 from ..features.descriptors import FeatureDescriptor
@@ -51,7 +52,7 @@ class Loading:
     def _only_input(self, value: Any) -> str:
         if len(self.inputs) != 1:
             raise InvalidArgumentError(
-                f"The model has {len(self.inputs)} inputs, and a {type(value).__name__} came for all of them.",
+                f"The model has {len(self.inputs)} inputs, and a {type_name(value)} came for all of them.",
                 hint=f"Write {{name: value}}; the names: {', '.join(self.inputs)}.",
             )
         return next(iter(self.inputs))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
+from ..base.type_names import type_name
 from ..errors import InvalidArgumentError, ModelNotFoundError
 from ..runtime.custom.operator import CustomOperator
 
@@ -46,7 +47,7 @@ class ModelOperators(NamedTuple):
         """
         if isinstance(operators, (str, bytes, CustomOperator)) or not isinstance(operators, Iterable):
             raise InvalidArgumentError(
-                f"Operators are a list, and {type(operators).__name__} came.", hint="Write operators=[operator]."
+                f"Operators are a list, and {type_name(operators)} came.", hint="Write operators=[operator]."
             )
         given = list(operators)
         functions = [operator for operator in given if isinstance(operator, CustomOperator)]
@@ -69,7 +70,7 @@ class ModelOperators(NamedTuple):
         operators = getattr(provider, "operators", None)
         if operators is None:
             raise InvalidArgumentError(
-                f"{type(provider).__name__} provides no operators.",
+                f"{type_name(provider)} provides no operators.",
                 hint="Give it an attribute `operators`: a list of CustomOperator and of paths of shared libraries.",
             )
         return cls.of(operators)
@@ -78,7 +79,7 @@ class ModelOperators(NamedTuple):
 def _library(path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidArgumentError(
-            f"An operator is a CustomOperator or the path of a shared library, not {type(path).__name__}.",
+            f"An operator is a CustomOperator or the path of a shared library, not {type_name(path)}.",
             hint="Write CustomOperator(function, name, domain, outputs=[...]).",
         )
     absolute = os.path.abspath(os.fsdecode(path))

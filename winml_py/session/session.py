@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from ..base.arguments import require_type, seconds_above_zero
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
@@ -26,7 +27,8 @@ from .compile_request import compile_request
 from .compiled import Compiled, CompiledModel
 from .device import LearningModelDevice, compiler_of
 from .dimension_names import require_known
-from .evaluation import Evaluation
+from .evaluation import Evaluation, bound_at_once
+from .late_values import bound_later, checked_features
 from .model import LearningModel, content_of
 from .options import LearningModelSessionOptions, engine_options
 from .overrides import with_dimensions
@@ -82,9 +84,9 @@ class LearningModelSession(Closeable, CompiledModel):
         *,
         _stop: Stop | None = None,
     ) -> None:
-        _require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
-        _require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
-        _require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
+        require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
+        require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
         self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
@@ -247,9 +249,7 @@ class LearningModelSession(Closeable, CompiledModel):
         evaluation = self._own(binding)
         if timeout is None:
             return self._run(evaluation, correlation_id, None)
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
-            raise InvalidArgumentError(f"The timeout is {timeout!r}.", hint="It is a number of seconds above 0.")
-        stop = Stop(timeout)
+        stop = Stop(seconds_above_zero(timeout, "The timeout"))
         with stop.limited():
             return self._run(evaluation, correlation_id, stop)
 
@@ -273,7 +273,7 @@ class LearningModelSession(Closeable, CompiledModel):
         """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
 
         Nothing is kept for the next call: what is not passed is missing, and each result has memory of its own. Arrays
-        that fit a model of tensors exactly need no binding, and cost little more than the run; other values are bound.
+        that fit a model of tensors exactly are not bound, and cost little more than the run; other values are bound.
 
         Args:
             features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it.
@@ -288,14 +288,35 @@ class LearningModelSession(Closeable, CompiledModel):
             outputs = compiled.plain_arrays.evaluate(compiled.engine, features)
             if outputs is not None:
                 return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
-        return self._run(self._bound(features), correlation_id, None)
+        require_type(features, Mapping, "Write {name: value}.")
+        return self._run(bound_at_once(compiled, features), correlation_id, None)
 
     def evaluate_features_async(
         self, features: Mapping[str, Any], correlation_id: str = "", /
     ) -> AsyncOperation[LearningModelEvaluationResult]:
-        """Binds every pair here and now, so that errors of binding are raised at once, then as `evaluate_async`."""
-        evaluation = self._bound(features)
-        return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
+        """Starts `evaluate_features` in a thread, pictures and all: decoding, tensorizing and binding are done there.
+
+        Leave the values alone until the operation is done. Cancelling it works as with `evaluate_async`.
+
+        Args:
+            features: as for `evaluate_features`. For an input that is an image, the path of a picture file or its bytes
+                will do: the thread loads it.
+            correlation_id: given back in the result.
+
+        Raises:
+            WinMLError: as `evaluate_features`, for what shows before a picture is decoded: a closed session, unknown
+                names, other types and shapes. Everything else is raised by the operation.
+
+        Example:
+            >>> from winml_py import LearningModel, LearningModelSession
+            >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+            >>> operation = session.evaluate_features_async({"image": "samples/pictures/seven.png"})
+            >>> int(operation.get().outputs["probabilities"].to_numpy().argmax())
+            7
+        """
+        require_type(features, Mapping, "Write {name: value}.")
+        binds = checked_features(self._compiled, features)
+        return AsyncOperation(lambda stop: self._run(bound_later(self._compiled, binds, stop), correlation_id, stop))
 
     def evaluate_many(
         self,
@@ -357,14 +378,6 @@ class LearningModelSession(Closeable, CompiledModel):
         model, options = self._model, self._given_options
         return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
 
-    def _bound(self, features: Mapping[str, Any]) -> Evaluation:
-        """The features, bound for a single run."""
-        _require_type(features, Mapping, "Write {name: value}.")
-        evaluation = Evaluation(self._compiled)
-        for name, value in features.items():
-            evaluation.bind(name, value)
-        return evaluation
-
     def close(self) -> None:
         """Frees the engine, unless another session shares it, when the last run in flight returns.
 
@@ -395,7 +408,7 @@ class LearningModelSession(Closeable, CompiledModel):
     def _own(self, binding: LearningModelBinding) -> Evaluation:
         """The inside of a binding, which must be this session's."""
         self._compiled.require_open()
-        _require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
+        require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
         evaluation = evaluation_of(binding)
         if evaluation.compiled is not self._compiled:
             raise InvalidArgumentError(
@@ -420,9 +433,3 @@ def _compiled(compiler: Compiler, request: CompileRequest, functions: Sequence[C
     from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
 
     return compile_custom(request, functions, compiler.compile)
-
-
-def _require_type(value: object, kind: Any, hint: str) -> None:
-    if not isinstance(value, kind):
-        expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
-        raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)

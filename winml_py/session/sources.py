@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..base.type_names import type_name
 from ..errors import InvalidArgumentError, WinMLError
 from ..imaging.video import VideoReader
 from ..imaging.video_files import is_video
@@ -145,5 +146,5 @@ def _content(source: Any) -> Any:
     if isinstance(content, (bytes, bytearray)):
         return content
     return InvalidArgumentError(
-        f"The file object gave {type(content).__name__}, and not bytes.", hint='Open the file with mode "rb".'
+        f"The file object gave {type_name(content)}, and not bytes.", hint='Open the file with mode "rb".'
     )

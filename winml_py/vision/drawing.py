@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from ..base.type_names import type_name
 from ..errors import InvalidArgumentError
 from ..features.conversion import as_picture
 from ..features.pictures import ImageFeatureValue
@@ -72,7 +73,7 @@ def _image(picture: Any, width: int, height: int) -> Image.Image:
     value = ImageFeatureValue.load(picture) if isinstance(picture, (str, bytes, os.PathLike)) else as_picture(picture)
     if value is None:
         raise InvalidArgumentError(
-            f"{type(picture).__name__} is no picture that can be drawn on.",
+            f"{type_name(picture)} is no picture that can be drawn on.",
             hint="Pass a path, a Pillow image, or ImageFeatureValue.from_array(array, pixel_format).",
         )
     image = value.to_pil().convert("RGB")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...base.cancellation import Stop
+from ...base.type_names import type_name
 from ...enums import Precision
 from ...errors import EvaluationError
 from ..engine import Array, Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value
@@ -149,7 +150,7 @@ class _Function:
 
 def _spelled(error: Exception) -> str:
     text = str(error).rstrip(".")
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type_name(error)}: {text}" if text else type_name(error)
 
 
 def _read_only(value: Value) -> Value:

@@ -1,0 +1,282 @@
+"""`evaluate_features_async` refuses at once what it can, and loads, decodes, tensorizes and binds in its thread."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import unary
+from conftest import MODELS
+from PIL import Image
+
+from winml_py import (
+    AsyncStatus,
+    BitmapPixelFormat,
+    CanceledError,
+    ClosedError,
+    ImageContract,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelSession,
+    MissingContractWarning,
+    PictureError,
+    PictureNotFoundError,
+    SizeMismatchError,
+    SoftwareBitmap,
+    TensorFloat,
+    VideoFrame,
+    WinMLError,
+)
+from winml_py.imaging import codecs, tensorize
+from winml_py.session import late_values
+
+SEVEN = MODELS.parent / "samples" / "pictures" / "seven.png"
+CAT = MODELS.parent / "samples" / "pictures" / "cat.jpg"
+
+
+def identity(contract: ImageContract | None = None) -> LearningModelSession:
+    """Its answer is the tensor of the picture."""
+    model = LearningModel.load(unary("Identity", (1, 3, 32, 32)))
+    model.contracts["x"] = contract or ImageContract()
+    return LearningModelSession(model)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What was decoded and tensorized, and by which threads."""
+    seen: list[tuple[str, int]] = []
+
+    def watch(module: Any, name: str) -> None:
+        original = getattr(module, name)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            seen.append((name, threading.get_ident()))
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, watched)
+
+    watch(codecs, "decode")
+    watch(codecs, "from_pil")
+    watch(tensorize, "tensorize")
+    return seen
+
+
+def pictures() -> dict[str, tuple[Any, list[str]]]:
+    """Each kind of value, and what is done with it."""
+    bitmap = SoftwareBitmap.load(CAT)
+    frame = VideoFrame.create_with_software_bitmap(bitmap)
+    pillow = Image.open(io.BytesIO(CAT.read_bytes()))  # not decoded yet
+    return {
+        "path": (CAT, ["decode", "tensorize"]),
+        "text": (str(CAT), ["decode", "tensorize"]),
+        "bytes": (CAT.read_bytes(), ["decode", "tensorize"]),
+        "decoded at bind": (ImageFeatureValue.load(CAT, fast_decode=True), ["decode", "tensorize"]),
+        "Pillow": (pillow, ["from_pil", "tensorize"]),
+        "list": ([pillow], ["from_pil", "tensorize"]),
+        "bitmap": (bitmap, ["tensorize"]),
+        "frame": (frame, ["tensorize"]),
+        "value": (ImageFeatureValue([frame]), ["tensorize"]),
+    }
+
+
+@pytest.mark.parametrize("kind", pictures())
+def test_pictures_are_decoded_and_tensorized_in_the_thread(kind: str, threads: list[tuple[str, int]]) -> None:
+    session, (value, steps) = identity(ImageContract.imagenet()), pictures()[kind]
+    threads.clear()
+
+    async def evaluate() -> Any:
+        return await session.evaluate_features_async({"x": value}, "an id")
+
+    result = asyncio.run(evaluate())
+    assert [name for name, _ in threads] == steps
+    assert threading.get_ident() not in {thread for _, thread in threads}
+    is_fast = kind == "decoded at bind"
+    expected = session.evaluate_features({"x": ImageFeatureValue.load(CAT, fast_decode=is_fast)})
+    np.testing.assert_array_equal(result.outputs["y"].to_numpy(), expected.outputs["y"].to_numpy())
+    assert (result.correlation_id, result.placements) == ("an id", expected.placements)
+
+
+def test_the_call_returns_before_a_picture_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop goes on while the thread loads."""
+    go, original = threading.Event(), ImageFeatureValue.load
+
+    def load(source: Any) -> ImageFeatureValue:
+        assert go.wait(60)
+        return original(source)
+
+    monkeypatch.setattr(ImageFeatureValue, "load", load)
+    session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+
+    async def evaluate() -> int:
+        operation = session.evaluate_features_async({"image": SEVEN})
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert operation.status is AsyncStatus.STARTED
+        go.set()
+        return int((await operation).outputs["probabilities"].to_numpy().argmax())
+
+    assert asyncio.run(evaluate()) == 7
+
+
+FRAME = VideoFrame(BitmapPixelFormat.RGB8, 8, 8)
+READ_ONLY = np.zeros((1, 3, 32, 32), np.float32)
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("features", "error"),
+    [
+        ({"nope": CAT}, InvalidBindingError),
+        ({"x": CAT, "nope": 1}, InvalidBindingError),
+        ({"x": np.zeros((1, 3, 32, 32))}, InvalidBindingError),
+        ({"x": np.zeros((1, 3, 32, 31), np.float32)}, SizeMismatchError),
+        ({"x": [FRAME, FRAME]}, SizeMismatchError),
+        ({"x": TensorFloat.create()}, InvalidBindingError),
+        ({"x": None}, InvalidBindingError),
+        ({"x": CAT, "y": READ_ONLY}, InvalidBindingError),
+        ({"x": CAT, "y": np.zeros(3, np.float32)}, SizeMismatchError),
+        ({"x": CAT, "y": Image.new("RGB", (32, 32))}, InvalidBindingError),
+        ([("x", CAT)], InvalidArgumentError),
+    ],
+)
+def test_what_shows_before_a_picture_is_decoded_is_refused_at_once(features: Any, error: type[WinMLError]) -> None:
+    session = identity()
+    with pytest.raises(error) as info:
+        session.evaluate_features_async(features)
+    if isinstance(features, dict):
+        given = {name: ImageFeatureValue.load(value) if value is CAT else value for name, value in features.items()}
+        with pytest.raises(error) as other:
+            session.evaluate_features(given)
+        assert str(info.value) == str(other.value)
+
+
+@pytest.mark.parametrize("value", ["words", b"bytes", Path("a/path")])
+def test_a_tensor_takes_no_picture_file(value: Any) -> None:
+    session = LearningModelSession(LearningModel.load(unary("Identity", (1, 3, 32, 32))))
+    with pytest.raises(InvalidBindingError):
+        session.evaluate_features_async({"x": value})
+
+
+def test_a_size_that_the_model_contradicts_is_refused_at_once() -> None:
+    session = identity(ImageContract(size=(16, 16)))
+    with pytest.raises(InvalidBindingError, match="states 16"):
+        session.evaluate_features_async({"x": FRAME})
+    operation = session.evaluate_features_async({"x": SEVEN})
+    with pytest.raises(InvalidBindingError, match="states 16"):
+        operation.get(60)
+
+
+@pytest.mark.parametrize(("value", "error"), [("missing.png", PictureNotFoundError), (b"no picture", PictureError)])
+def test_what_a_file_shows_is_raised_by_the_operation(value: Any, error: type[WinMLError]) -> None:
+    operation = identity().evaluate_features_async({"x": value})
+    with pytest.raises(error):
+        operation.get(60)
+    assert operation.status is AsyncStatus.ERROR
+
+
+def test_a_session_that_is_closed_is_refused_before_and_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, go, original = identity(), threading.Event(), ImageFeatureValue.load
+
+    def load(source: Any) -> ImageFeatureValue:
+        assert go.wait(60)
+        return original(source)
+
+    monkeypatch.setattr(ImageFeatureValue, "load", load)
+    operation = session.evaluate_features_async({"x": CAT})
+    session.close()
+    go.set()
+    with pytest.raises(ClosedError):
+        operation.get(60)
+    with pytest.raises(ClosedError):
+        session.evaluate_features_async({"x": CAT})
+
+
+def test_a_cancelled_operation_loads_no_second_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, go, loaded, original = threading.Event(), threading.Event(), [], ImageFeatureValue.load
+
+    def load(source: Any) -> ImageFeatureValue:
+        loaded.append(source)
+        started.set()
+        assert go.wait(60)
+        return original(source)
+
+    monkeypatch.setattr(ImageFeatureValue, "load", load)
+    operation = identity().evaluate_features_async({"x": CAT, "X": SEVEN})
+    assert started.wait(60)
+    operation.cancel()
+    go.set()
+    with pytest.raises(CanceledError):
+        operation.get(60)
+    assert loaded == [CAT]
+
+
+def test_pictures_are_prepared_in_turn_where_there_is_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for its turn can be cancelled meanwhile."""
+    turn, running, most = threading.Semaphore(1), [], []
+    started, go, original = threading.Event(), threading.Event(), ImageFeatureValue.load
+
+    def load(source: Any) -> ImageFeatureValue:
+        running.append(source)
+        most.append(len(running))
+        started.set()
+        assert go.wait(60)
+        running.pop()
+        return original(source)
+
+    monkeypatch.setattr(ImageFeatureValue, "load", load)
+    monkeypatch.setattr(late_values, "_cores", lambda process: turn)
+    session = identity()
+    operations = [session.evaluate_features_async({"x": CAT})]
+    assert started.wait(60)
+    operations += [session.evaluate_features_async({"x": CAT}) for _ in range(4)]
+    waiting = operations.pop()
+    waiting.cancel()
+    with pytest.raises(CanceledError):
+        waiting.get(60)
+    go.set()
+    assert all(operation.get(60).succeeded for operation in operations)
+    assert max(most) == 1
+
+
+def test_operations_share_a_pillow_image_that_is_not_decoded() -> None:
+    """Pillow decodes it when it is first looked at, and threads that look at once disturb each other."""
+    session, file = identity(), io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (480, 640, 3), np.uint8)
+    Image.fromarray(pixels).save(file, "PNG")
+    value = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
+    expected = session.evaluate_features({"x": value}).outputs["y"].to_numpy()
+    for _ in range(10):
+        image = Image.open(io.BytesIO(file.getvalue()))
+        operations = [session.evaluate_features_async({"x": image}) for _ in range(8)]
+        for operation in operations:
+            np.testing.assert_array_equal(operation.get(60).outputs["y"].to_numpy(), expected)
+
+
+def test_outputs_are_written_in_place() -> None:
+    session, memory = identity(), np.zeros((1, 3, 32, 32), np.float32)
+    result = session.evaluate_features_async({"x": CAT, "y": memory}).get(60)
+    assert result.outputs["y"] is memory
+    expected = session.evaluate_features({"x": ImageFeatureValue.load(CAT)}).outputs["y"].to_numpy()
+    np.testing.assert_array_equal(memory, expected)
+
+
+def test_a_missing_contract_is_told_to_the_line_that_calls() -> None:
+    session = LearningModelSession(LearningModel.load(unary("Identity", (1, 3, 8, 8))))
+    with pytest.warns(MissingContractWarning) as told:
+        operation = session.evaluate_features_async({"x": FRAME})
+    assert told[0].filename == __file__
+    assert operation.get(60).succeeded
+
+
+def test_the_last_of_two_values_for_one_input_counts() -> None:
+    session, level = identity(), np.full((1, 3, 32, 32), 5, np.float32)
+    assert session.evaluate_features_async({"x": CAT, "X": level}).get(60).outputs["y"].to_numpy().max() == 5
+    picture = session.evaluate_features_async({"X": level, "x": CAT}).get(60).outputs["y"].to_numpy()
+    assert picture.max() > 5
