@@ -4,7 +4,7 @@
 
 It goes from 1080p files to the classes of a squeezenet, on all cores that this process may use. The classes are
 compared first. Then all ways take turns in this process, with sessions of one intra-op thread. Bars, on two cores: 1.8
-times one thread, and 1.2 times a pool over Pillow, numpy and raw ONNX Runtime.
+times one thread, and 1.4 times a pool over Pillow, numpy and raw ONNX Runtime.
 """
 
 import os
