@@ -38,9 +38,8 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         if wanted is None:
             hint = f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
         else:
-            hint = (
-                f"Bind a {wanted.__name__}, or an array of {wanted.dtype.name}: array.astype(np.{wanted.dtype.name})."
-            )
+            kind = wanted.dtype.name if wanted.dtype == object else f"np.{wanted.dtype.name}"
+            hint = f"Bind a {wanted.__name__}, or an array of {wanted.dtype.name}: array.astype({kind})."
         raise _incompatible(InvalidBindingError, value, descriptor, hint)
     _check_shape(value, descriptor)
     if value.has_open_references:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ..base.buffers import ByteArray
 from ..base.dlpack import exports_dlpack, host_array
+from ..base.streams import is_stream
 from ..base.type_names import type_name
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidBindingError
@@ -152,7 +154,7 @@ def _spell(value: Any) -> str:
 
 def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
     if isinstance(descriptor, ImageFeatureDescriptor):
-        if isinstance(value, (str, bytes)):
+        if isinstance(value, (str, bytes, os.PathLike)) or is_stream(value):
             return "To bind a picture file: ImageFeatureValue.load(path)."
         return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
     if isinstance(descriptor, TensorFeatureDescriptor):

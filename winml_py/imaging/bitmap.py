@@ -100,11 +100,10 @@ class SoftwareBitmap(Object, Closeable):
         if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != one[2:]:
             wanted = ("3/2 height" if layout.is_planar else "height") + " x width"
             wanted += "" if rank == 2 else f" x {layout.channels}"
-            is_channels_first = pixels.ndim >= 3 and pixels.shape[-1] not in (3, 4)
             raise InvalidArgumentError(
                 f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {wanted} of "
                 f"{np.dtype(layout.dtype).name}; this one is {_spell(pixels)}.",
-                hint="Bind a tensor in channels-first order as it is, not as a picture." if is_channels_first else "",
+                hint=_remedy(pixels),
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
@@ -306,3 +305,12 @@ class SoftwareBitmap(Object, Closeable):
 
 def _spell(array: Pixels) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'a scalar'} of {array.dtype.name}"
+
+
+def _remedy(array: Pixels) -> str:
+    """What to do with an array that is no picture, where that can be told."""
+    if array.dtype.kind == "f":
+        return "Bind numbers as they are: binding.bind(name, array)."
+    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (3, 4):
+        return "Put the channels last: array.transpose(1, 2, 0)."
+    return ""

@@ -54,7 +54,8 @@ def _require_data(tensor: Tensor, descriptor: FeatureDescriptor) -> None:
     if tensor.is_placeholder:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-            hint="Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
+            hint="Give the tensor data: create_from_array, from_numpy"
+            + (", or write to its to_numpy()." if tensor.shape else "."),
         )
 
 
