@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
+from build import FLOAT, INT64, STRING, data, tensor, unary
 from click.testing import CliRunner, Result
 from conftest import MODELS
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 from winml_py.cli.main import main
@@ -87,6 +87,47 @@ def test_run_takes_arrays_and_writes_arrays(tmp_path: Path) -> None:
     call("run", DIGITS, tmp_path / "image.npy", "--output", tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as arrays:
         assert arrays["probabilities"].shape == (1, 10)
+
+
+def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
+    names, kinds = ("x", "rate", "flag", "word"), (FLOAT, INT64, TensorProto.BOOL, STRING)
+    inputs = [
+        tensor(name, [2] if name == "x" else [1] if name == "flag" else [], kind)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    nodes = [
+        helper.make_node("Cast", ["rate"], ["factor"], to=FLOAT),
+        helper.make_node("Mul", ["x", "factor"], ["product"]),
+        helper.make_node("Identity", ["flag"], ["same_flag"]),
+        helper.make_node("Identity", ["word"], ["same_word"]),
+    ]
+    results = [tensor("product", [2]), tensor("same_flag", [1], TensorProto.BOOL), tensor("same_word", [], STRING)]
+    path = tmp_path / "values.onnx"
+    path.write_bytes(data(nodes, inputs, results))
+
+    def outputs(*values: object) -> list[object]:
+        target = tmp_path / "out.npz"
+        call("run", path, *values, "--output", target)
+        with np.load(target, allow_pickle=True) as arrays:
+            return [arrays[name].tolist() for name in ("product", "same_flag", "same_word")]
+
+    assert outputs("x=1.5,-2", "rate=16000", "flag=1", "word=héllo") == [[24000, -32000], [True], "héllo"]
+    for number, value in {"rate": np.array(3), "x": np.float32([1, 2])}.items():
+        np.save(tmp_path / f"{number}.npy", value)
+    files = f"x={tmp_path / 'x.npy'}", f"rate={tmp_path / 'rate.npy'}"
+    assert outputs(*files, "flag=0", "word=2") == [[3, 6], [False], "2"]
+    assert "rate takes Int64[]" in failure(4, "run", path, "x=1,2", "rate=1.5", "flag=1", "word=a")
+    assert "holds 3 numbers, and x takes 2" in failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
+    assert "There is no picture nowhere" in failure(4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a")
+
+
+def test_a_number_in_a_file_is_of_the_feature_s_type(tmp_path: Path) -> None:
+    path = tmp_path / "neg.onnx"
+    path.write_bytes(unary("Neg", [1, 1]))
+    np.save(tmp_path / "x.npy", 0.5)  # float64, and without a dimension
+    call("run", path, tmp_path / "x.npy", "--output", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["y"].tolist() == [[-0.5]]
 
 
 def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
         return _load_picture(bytes(source), fast_decode)
     path = os.fspath(source)
     if path.endswith(".npy"):
-        return read_array(path)
+        array = read_array(path)
+        return array if array.ndim else array.item()  # a number of Python is of whichever type the feature is
     if path.endswith(".csv"):
         return _read_table(feature, path)
     return _load_picture(path, fast_decode)
@@ -80,12 +81,23 @@ def read_array(path: str) -> np.ndarray[Any, Any]:
 def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
     if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
-    shape = [1 if size < 0 else size for size in feature.shape]
     try:
         with open(path, encoding="utf-8") as file:
             numbers = np.array(file.read().replace(",", " ").split(), np.float64)
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{path} holds no numbers: {error}.", hint="Separate them by commas.") from error
+    return as_feature(feature, numbers, path)
+
+
+def as_feature(
+    feature: TensorFeatureDescriptor | ImageFeatureDescriptor, numbers: np.ndarray[Any, Any], path: str
+) -> np.ndarray[Any, Any]:
+    """Numbers in a feature's shape and type.
+
+    Raises:
+        InvalidArgumentError: they are not as many, or fractions for a feature of whole numbers.
+    """
+    shape = [1 if size < 0 else size for size in feature.shape]
     if numbers.size != np.prod(shape):
         raise InvalidArgumentError(
             f"{path} holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "

@@ -13,7 +13,7 @@ from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.example_inputs import FREE, example_value, has_example, require_size
 from ..features.tensor_classes import TENSOR_CLASSES
-from ..session.file_values import read_value
+from ..session.file_values import as_feature, read_value
 from ..session.model import LearningModel
 from ..session.source_files import files_in, files_of
 
@@ -51,14 +51,34 @@ def files(path: str, kind: str, endings: tuple[str, ...]) -> list[str]:
 
 
 def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
-    """The value of each feature: an array from .npy or .csv, else a picture, decoded.
+    """The value of each feature: an array from .npy or .csv, what was written in the place of a file, else a picture.
 
     Raises:
         PictureError: a file is not a picture.
         InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
-    return {name: read_value(features[name], path, fast_decode) for name, path in files.items()}
+    return {name: _value(features[name], path, fast_decode) for name, path in files.items()}
+
+
+def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
+    written = None if os.path.exists(path) else _written(feature, path)
+    return read_value(feature, path, fast_decode) if written is None else written
+
+
+def _written(feature: FeatureDescriptor, text: str) -> Any:
+    """What stands in the place of a file: a text or numbers, or None where it cannot be meant so."""
+    if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
+        return None
+    if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture's, or a file that is not there
+        return None
+    if feature.tensor_kind is TensorKind.STRING:
+        return text
+    try:
+        numbers = np.array(text.replace(",", " ").split(), np.float64)
+    except ValueError:
+        return None
+    return as_feature(feature, numbers, text) if numbers.size else None
 
 
 def generated(model: LearningModel) -> dict[str, Any]:
