@@ -136,7 +136,8 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no picture's name": (
         lambda: SoftwareBitmap(BGRA8, 2, 2).save("picture.txt"),
-        "picture.txt does not end like a picture file that can be written. Use .png, .jpg or .webp.",
+        "picture.txt does not end like a picture file that can be written. "
+        'Use .png, .jpg or .webp, or say the format: save(file, kind="PNG").',
     ),
     "picture from a number": (
         lambda: SoftwareBitmap.load(7),  # type: ignore[arg-type]

@@ -111,6 +111,24 @@ def test_streams_that_give_no_bytes() -> None:
     assert asyncio.run(Upload().read()) == b"never awaited"
 
 
+def test_pictures_into_open_files(tmp_path: Path) -> None:
+    data, file = png(), io.BytesIO()
+    value = ImageFeatureValue.load(data)
+    value.save(file, kind="png")
+    assert not file.closed
+    np.testing.assert_array_equal(pixels_of(file.getvalue()), pixels_of(data))
+    with (tmp_path / "picture.webp").open("wb") as named:
+        value.video_frame.software_bitmap.save(named)
+    with Image.open(tmp_path / "picture.webp") as image:
+        assert (image.format, image.size) == ("WEBP", (6, 4))
+    value.save(tmp_path / "picture", kind="BMP")
+    np.testing.assert_array_equal(pixels_of((tmp_path / "picture").read_bytes()), pixels_of(data))
+    with pytest.raises(PictureError, match=r'^The file does not end .* save\(file, kind="PNG"\)'):
+        value.save(io.BytesIO())
+    with pytest.raises(PictureError, match=r"Pillow writes no 'mp3'\."):
+        value.save(io.BytesIO(), kind="mp3")
+
+
 def video(path: Path) -> bytes:
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (32, 16))
     for level in (0, 100, 200):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..base.type_names import type_name
 from ..base.winrt_object import Object
@@ -124,9 +124,9 @@ class ImageFeatureValue(Object):
         """The (first) picture as a Pillow image: a copy."""
         return self.video_frame.software_bitmap.to_pil()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the (first) picture to a file; see `SoftwareBitmap.save`."""
-        self.video_frame.software_bitmap.save(path)
+    def save(self, path: str | os.PathLike[str] | BinaryIO, *, kind: str = "") -> None:
+        """Writes the (first) picture to a file, or an open one; see `SoftwareBitmap.save`."""
+        self.video_frame.software_bitmap.save(path, kind=kind)
 
     def __repr__(self) -> str:
         (width, height), *others = self.sizes

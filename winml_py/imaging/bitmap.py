@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
@@ -283,15 +283,19 @@ class SoftwareBitmap(Object, Closeable):
         """A Pillow image with a copy of the pixels: mode L, RGB or RGBA."""
         return codecs.to_pil(self.to_numpy(), self._format)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO, *, kind: str = "") -> None:
         """Writes a picture file in the format that its name ends with; alpha is kept where the format can hold it.
 
-        The file appears whole or not at all.
+        The file appears whole or not at all. An open file is written from where it stands, and stays open.
+
+        Args:
+            path: the path, or an open binary file.
+            kind: the format, by Pillow's name ("PNG", "JPEG", "WEBP"), for an open file without such a name.
 
         Raises:
             PictureError: the name's ending is that of no picture format.
         """
-        codecs.save(self.to_numpy(), self._format, path)
+        codecs.save(self.to_numpy(), self._format, path, kind)
 
     def close(self) -> None:
         """Lets go of the pixels; arrays that show them stay valid. Twice is harmless."""

@@ -283,30 +283,51 @@ def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:
     return Image.fromarray(np.array(convert(pixels, pixel_format, target)))  # Pillow shares the memory of some arrays
 
 
-def save(pixels: Pixels, pixel_format: BitmapPixelFormat, path: str | os.PathLike[str]) -> None:
-    """Writes a picture file, whole or not at all; an opaque alpha channel is left out.
+def save(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, target: str | os.PathLike[str] | BinaryIO, kind: str = ""
+) -> None:
+    """Writes a picture file, whole or not at all, or into an open file; an opaque alpha channel is left out.
+
+    Args:
+        pixels: the picture.
+        pixel_format: how its pixels lie.
+        target: the path, or an open binary file.
+        kind: the format, by Pillow's name ("PNG"); by default what the target's name ends with.
 
     Raises:
         PictureError: the name's ending is that of no picture format, or the format refuses the picture.
     """
-    from PIL import Image
-
-    target = os.fspath(path)
     image = to_pil(pixels, pixel_format)
     if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
         image = image.convert("RGB")
-    kind = Image.registered_extensions().get(os.path.splitext(target)[1].lower())
-    if kind is None or kind not in Image.SAVE:
-        raise PictureError(
-            f"{target} does not end like a picture file that can be written.", hint="Use .png, .jpg or .webp."
-        )
+    if not isinstance(target, (str, os.PathLike)):
+        encode(image, target, _kind_of(str(getattr(target, "name", "The file")), kind))
+        return
+    path = os.fspath(target)
+    kind = _kind_of(path, kind)
     try:
-        with written_whole(target) as file:
+        with written_whole(path) as file:
             encode(image, file, kind)
     except PictureError:
         raise
     except OSError as error:
-        raise PictureError(f"{target} cannot be written: {error.strerror or error}.") from error
+        raise PictureError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _kind_of(name: str, kind: str) -> str:
+    """The format that is asked for, or that a name ends with, where Pillow writes it."""
+    from PIL import Image
+
+    known = Image.registered_extensions()
+    found = kind.upper() or known.get(os.path.splitext(name)[1].lower())
+    if found is not None and found in Image.SAVE:
+        return found
+    if kind:
+        raise PictureError(f"Pillow writes no {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
+    raise PictureError(
+        f"{name} does not end like a picture file that can be written.",
+        hint='Use .png, .jpg or .webp, or say the format: save(file, kind="PNG").',
+    )
 
 
 def encode(image: Image, file: BinaryIO, kind: str, **options: Any) -> None:
