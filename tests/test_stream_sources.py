@@ -344,3 +344,18 @@ def test_a_stream_that_is_closed_lets_go_of_its_video(invert: LearningModelSessi
         assert bool(closed) is is_closed
     assert own.read() is not None
     own.close()
+
+
+def test_only_a_few_frames_are_in_memory_at_a_time(invert: LearningModelSession, tmp_path: Path) -> None:
+    reads: list[int] = []
+
+    class Counted(VideoReader):
+        def read(self) -> VideoFrame | None:
+            reads.append(1)
+            return super().read()
+
+    reader = Counted(write_video(tmp_path / "levels.avi", LEVELS * 12))
+    with invert.evaluate_many(reader, concurrency=2) as stream:
+        for done, _ in enumerate(stream, 1):
+            assert len(reads) <= done + 2 * 2 + 1
+    assert len(reads) == 61
