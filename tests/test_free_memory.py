@@ -98,6 +98,7 @@ def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None
     )
 
 
+@pytest.mark.kept
 @pytest.mark.usefixtures("openvino")
 def test_auto_takes_an_engine_only_where_there_is_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"engine": "auto", "precision": Precision.FLOAT32, "batch_size_override": 1}

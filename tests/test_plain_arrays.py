@@ -62,13 +62,13 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from winml_py.runtime.ort.engine import OrtEngine
 
     counted: list[str] = []
-    original = OrtEngine.run_arrays
+    original = OrtEngine.run_once
 
-    def run_arrays(self: OrtEngine, inputs: Any) -> Any:
+    def run_once(self: OrtEngine, inputs: Any, lock: Any) -> Any:
         counted.append("run")
-        return original(self, inputs)
+        return original(self, inputs, lock)
 
-    monkeypatch.setattr(OrtEngine, "run_arrays", run_arrays)
+    monkeypatch.setattr(OrtEngine, "run_once", run_once)
     return counted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol, TypeGuard, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -156,13 +156,6 @@ class Engine(Protocol):
         """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
 
 
-class ArrayEngine(Engine, Protocol):
-    """An engine that can also be run without a binding, which costs less where there is a single run."""
-
-    def run_arrays(self, inputs: Mapping[str, Array]) -> Mapping[str, Value]:
-        """Runs the model on C-contiguous arrays for all inputs; gives and raises what `EngineBinding.run` does."""
-
-
 class DeviceEngine(Engine, Protocol):
     """An engine on a device whose memory can be bound.
 
@@ -180,13 +173,13 @@ class DeviceEngine(Engine, Protocol):
 
 
 class StatelessEngine(Engine, Protocol):
-    """An engine that can also run on inputs that are not bound first: for small models, whose binding takes longer."""
+    """An engine that can also run on inputs that are not bound first, which costs less where there is a single run."""
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
         """Runs the model; nothing is kept. Safe from any thread.
 
         Args:
-            inputs: all of them, by name.
+            inputs: all of them, by name; arrays are C-contiguous.
             lock: the session's.
 
         Returns:
@@ -207,11 +200,6 @@ def stateless_engine(engine: Engine) -> StatelessEngine | None:
 def device_engine(engine: Engine) -> DeviceEngine | None:
     """The engine itself where memory of its device can be bound, and None where it takes the host's alone."""
     return cast(DeviceEngine, engine) if hasattr(engine, "location") else None
-
-
-def is_array_engine(engine: Engine) -> TypeGuard[ArrayEngine]:
-    """Whether it can be run without a binding."""
-    return hasattr(engine, "run_arrays")
 
 
 EngineInput = str | bytes | Skeleton

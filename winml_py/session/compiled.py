@@ -11,7 +11,7 @@ from ..base import forks
 from ..base.winrt_object import Object
 from ..errors import ClosedError, DeviceLostError, IllegalCallError, InvalidBindingError
 from ..features.descriptors import FeatureDescriptor
-from ..runtime.engine import Engine, device_engine, is_array_engine
+from ..runtime.engine import Engine, device_engine, stateless_engine
 from ..runtime.pool import Lease
 from ..runtime.providers.catalogue import UNLOCKED
 from ..runtime.request import CompileRequest
@@ -59,7 +59,7 @@ class Compiled:
         self._process = os.getpid()
         forks.watch(self)
         self.plain_arrays: PlainArrays | None = None
-        if lock is UNLOCKED and is_array_engine(lease.engine):
+        if lock is UNLOCKED and stateless_engine(lease.engine) is not None:
             self.plain_arrays = PlainArrays.of(features, self.outputs)
         on_device = device_engine(lease.engine)
         self.location = on_device.location if on_device else None

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.tensor_classes import TENSOR_CLASSES, TensorString
-from ..runtime.engine import ArrayEngine, Engine
+from ..runtime.engine import Engine, StatelessEngine
+from ..runtime.providers.catalogue import UNLOCKED
 from .outputs import UnboundOutput
 
 
@@ -36,7 +37,7 @@ class PlainArrays:
         """A new tensor for each output, by name; None where a value must be bound, or is missing.
 
         Args:
-            engine: an `ArrayEngine`.
+            engine: a `StatelessEngine`.
             features: what goes in, by name.
 
         Raises:
@@ -48,7 +49,7 @@ class PlainArrays:
         for name, value in given.items():
             if type(value) is not np.ndarray or not self._fits[name].takes(value):
                 return None
-        fresh = cast(ArrayEngine, engine).run_arrays(given)
+        fresh = cast(StatelessEngine, engine).run_once(given, UNLOCKED)
         return {name: output.receive(fresh[name]) for name, output in self._outputs}
 
 

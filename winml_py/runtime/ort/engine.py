@@ -72,20 +72,21 @@ class OrtEngine:
             return self._closed_with_this(IoBinding(session, shrinks))
         return self._closed_with_this(LockedIoBinding(session, shrinks, lock))
 
-    def run_arrays(self, inputs: Mapping[str, Array]) -> Mapping[str, Value]:
-        """Runs the model without a binding; see `ArrayEngine`."""
+    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
+        """Runs the model on inputs that are not bound first; see `StatelessEngine`."""
         session = opened(self._session)
         try:
-            if not self.options.tuning.arena_shrinkage:
-                values = session.run(self._outputs, inputs)
-            else:
-                with stoppable(Stop(), shrinks=True) as run_options:
-                    values = session.run(self._outputs, inputs, run_options)
+            with lock:
+                if not self.options.tuning.arena_shrinkage:
+                    values = session.run(self._outputs, inputs)
+                else:
+                    with stoppable(Stop(), shrinks=True) as run_options:
+                        values = session.run(self._outputs, inputs, run_options)
             return dict(zip(self._outputs, values, strict=True))
         except Exception as error:  # see IoBinding.run, where the runtime raises this class alone, with the same words
             failure = translate(RuntimeError(str(error)))
         finally:
-            del session
+            del session  # an error that somebody keeps must not keep the session
             if self._session is None:
                 trim_heap()
         raise failure
@@ -96,20 +97,6 @@ class OrtEngine:
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
         return binding
-
-    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
-        """Runs the model on inputs that are not bound first; see `StatelessEngine`."""
-        session = opened(self._session)
-        try:
-            with lock:
-                return dict(zip(self._outputs, session.run(None, inputs), strict=True))
-        except Exception as error:  # the runtime raises classes that have no common base
-            failure = translate(error)
-        finally:
-            del session  # an error that somebody keeps must not keep the session
-            if self._session is None:
-                trim_heap()
-        raise failure
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph."""
