@@ -231,11 +231,15 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
     return pixels
 
 
-def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+def from_pil(image: Image, *, is_upright: bool = False) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
 
     They are turned as EXIF says, if that has not been done. Numbers of mode F are taken as 0 to 255, clipped to that,
     and rounded half to even.
+
+    Args:
+        image: what Pillow opened or made.
+        is_upright: whether its EXIF data do not count.
 
     Raises:
         InvalidArgumentError: no pixels, or numbers without a range.
@@ -244,7 +248,8 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     with _translated_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
         _require_no_program(image)
         pixels, pixel_format = _pixels(image)
-        return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+        orientation = 1 if is_upright else orientation_of(image)
+        return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
 
 
 def _require_no_program(image: Image) -> None:

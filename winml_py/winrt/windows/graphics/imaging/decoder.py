@@ -171,7 +171,7 @@ class BitmapFrame:
         require_members(transform)
         with self._opened() as file:
             managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
-            image = scaled(codecs.to_pil(*codecs.from_pil(managed)), transform)
+            image = scaled(codecs.to_pil(*codecs.from_pil(managed, is_upright=True)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             pixels, interleaved_format = codecs.from_pil(image)
             image = codecs.to_pil(codecs.turned(pixels, self._orientation), interleaved_format)
