@@ -55,7 +55,7 @@ def bind(model: bytes, value: Any, name: str = "x", properties: Any = None) -> N
     bound = binding(model)
     bound.bind(name, value, properties)
     if name == "y":
-        bound.bind("x", np.zeros(bound._outputs["y"].shape, np.float32))
+        bound.bind("x", np.zeros(bound._session.model.output_features[0].shape, np.float32))
         bound._session.evaluate(bound)
 
 

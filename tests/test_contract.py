@@ -353,8 +353,8 @@ def test_what_a_placement_says() -> None:
 
 
 def test_only_these_files_name_crop_modes() -> None:
-    """Its member, its rule and its word. One call hands the contract's mode on; the command line has an option, and
-    timm a key of that name.
+    """Its member, its rule (as numbers and as nodes), and its word. One call hands the contract's mode on; the command
+    line has an option, and timm a key of that name.
     """
     package = Path(winml_py.__file__).parent
     words = re.compile(r"ImageCropMode\.|crop_mode|(?<!ImageAnchor\.)CENTER\b|LETTERBOX\b|STRETCH\b")
@@ -362,6 +362,7 @@ def test_only_these_files_name_crop_modes() -> None:
     assert found - {"cli/contract.py", "contracts/timm.py", "contracts/ultralytics.py"} == {
         "enums.py",
         "imaging/geometry.py",
+        "tools/built_in/placement.py",
         "imaging/contract.py",
         "features/resolve.py",
     }

@@ -2,6 +2,7 @@
 
 from ....windows.ai.machinelearning import ILearningModelFeatureDescriptor as ILearningModelFeatureDescriptor
 from ....windows.ai.machinelearning import ILearningModelFeatureValue as ILearningModelFeatureValue
+from ....windows.ai.machinelearning import ILearningModelOperatorProvider as ILearningModelOperatorProvider
 from ....windows.ai.machinelearning import ImageFeatureDescriptor as ImageFeatureDescriptor
 from ....windows.ai.machinelearning import ImageFeatureValue as ImageFeatureValue
 from ....windows.ai.machinelearning import ITensor as ITensor
