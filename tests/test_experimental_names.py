@@ -68,5 +68,6 @@ def test_joining_has_the_name_of_the_plural_too() -> None:
 
 
 def test_the_two_namespaces_of_windows_ml_have_the_same_names() -> None:
-    names = {name for name in vars(windows) if name[0].isupper()} - {"FeatureDescriptor", "Object", "Operators", "Tensor"}
+    others = {"FeatureDescriptor", "Object", "Operators", "Tensor"}
+    names = {name for name in vars(windows) if name[0].isupper()} - others
     assert {name: getattr(microsoft, name) for name in names} == {name: getattr(windows, name) for name in names}
