@@ -40,11 +40,26 @@ class AsyncOperation(Generic[T]):
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
         self._is_inherited = False
         forks.watch(self)
-        self._future: Future[T] = shared_pool("winml-py", THREADS).submit(self._run, work)
+        self._future: Future[T] = _future()
+        # Starting a thread waits for it to run, which is some milliseconds where others work: no event loop is to wait.
+        shared_pool("winml-py starts", 1).submit(self._start, work)
 
-    def _run(self, work: Callable[[Stop], T]) -> T:
-        self._stop.require_not_requested()
-        return work(self._stop)
+    def _start(self, work: Callable[[Stop], T]) -> None:
+        try:
+            shared_pool("winml-py", THREADS).submit(self._run, work)
+        except RuntimeError as error:  # the interpreter ends
+            self._future.set_exception(error)
+
+    def _run(self, work: Callable[[Stop], T]) -> None:
+        if not self._future.set_running_or_notify_cancel():
+            return
+        try:
+            self._stop.require_not_requested()
+            result = work(self._stop)
+        except BaseException as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(result)
 
     def in_child(self) -> None:
         """After a fork, the thread that does the work is the parent's."""
@@ -162,3 +177,9 @@ class AsyncOperation(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<AsyncOperation {self.status.name.lower()}>"
+
+
+def _future() -> Future[Any]:
+    from concurrent.futures import Future  # it takes long to import, and few programs need it
+
+    return Future()
