@@ -72,6 +72,23 @@ def bound_and_evaluated(binding: w.LearningModelBinding) -> bool:
     return bool((result == result[0]).all() and -100 < result[0] <= 0)
 
 
+def scale() -> w.CustomOperator:
+    return w.CustomOperator(lambda x, factor: x * np.float32(factor), "Scale", "my", outputs=[(np.float32, 1)])
+
+
+@cache
+def scaled_by(operator: w.CustomOperator) -> w.LearningModelSession:
+    node = helper.make_node("Scale", ["x"], ["y"], domain="my", factor=3.0)
+    ends = tensor("x", [LENGTH]), tensor("y", [LENGTH])
+    return w.LearningModelSession(w.LearningModel.load(data([node], ends[:1], ends[1:], domains={"my": 1}), operators=[operator]))
+
+
+def operator_called(shared: w.CustomOperator) -> bool:
+    value = random.randrange(100)
+    result = scaled_by(shared).evaluate_features({"x": vector(value)})
+    return bool((result.outputs["y"].to_numpy() == vector(3 * value)).all())
+
+
 def tensor_case(cls: type[w.Tensor]) -> Case:
     values: Any = ["a", "b"] if cls is w.TensorString else [True, False] if cls is w.TensorBoolean else [1, 2]
 
@@ -290,6 +307,7 @@ CASES: dict[str, Case] = {
             lambda shared: shared.mask_to_picture(np.ones((8, 8), bool)).shape == (10, 10),
         ],
     ),
+    "CustomOperator": Case(scale, [operator_called, lambda shared: str(shared) == "my:Scale"]),
     "NameMap": Case(
         lambda: w.NameMap({"A": 1, "b": 2}),
         [lambda shared: shared["a"] == 1 and shared.lookup("B") == 2, lambda shared: list(shared) == ["A", "b"]],
@@ -315,6 +333,7 @@ PLAIN = {
     "DisplayAdapterId",
     "FeatureDescriptor",
     "KeyValuePair",
+    "OperatorOutput",
     "Tensor",
     "Tuning",
 }
