@@ -80,7 +80,8 @@ def scale() -> w.CustomOperator:
 def scaled_by(operator: w.CustomOperator) -> w.LearningModelSession:
     node = helper.make_node("Scale", ["x"], ["y"], domain="my", factor=3.0)
     ends = tensor("x", [LENGTH]), tensor("y", [LENGTH])
-    return w.LearningModelSession(w.LearningModel.load(data([node], ends[:1], ends[1:], domains={"my": 1}), operators=[operator]))
+    model = data([node], ends[:1], ends[1:], domains={"my": 1})
+    return w.LearningModelSession(w.LearningModel.load(model, operators=[operator]))
 
 
 def operator_called(shared: w.CustomOperator) -> bool:
