@@ -515,7 +515,92 @@ def test_float16_models(gpu: LearningModelDevice) -> None:
         np.testing.assert_allclose(found, np.maximum(1 - X, 0), rtol=1e-3)
 
 
-def test_tools_that_change_models_refuse_such_nodes_by_name(tmp_path: Path) -> None:
+def layers(seed: int = 0) -> tuple[bytes, CustomOperator, np.ndarray]:
+    """Two layers around a function that float16 could not compute, on weights, with a second output that is unused."""
+    rng = np.random.default_rng(seed)
+    weights = {"a": rng.normal(size=(6, 8)), "b": rng.normal(size=(8, 3)), "scale": np.full(8, 1e37)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["h"], name="first"),
+        helper.make_node("Identity", ["h"], ["same"], name="needless"),
+        own("Own", ["same", "scale"], ["down", "unused"], factor=0.5),
+        helper.make_node("Relu", ["down"], ["relu"], name="between"),
+        helper.make_node("MatMul", ["relu", "b"], ["y"], name="second"),
+    ]
+    ends = [tensor("x", ["n", 6]), tensor("y", ["n", 3]), tensor("down", ["n", 8])]
+    floats = {name: value.astype(np.float32) for name, value in weights.items()}
+    whole = data(nodes, ends[:1], ends[1:], floats, domains=MY)
+
+    def function(x: np.ndarray, scale: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
+        assert x.dtype == scale.dtype == np.float32
+        return x * scale * np.float32(factor) / scale, x
+
+    operator = CustomOperator(function, "Own", "my", outputs=[(np.float32, 2), (np.float32, None)])
+    return whole, operator, rng.normal(size=(5, 6)).astype(np.float32)
+
+
+def test_float16_leaves_such_nodes_alone(tmp_path: Path) -> None:
+    whole, operator, x = layers()
+    (tmp_path / "model.onnx").write_bytes(whole)
+    report = convert(tmp_path / "model.onnx", tmp_path / "half.onnx", operators=[operator])
+    assert report.kept["own"] == ["node Own"]
+    assert report.is_good
+    half = onnx.load(tmp_path / "half.onnx")
+    elements = {weight.name: weight.data_type for weight in half.graph.initializer}
+    assert elements == {"a": FLOAT16, "b": FLOAT16, "scale": FLOAT}
+    expected = run(whole, operator, x=x)
+    found = run(tmp_path / "half.onnx", operator, x=x.astype(np.float16))
+    for name, value in expected.items():
+        assert found[name].dtype == np.float16
+        np.testing.assert_allclose(found[name], value, atol=1e-2 * np.abs(value).max())
+
+
+@pytest.mark.parametrize("level", ["none", "basic", "extended"])
+def test_optimize_leaves_such_nodes_alone(level: str, tmp_path: Path) -> None:
+    whole, operator, x = layers()
+    (tmp_path / "model.onnx").write_bytes(whole)
+    report = optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", level=level, operators=[operator])
+    assert report.nodes == ((5, 5) if level == "none" else (5, 4))  # without the Identity
+    small, before = onnx.load(tmp_path / "small.onnx"), onnx.load_from_string(whole)
+    assert [node for node in small.graph.node if node.domain == "my"][0].attribute == before.graph.node[2].attribute
+    assert list(small.graph.input) == list(before.graph.input)
+    assert list(small.graph.output) == list(before.graph.output)
+    expected, found = run(whole, operator, x=x), run(tmp_path / "small.onnx", operator, x=x)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6)
+
+
+def test_a_model_of_a_function_alone_stays_as_it_is(tmp_path: Path) -> None:
+    ends = [tensor("x", ["n"]), tensor("y", ["n"])]
+    (tmp_path / "model.onnx").write_bytes(data([own("Own", ["x"], ["y"])], ends[:1], ends[1:], domains=MY))
+    operator = CustomOperator(lambda x: x + 1, "Own", "my", outputs=[FLOATS])
+    assert optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", operators=[operator]).nodes == (1, 1)
+    np.testing.assert_array_equal(run(tmp_path / "small.onnx", operator, x=X)["y"], X + 1)
+
+
+def test_tools_leave_the_operators_of_a_library_alone(tmp_path: Path) -> None:
+    """Whose types the runtime tells, beside a function."""
+    library = pytest.importorskip("onnxruntime_extensions").get_library_path()
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"], name="neg"),
+        helper.make_node("NegPos", ["a"], ["low", "high"], name="halves", domain="ai.onnx.contrib"),
+        own("Own", ["high"], ["b"]),
+        helper.make_node("Sub", ["low", "b"], ["y"], name="sub"),
+    ]
+    ends = [tensor("x", ["n", 3]), tensor("y", ["n", 3])]
+    whole = data(nodes, ends[:1], ends[1:], domains=MY | {"ai.onnx.contrib": 1})
+    (tmp_path / "model.onnx").write_bytes(whole)
+    given = [library, CustomOperator(lambda x: x, "Own", "my", outputs=[(np.float32, 2)])]
+    x = np.array([[-1, 2, -3]], np.float32)
+    assert convert(tmp_path / "model.onnx", tmp_path / "half.onnx", operators=iter(given)).kept["own"] == [
+        "halves",
+        "node Own",
+    ]
+    np.testing.assert_array_equal(run(tmp_path / "half.onnx", *given, x=x.astype(np.float16))["y"], -np.abs(x))
+    optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", operators=iter(given))
+    np.testing.assert_array_equal(run(tmp_path / "small.onnx", *given, x=x)["y"], -np.abs(x))
+
+
+def test_tools_that_change_models_refuse_unknown_nodes_by_name(tmp_path: Path) -> None:
     whole, _ = chain(shape=(3,))
     path = tmp_path / "model.onnx"
     path.write_bytes(whole)

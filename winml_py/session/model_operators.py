@@ -37,6 +37,11 @@ class ModelOperators(NamedTuple):
     functions: tuple[CustomOperator, ...] = ()
     libraries: tuple[str, ...] = ()
 
+    @property
+    def given(self) -> Operators:
+        """All of them, as `LearningModel.load` takes them."""
+        return *self.functions, *self.libraries
+
     @classmethod
     def of(cls, operators: Operators) -> ModelOperators:
         """Sorts what the caller passed.

@@ -6,17 +6,20 @@ import os
 
 from ..imaging.contract import ImageContract
 from ..session.model import LearningModel
+from ..session.model_operators import Operators
 from .write_contract import fitting_inputs
 
 
-def load_model(path: str | os.PathLike[str], contract: ImageContract | None = None) -> LearningModel:
-    """Loads a model, and attaches a contract to every input that it fits.
+def load_model(
+    path: str | os.PathLike[str], contract: ImageContract | None = None, operators: Operators = ()
+) -> LearningModel:
+    """Loads a model with operators of the program's own, and attaches a contract to every input that it fits.
 
     Raises:
         InvalidArgumentError: it fits none.
         WinMLError: the model cannot be loaded.
     """
-    model = LearningModel.load_from_file_path(path)
+    model = LearningModel.load(path, operators=operators)
     if contract is not None:
         for feature in fitting_inputs(model.input_features, contract):
             model.contracts[feature.name] = contract

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,11 @@ from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
 from ..imaging.contract import ImageContract
 from ..onnx_file.messages import messages
+from ..runtime.custom.apart import put_back, take_out
 from ..runtime.ort.compile import save_optimized
 from ..runtime.ort.transformers import fused
 from ..session.model import LearningModel
+from ..session.model_operators import ModelOperators, Operators
 from .evaluate import evaluated
 from .load_model import load_model
 
@@ -65,11 +67,13 @@ def optimize(
     inputs: Mapping[str, Any] | None = None,
     tolerance: float = FLOAT_TOLERANCE,
     contract: ImageContract | None = None,
+    operators: Operators = (),
 ) -> OptimizationReport:
     """Writes a model as the runtime's optimisers leave it.
 
     Initializers that are listed as inputs are taken out of them, so that they can be folded. Names, metadata, the image
-    contract, and the shapes and denotations of inputs and outputs stay. Nothing is written where results differ.
+    contract, and the shapes and denotations of inputs and outputs stay. So do nodes of operators of the program's own.
+    Nothing is written where results differ.
 
     Args:
         model: the path of an .onnx file.
@@ -80,6 +84,7 @@ def optimize(
         inputs: values to compare with, by name; floats and pictures that are not given get example values.
         tolerance: the largest difference in an output, over its largest magnitude.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
+        operators: operators of the program's own, as `LearningModel.load` takes them.
 
     Returns:
         What changed.
@@ -102,22 +107,24 @@ def optimize(
     if level not in LEVELS:
         raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
     require_folder(out)
-    loaded = load_model(model, contract)
+    own = ModelOperators.of(operators)
+    loaded = load_model(model, contract, own.given)
     values, _ = example_inputs(loaded.input_features, inputs or {})
     expected = evaluated(loaded, values)
     changed = onnx.load(os.fspath(model))
     moved = _initializers_out_of_inputs(changed)
     original = copy.deepcopy(changed)
-    if transformer is not None:
-        changed = fused(changed, transformer)
-    with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+    calls = take_out(changed, own.functions)
+    if changed.graph.output:  # there is something beside functions
+        if transformer is not None:
+            changed = fused(changed, transformer)
         if level != "none":
-            save_optimized(_serialized(changed), os.path.join(folder, "optimized.onnx"), level)
-            changed = onnx.load(os.path.join(folder, "optimized.onnx"))
+            changed = _optimized(changed, level, own.libraries)
+    put_back(changed, calls, original)
     nodes = len(original.graph.node), len(changed.graph.node)
     _take_graph(original, changed)
     data = _serialized(original)
-    agreement = compare_outputs(expected, evaluated(LearningModel.load(data), values), tolerance)
+    agreement = compare_outputs(expected, evaluated(LearningModel.load(data, operators=own.given), values), tolerance)
     if not agreement.is_good:
         raise ConversionError(
             f"The optimised model does not give what the model gives: {agreement}; nothing was written.",
@@ -125,6 +132,15 @@ def optimize(
         )
     write_whole(out, data)
     return OptimizationReport(nodes, (loaded.size, len(data)), moved, agreement.error)
+
+
+def _optimized(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> onnx.ModelProto:
+    import onnx
+
+    with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+        path = os.path.join(folder, "optimized.onnx")
+        save_optimized(_serialized(model), path, level, libraries)
+        return onnx.load(path)
 
 
 def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:

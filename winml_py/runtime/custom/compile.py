@@ -14,7 +14,7 @@ from ..engine import ONNXRUNTIME, Array, Engine, EngineInput
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
 from .engine import CompiledStep, CustomEngine
-from .operator import CustomOperator
+from .operator import CustomOperator, declared_types
 from .split import CustomNode, Part, constant_names, split
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def compile_custom(
     try:
         for step in steps:
             if isinstance(step, CustomNode):
-                types |= _declared(step)
+                types |= declared_types(step.operator, step.outputs)
                 compiled.append(step)
             else:
                 part = _part_model(model, step, types)
@@ -85,16 +85,6 @@ def _parsed(skeleton: Skeleton) -> onnx.ModelProto:
         return parsed
     except DecodeError as error:
         raise CorruptModelError(f"Failed to parse the model: {error}.", hint="Compare the size of the file.") from error
-
-
-def _declared(node: CustomNode) -> dict[str, onnx.TypeProto]:
-    from onnx import helper
-
-    found = {}
-    for name, (dtype, rank) in zip(node.outputs, node.operator.outputs, strict=False):
-        shape = None if rank is None else [None] * rank
-        found[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
-    return found
 
 
 def _part_model(model: onnx.ModelProto, part: Part, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:

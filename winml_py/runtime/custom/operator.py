@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...base.arguments import is_text, whole_number
 from ...errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import onnx
 
 MAX_RANK = 64
 
@@ -112,3 +115,19 @@ def _dtype(kind: Any) -> np.dtype[Any]:
     dtype = helper.tensor_dtype_to_np_dtype(int(kind)) if isinstance(kind, IntEnum) else np.dtype(kind)
     helper.np_dtype_to_tensor_dtype(dtype if dtype.kind not in "OU" else np.dtype(object))  # refuses what ONNX lacks
     return np.dtype(object) if dtype.kind in "OU" else np.dtype(dtype)
+
+
+def declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str, onnx.TypeProto]:
+    """The types that an operator declares for the outputs of a node, by their names; an output without a name has none.
+
+    Args:
+        operator: with at least as many outputs as the node.
+        outputs: of the node; "" for one that is left out.
+    """
+    from onnx import helper
+
+    found = {}
+    for name, (dtype, rank) in zip(outputs, operator.outputs, strict=False):
+        shape = None if rank is None else [None] * rank
+        found[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
+    return {name: kind for name, kind in found.items() if name}

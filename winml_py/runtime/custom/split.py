@@ -66,12 +66,12 @@ def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
         CorruptModelError: nodes need each other's outputs in a circle.
     """
     _require_in_main_graph(model, operators)
-    groups: dict[_Group, list[_Node]] = defaultdict(list)
+    groups: dict[_Group, list[GraphNode]] = defaultdict(list)
     readers: dict[str, set[_Group]] = defaultdict(set)
     stages: dict[str, int] = {}
-    for member in _sorted(model.graph.node):
+    for member in sorted_nodes(model.graph.node):
         stage = max((stages.get(name, 0) for name in member.needs), default=0)
-        group = _Group(stage, _key(member.node) in operators)
+        group = _Group(stage, key_of(member.node) in operators)
         groups[group].append(member)
         stages |= dict.fromkeys(member.node.output, stage + group.is_function)
         for name in member.needs:
@@ -82,7 +82,7 @@ def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
     steps: list[Step] = []
     for group in sorted(groups):
         if group.is_function:
-            steps += [_custom_node(member.node, operators[_key(member.node)]) for member in groups[group]]
+            steps += [_custom_node(member.node, operators[key_of(member.node)]) for member in groups[group]]
         else:
             needed_later = results | {name for name, found in readers.items() if found - {group}}
             steps.append(_part(groups[group], values, needed_later))
@@ -96,7 +96,7 @@ class _Group(NamedTuple):
     is_function: bool
 
 
-class _Node(NamedTuple):
+class GraphNode(NamedTuple):
     """A node, and the names of the values that it takes."""
 
     node: onnx.NodeProto
@@ -122,12 +122,18 @@ def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [inner for graph in own for inner in messages(graph) if isinstance(inner, GraphProto)]
 
 
-def _key(node: onnx.NodeProto) -> tuple[str, str]:
+def key_of(node: onnx.NodeProto) -> tuple[str, str]:
+    """The domain and the name of the operator that a node is."""
     return "" if node.domain == "ai.onnx" else node.domain, node.op_type
 
 
-def _sorted(nodes: Iterable[onnx.NodeProto]) -> list[_Node]:
-    members = [_Node(node, _needs(node)) for node in nodes]
+def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
+    """Nodes in an order in which each comes after those that make what it takes.
+
+    Raises:
+        CorruptModelError: they need each other's outputs in a circle.
+    """
+    members = [GraphNode(node, _needs(node)) for node in nodes]
     makers = {name: index for index, member in enumerate(members) for name in member.node.output if name}
     graph = {index: [makers[name] for name in each.needs if name in makers] for index, each in enumerate(members)}
     try:
@@ -150,10 +156,10 @@ def _require_none(nodes: Iterable[onnx.NodeProto], operators: Operators, where: 
     from onnx import NodeProto
 
     for inner in (each for node in nodes for each in messages(node) if isinstance(each, NodeProto)):
-        if _key(inner) in operators:
+        if key_of(inner) in operators:
             raise NotSupportedError(
-                f"The operator {operators[_key(inner)]} of the node {_name(inner)!r} is {where}, and a Python function "
-                "can only stand in the main graph.",
+                f"The operator {operators[key_of(inner)]} of the node {_name(inner)!r} is {where}, and a Python "
+                "function can only stand in the main graph.",
                 hint="Export the model with the node outside, or give the operator as a shared library.",
             )
 
@@ -162,7 +168,7 @@ def _name(node: onnx.NodeProto) -> str:
     return node.name or next(filter(None, node.output), "")
 
 
-def _part(members: Sequence[_Node], values: Set[str], needed_later: Set[str]) -> Part:
+def _part(members: Sequence[GraphNode], values: Set[str], needed_later: Set[str]) -> Part:
     made = {name for member in members for name in member.node.output if name}
     taken = {name for member in members for name in member.needs}
     nodes = [member.node for member in members]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...base.cancellation import Stop
@@ -108,7 +109,7 @@ def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list
     return [(name, native_options(target.on(name), options, False)) for name in provider.helpers]
 
 
-def save_optimized(model: bytes, path: str, level: str) -> None:
+def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:
     """Writes a model as the graph optimisations of a level leave it.
 
     Raises:
@@ -119,4 +120,5 @@ def save_optimized(model: bytes, path: str, level: str) -> None:
     native = session_options(EngineOptions(0, tuning=Tuning(graph_optimization=level)))
     native.optimized_model_filepath = path
     with translated():
+        register_libraries(native, libraries)
         onnxruntime.InferenceSession(model, native, [CPU_NAME], enable_fallback=0)

@@ -34,6 +34,20 @@ def contrib_schemas() -> dict[str, Any]:
     return {schema.name: schema for schema in native.get_all_operator_schema() if schema.domain == CONTRIB}
 
 
+@cache
+def _known() -> frozenset[tuple[str, str]]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as native
+
+    return frozenset((schema.domain, schema.name) for schema in native.get_all_operator_schema())
+
+
+def is_known(domain: str, name: str) -> bool:
+    """Whether an operator is the runtime's or ONNX's, and not of a library."""
+    import onnx
+
+    return (domain, name) in _known() or onnx.defs.has(name, domain=domain)
+
+
 def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, libraries: Sequence[str] = ()) -> None:
     """Gives the outputs of a model's graph their types, where they have none.
 
@@ -49,16 +63,21 @@ def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, li
     """
     import onnx
 
-    if any(not output.HasField("type") for output in model.graph.output):
+    if not all(map(has_type, model.graph.output)):
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        _take(model, {output.name: output.type for output in inferred.graph.output if output.HasField("type")})
-    if any(not output.HasField("type") for output in model.graph.output):
+        _take(model, {output.name: output.type for output in inferred.graph.output if has_type(output)})
+    if not all(map(has_type, model.graph.output)):
         _take(model, _of_runtime(model, weights, libraries))
+
+
+def has_type(value: onnx.ValueInfoProto) -> bool:
+    """Whether a type is stated; for operators that it does not know, onnx's inference states one without a kind."""
+    return value.type.WhichOneof("value") is not None
 
 
 def _take(model: onnx.ModelProto, types: dict[str, onnx.TypeProto]) -> None:
     for output in model.graph.output:
-        if not output.HasField("type") and output.name in types:
+        if not has_type(output) and output.name in types:
             output.type.CopyFrom(types[output.name])
 
 
@@ -78,7 +97,8 @@ def _type(words: str, shape: list[int | str | None] | None = None) -> onnx.TypeP
     from onnx import helper
 
     if match := re.fullmatch(r"tensor\((\w+)\)", words):
-        return helper.make_tensor_type_proto(_element(match[1]), shape)
+        # for operators of libraries, the runtime gives the shape of a scalar where it knows none
+        return helper.make_tensor_type_proto(_element(match[1]), shape or None)
     if match := re.fullmatch(r"map\((\w+),(.*)\)", words):
         return helper.make_map_type_proto(_element(match[1]), _type(match[2]))
     return helper.make_sequence_type_proto(_type(words.removeprefix("seq(").removesuffix(")")))

@@ -10,6 +10,7 @@ from ...base.atomic_files import require_folder, written_to
 from ...errors import ConversionError, InvalidArgumentError
 from ...features.example_inputs import example_inputs
 from ...imaging.contract import ImageContract
+from ...session.model_operators import ModelOperators, Operators
 from ..load_model import load_model
 from .report import ConversionReport, Progress
 
@@ -24,6 +25,7 @@ def convert(
     keep_float32: Iterable[str] = (),
     progress: Progress | None = None,
     contract: ImageContract | None = None,
+    operators: Operators = (),
 ) -> ConversionReport:
     """Converts a float32 model to float16, and checks that its results stay the same.
 
@@ -41,6 +43,7 @@ def convert(
         keep_float32: names of nodes, or operators, to leave in float32.
         progress: called with what is being done, now and then.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
+        operators: operators of the program's own, as `LearningModel.load` takes them. Their nodes stay in float32.
 
     Returns:
         What was done, and how accurate the new model is.
@@ -64,7 +67,8 @@ def convert(
     from .model_file import read, save  # these two import onnx-ir, which takes a second
     from .search import Search
 
-    loaded = load_model(source, contract)
+    own = ModelOperators.of(operators)
+    loaded = load_model(source, contract, own.given)
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)} is a float16 model already.")
     if not 0 < tolerance < 1:
@@ -73,7 +77,7 @@ def convert(
     asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     tell = progress or (lambda _: None)
     tell("reading")
-    search = Search(read(source), keep_io_types, tolerance, asked, tell)
+    search = Search(read(source, own), keep_io_types, tolerance, asked, tell)
     values, seeded = example_inputs(loaded.input_features, inputs or {})
     search.measure(values)
     model, report = search.best(seeded)

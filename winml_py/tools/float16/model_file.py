@@ -18,7 +18,9 @@ from ...base.atomic_files import write_whole
 from ...errors import ConversionError
 from ...onnx_file.messages import messages
 from ...session.model import LearningModel
+from ...session.model_operators import ModelOperators
 from ..evaluate import evaluated
+from .own_operators import declare_types
 
 PROTOBUF_LIMIT = 1_900_000_000
 """Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""
@@ -26,14 +28,18 @@ PROTOBUF_LIMIT = 1_900_000_000
 _CASTS_FROM = 13
 """The operator set that a model without ONNX's own operators imports for its casts."""
 
-_MAPS = "types with maps"
+_MAPS, _OPERATORS = "types with maps", "operators of the program's own"
 
 
-def read(path: str | os.PathLike[str]) -> ir.Model:
+def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     """Reads a float32 model so that a conversion meets few cases.
 
     Functions are inlined, types are inferred, every node has a name of its own, constants are weights, and no weight
     is an input. What computes nothing that is used is gone.
+
+    Args:
+        path: of the file.
+        operators: those of the program's own, with which the model is evaluated.
 
     Raises:
         ConversionError: the model has parts that a graph of onnx-ir cannot hold, and that would be lost.
@@ -43,6 +49,7 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
         raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which are not converted.")
     proto = inliner.inline_local_functions(proto) if proto.functions else proto
+    declare_types(proto, path, operators)
     with contextlib.suppress(ValueError, RuntimeError):  # beyond inference, there are the types that the file states
         proto = onnx.shape_inference.infer_shapes(proto)
     maps = _take_maps(proto)
@@ -51,7 +58,7 @@ def read(path: str | os.PathLike[str]) -> ir.Model:
     except ir.serde.SerdeError as error:
         raise ConversionError(f"{os.fspath(path)} cannot be converted: {error.__cause__ or error}.") from error
     graph = model.graph
-    graph.meta[_MAPS] = maps
+    graph.meta[_MAPS], graph.meta[_OPERATORS] = maps, operators
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
     # the domain of ONNX's own operators has two names
@@ -86,6 +93,12 @@ def _mend_nodes(graph: ir.Graph) -> None:
         for name in {"value_float", "value_floats"} & set(node.attributes):
             tensor = ir.tensor(np.array(node.attributes.pop(name).value, np.float32))
             node.attributes.add(ir.AttrTensor("value", tensor))
+
+
+def operators_of(model: ir.Model) -> ModelOperators:
+    """The operators that a model was read with."""
+    operators: ModelOperators = model.graph.meta[_OPERATORS]
+    return operators
 
 
 def to_proto(model: ir.Model) -> ModelProto:
@@ -124,9 +137,10 @@ def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = (
     for name in also:
         made[name].shape = None  # what a file states may be wrong
         model.graph.outputs.append(made[name])
+    operators = operators_of(model).given
     if weight_size(model) < PROTOBUF_LIMIT:
-        return evaluated(LearningModel.load(to_proto(model).SerializeToString()), inputs)
+        return evaluated(LearningModel.load(to_proto(model).SerializeToString(), operators=operators), inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         save(model, path)
-        return evaluated(LearningModel.load(path), inputs)
+        return evaluated(LearningModel.load(path, operators=operators), inputs)

@@ -12,6 +12,7 @@ Progress = Callable[[str], object]
 REASONS = {
     "asked": "you asked for it",
     "operators": "their operators have no float16",
+    "own": "they are operators of the program's own",
     "overflow": "they leave its range",
     "precision": "they lose too much",
 }

@@ -13,7 +13,8 @@ from ...base.differences import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
 from ...runtime.ort.float16_rules import DEFAULT_OP_BLOCK_LIST
 from .half_graph import Choice, half_graph, owners, rounded_graph
-from .model_file import evaluate, size
+from .model_file import evaluate, operators_of, size
+from .own_operators import is_own
 from .report import REASONS, ConversionReport, Progress
 from .verify import compare
 
@@ -53,6 +54,8 @@ class Search:
         self._kept: dict[str, str] = {}  # the names of nodes, and why they stay
         self._keep([node for node in self._owners if {node.name, node.op_type} & asked], "asked")
         self._keep([node for node in self._owners if node.op_type in DEFAULT_OP_BLOCK_LIST], "operators")
+        own = operators_of(model)
+        self._keep([node for node in self._owners if is_own(node.domain, node.op_type, own)], "own")
 
     def measure(self, inputs: dict[str, Any]) -> None:
         """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range.
