@@ -561,7 +561,7 @@ def test_optimize_leaves_such_nodes_alone(level: str, tmp_path: Path) -> None:
     report = optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", level=level, operators=[operator])
     assert report.nodes == ((5, 5) if level == "none" else (5, 4))  # without the Identity
     small, before = onnx.load(tmp_path / "small.onnx"), onnx.load_from_string(whole)
-    assert [node for node in small.graph.node if node.domain == "my"][0].attribute == before.graph.node[2].attribute
+    assert next(node for node in small.graph.node if node.domain == "my").attribute == before.graph.node[2].attribute
     assert list(small.graph.input) == list(before.graph.input)
     assert list(small.graph.output) == list(before.graph.output)
     expected, found = run(whole, operator, x=x), run(tmp_path / "small.onnx", operator, x=x)
