@@ -208,10 +208,9 @@ SLOW = [pytest.mark.once, pytest.mark.one_python]
 @pytest.mark.parametrize("command", ["perf", "profile", pytest.param("tune", marks=SLOW)])
 def test_commands_that_measure_take_a_contract(command: str, files: tuple[Path, Path, Path]) -> None:
     model, picture, contract = files
-    inputs = ["-i", picture] if command == "perf" else [picture]
     short = [] if command == "tune" else ["-n", "2"]
-    assert "Nothing states" in call(command, model, *inputs, *short).stderr
-    assert "Nothing states" not in call(command, model, *inputs, *short, "--contract", contract).stderr
+    assert "Nothing states" in call(command, model, picture, *short).stderr
+    assert "Nothing states" not in call(command, model, picture, *short, "--contract", contract).stderr
 
 
 def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None:
@@ -221,7 +220,7 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
     ends = [tensor(name, (1, 3, 32, 32)) for name in "xy"]
     path.write_bytes(data(nodes, ends[:1], ends[1:], {"c": np.full(1, 300, np.float32)}))
     contract.write_text(json.dumps(ImageContract(BitmapPixelFormat.RGB8).to_metadata()))
-    convert = ["convert", path, tmp_path / "out.onnx", "--float16", "--json"]
+    convert = ["convert", path, "--output", tmp_path / "out.onnx", "--float16", "--json"]
     kept = [json.loads(call(*convert, *more).stdout)["kept"] for more in ([], ["--contract", contract])]
     assert ["times" in str(report) for report in kept] == [False, True]
 
@@ -230,5 +229,7 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
 def test_a_contract_that_fits_no_input_is_refused(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "flat.onnx").write_bytes(unary(shape=(2, 3)))
     command, *options = arguments
-    refused = call(command, tmp_path / "flat.onnx", tmp_path / "out.onnx", *options, "--preset", "yolo", code=4)
+    refused = call(
+        command, tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx", *options, "--preset", "yolo", code=4
+    )
     assert "No input is a tensor of a RGB8 picture" in " ".join(refused.stderr.split())

@@ -66,7 +66,7 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
 def test_the_command_line_states_sides(options: list[str], scaling: ImageScaling | None, tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     model.write_bytes(unary(shape=(1, 3, "h", "w")))
-    done = call("contract", model, *options, "--size", "224,192", "--pixel-format", "rgb", "--output", model)
+    done = call("contract", model, *options, "--size", "224,192", "--pixel-format", "rgb", "--output", model, "--force")
     assert done.exit_code == 0, done.output
     metadata = {entry.key: entry.value for entry in onnx.load(model).metadata_props}
     made = ImageContract.from_metadata(metadata)

@@ -67,7 +67,8 @@ def test_names_and_sizes(model: Path, tmp_path: Path) -> None:
 def test_words(model: Path) -> None:
     words = ("--name", "n", "--description", "d", "--domain", "com.example", "--author", "me", "--version", "7")
     metadata = ("--metadata", "a=", "--metadata", "key=value=1")
-    done = run("edit", model, *words, *metadata, "--labels", MODELS / "digits.labels.txt", "--output", model, "--json")
+    labels = ("--labels", MODELS / "digits.labels.txt")
+    done = run("edit", model, *words, *metadata, *labels, "--output", model, "--force", "--json")
     assert done.exit_code == 0
     facts = json.loads(done.output)
     assert facts == {
@@ -81,9 +82,9 @@ def test_words(model: Path) -> None:
     proto, edited = onnx.load(model), LearningModel.load(model)
     assert (proto.graph.name, proto.doc_string, proto.domain, proto.producer_name) == ("n", "d", "com.example", "me")
     assert (edited.name, edited.description, edited.version) == ("n", "d", 7)
-    labels = tuple((MODELS / "digits.labels.txt").read_text().split())
-    assert dict(edited.metadata) == {"key": "value=1", "Labels": json.dumps(labels)}
-    assert edited.labels == labels
+    names = tuple((MODELS / "digits.labels.txt").read_text().split())
+    assert dict(edited.metadata) == {"key": "value=1", "Labels": json.dumps(names)}
+    assert edited.labels == names
     assert proto.graph.input[0].doc_string == "numbers"
 
 
@@ -115,7 +116,7 @@ def test_denotations(tmp_path: Path) -> None:
     assert [size.denotation for size in value.type.tensor_type.shape.dim] == sizes[2:].split(",")
     assert isinstance(LearningModel.load(out).input_features[0], ImageFeatureDescriptor)
     away = ("--denotation", "x=", "--dimensions", "x=,,,", "--metadata", "Image.BitmapPixelFormat=")
-    assert run("edit", out, *away, "--output", out).exit_code == 0
+    assert run("edit", out, *away, "--output", out, "--force").exit_code == 0
     assert not isinstance(LearningModel.load(out).input_features[0], ImageFeatureDescriptor)
     assert "DATA_" not in str(onnx.load(out))
 
@@ -165,7 +166,7 @@ def test_inputs_that_cannot_be_made_up(tmp_path: Path) -> None:
     failed = run("edit", source, "--rename", "ids=words", "--output", out)
     assert (failed.exit_code, "cannot be made up" in failed.output) == (4, True)
     np.save(tmp_path / "ids.npy", np.array([1, 0]))
-    done = run("edit", source, "--rename", "ids=words", "--output", out, "--input", f"words={tmp_path / 'ids.npy'}")
+    done = run("edit", source, "--rename", "ids=words", "--output", out, f"words={tmp_path / 'ids.npy'}")
     assert done.exit_code == 0, done.output
     np.testing.assert_array_equal(raw(out, words=np.array([1]))[0], X[[1]])
 

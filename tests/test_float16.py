@@ -173,7 +173,7 @@ def test_casts_constants_and_subgraphs(keep_io_types: bool, tmp_path: Path) -> N
     whole = model(nodes, inputs, [tensor("y", [1, 4])], {"shape": np.array([1, 4])})
     with pytest.raises(InvalidArgumentError, match=r"Values of the input n .* cannot be made up") as asked:
         halved(tmp_path, whole)
-    assert "--input n=FILE.npy" in asked.value.hint
+    assert "n=FILE.npy on the command line" in asked.value.hint
     target, report = halved(tmp_path, whole, inputs={"n": np.array([1])}, keep_io_types=keep_io_types)
     assert report.seeded == ["x"]
     for n, factor in ((1, 2), (0, 3)):
@@ -397,11 +397,11 @@ def test_the_command(tmp_path: Path) -> None:
         return CliRunner().invoke(main, ["convert", *map(str, arguments)])
 
     out = tmp_path / "half.onnx"
-    done = call(MODELS / "digits.onnx", out, "--float16")
+    done = call(MODELS / "digits.onnx", "--output", out, "--float16")
     assert done.exit_code == 0
     assert "good probabilities: relative error" in done.stdout
     assert LearningModel.load(out).precision == "float16"
-    facts = json.loads(call(MODELS / "digits.onnx", out, "--float16", "--keep-io-types", "--json").stdout)
+    facts = json.loads(call(MODELS / "digits.onnx", "--output", out, "--float16", "--keep-io-types", "--json").stdout)
     assert (facts["is_good"], facts["outputs"][0]["top1"], facts["seeded"]) == (True, 1.0, ["image"])
     assert LearningModel.load(out).precision == "mixed"
     out.unlink()
@@ -409,12 +409,12 @@ def test_the_command(tmp_path: Path) -> None:
     path = written(tmp_path, whole)
     np.save(tmp_path / "x.npy", np.ones((1, 8), np.float32))
     for code, words, arguments in (
-        (1, "not good enough", (path, out, "--float16", "--input", f"x={tmp_path / 'x.npy'}")),
-        (2, "Missing option '--float16'", (path, out)),
-        (2, "write NAME=FILE", (path, out, "--float16", "--input", "x")),
-        (3, "Model file not found", ("none.onnx", out, "--float16")),
-        (4, "holds no array", (path, out, "--float16", "--input", f"x={path}")),
-        (5, "nowhere", (MODELS / "digits.onnx", tmp_path / "nowhere" / "x.onnx", "--float16")),
+        (1, "not good enough", (path, f"x={tmp_path / 'x.npy'}", "--output", out, "--float16")),
+        (2, "Missing option '--float16'", (path, "--output", out)),
+        (2, "Results are checked on one evaluation", (path, "a.npy", "b.npy", "--output", out, "--float16")),
+        (3, "Model file not found", ("none.onnx", "--output", out, "--float16")),
+        (4, "holds no array", (path, "x=none.npy", "--output", out, "--float16")),
+        (5, "nowhere", (MODELS / "digits.onnx", "--output", tmp_path / "nowhere" / "x.onnx", "--float16")),
     ):
         failed = call(*arguments)
         assert (failed.exit_code, words in failed.stderr) == (code, True), failed.stderr

@@ -103,6 +103,10 @@ EXTRA = {
 }
 
 
+GIVEN = {"join": [], "edit": []}
+"""The inputs of commands whose models have others than the file is for."""
+
+
 def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[str]:
     """A call of any command, made from what it declares: models, inputs, outputs and what it must have."""
     words = {"model": "image" if command.name == "contract" else "model", "models": "model"}
@@ -115,10 +119,8 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
         if isinstance(option, click.Argument):
             if option.name in words:
                 arguments.append(str(folder / f"{words[option.name]}{HOSTILE}.onnx"))
-            elif option.name == "inputs":
-                arguments.append(str(folder / input_file))
-            else:
-                arguments.append(str(folder / f"out{HOSTILE}.onnx"))
+            if option.name in ("inputs", "models"):
+                arguments += GIVEN.get(command.name or "", [str(folder / input_file)])
         elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
             arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}.onnx")]
@@ -175,8 +177,8 @@ def test_the_program_itself_and_odd_files(folder: Path, capfd: pytest.CaptureFix
         ["run", model, odd, "--labels", labels + "x"],
         ["run", model, odd, "--output", str(folder / HOSTILE / "x.npz")],
         ["perf", "--compare", labels, labels],
-        ["optimize", model, str(folder / "o.onnx"), "--transformer", HOSTILE],
-        ["convert", model, str(folder / "o.onnx"), "--float16", "--keep-float32", HOSTILE],
+        ["optimize", model, "--output", str(folder / "o.onnx"), "--transformer", HOSTILE],
+        ["convert", model, "--output", str(folder / "o.onnx"), "--float16", "--keep-float32", HOSTILE],
     ):
         code, out, error = printed(arguments, capfd)
         require_harmless(out, error)

@@ -414,7 +414,7 @@ def test_the_command_checks_with_given_inputs(tmp_path: Path) -> None:
     assert "cannot be made up" in refused.output
     np.save(tmp_path / "ids.npy", np.array([1, 0, 1]))
     np.save(tmp_path / "b.npy", BIAS)
-    given = ("--input", f"joined1.b={tmp_path / 'b.npy'}", "--input", f"ids={tmp_path / 'ids.npy'}")
+    given = (f"joined1.b={tmp_path / 'b.npy'}", f"ids={tmp_path / 'ids.npy'}")
     done = command(*arguments, *given, "--json")
     assert (done.exit_code, '"error": ' in done.output) == (0, True)
     outputs = evaluate(LearningModel.load(out), **{"ids": np.array([1]), "joined1.b": BIAS})

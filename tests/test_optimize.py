@@ -129,7 +129,7 @@ def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(module, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
-    assert "differ by 5.0e-01" in failure(1, "optimize", DIGITS, tmp_path / "out.onnx")
+    assert "differ by 5.0e-01" in failure(1, "optimize", DIGITS, "--output", tmp_path / "out.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,22 +140,24 @@ def test_pictures_are_compared_by_levels(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     old = tmp_path / "old.onnx"
     old_model(old)
-    result = call("optimize", old, tmp_path / "new.onnx")
+    result = call("optimize", old, "--output", tmp_path / "new.onnx")
     assert result.exit_code == 0
     assert result.stdout.startswith("3 nodes became 2, 1 initializers no longer inputs; ")
-    facts = json.loads(call("optimize", old, tmp_path / "new.onnx", "--json", "--level", "basic").stdout)
+    facts = json.loads(call("optimize", old, "--output", tmp_path / "new.onnx", "--json", "--level", "basic").stdout)
     assert (facts["schema_version"], facts["nodes"], facts["moved"]) == (1, [3, 2], ["w"])
     array = tmp_path / "x.npy"
     np.save(array, np.ones((2, 8), np.float32))
-    assert call("optimize", old, tmp_path / "new.onnx", "--input", f"x={array}").exit_code == 0
+    assert call("optimize", old, f"x={array}", "--output", tmp_path / "new.onnx").exit_code == 0
+    np.save(array, np.ones((2, 7), np.float32))
+    assert "is 7, not 8" in failure(4, "optimize", old, f"x={array}", "--output", tmp_path / "new.onnx")
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out.onnx"
-    assert "not found" in failure(3, "optimize", "missing.onnx", out)
-    assert "no folder" in failure(5, "optimize", DIGITS, tmp_path / "missing" / "out.onnx")
-    assert "NAME=FILE.npy" in failure(2, "optimize", DIGITS, out, "--input", "image")
-    assert "no optimizer for 'bird'" in failure(4, "optimize", DIGITS, out, "--transformer", "bird")
+    assert "not found" in failure(3, "optimize", "missing.onnx", "--output", out)
+    assert "no folder" in failure(5, "optimize", DIGITS, "--output", tmp_path / "missing" / "out.onnx")
+    assert "--output out.onnx" in failure(2, "optimize", DIGITS, "out.onnx")
+    assert "no optimizer for 'bird'" in failure(4, "optimize", DIGITS, "--output", out, "--transformer", "bird")
     with pytest.raises(InvalidArgumentError, match="The level is 'most'"):
         optimize(DIGITS, out, level="most")
     monkeypatch.setattr(module, "_MAX_BYTES", 100)

@@ -34,7 +34,7 @@ def measured(*arguments: object) -> dict[str, Any]:
 
 
 def test_a_picture_goes_through_all_phases(seven: Path) -> None:
-    (case,) = measured(DIGITS, "-i", seven, "-n", 7)["cases"]
+    (case,) = measured(DIGITS, seven, "-n", 7)["cases"]
     assert tuple(case["phases"]) == PHASES
     assert (case["iterations"], case["inputs"], case["threads"]) == (7, [str(seven)], 1)
     assert set(case["first_ms"]) == set(PHASES)
@@ -92,7 +92,7 @@ def test_models_devices_and_folders_multiply(tmp_path: Path) -> None:
 
 
 def test_the_table_is_for_people(seven: Path) -> None:
-    lines = call("perf", DIGITS, "-i", seven, "-n", 3).stdout.splitlines()
+    lines = call("perf", DIGITS, seven, "-n", 3).stdout.splitlines()
     assert lines[0].startswith(f"{DIGITS} on ")
     assert lines[1].split() == ["ms", "first", "p50", "p90", "p99", "cpu"]
     assert [line.split()[0] for line in lines[2:9]] == list(PHASES)
@@ -101,7 +101,7 @@ def test_the_table_is_for_people(seven: Path) -> None:
 
 def test_winmlrunners_table(tmp_path: Path, seven: Path) -> None:
     target = tmp_path / "perf.csv"
-    call("perf", DIGITS, MODELS / "invert.onnx", "-i", seven, "-n", 4, "--csv", target)
+    call("perf", DIGITS, MODELS / "invert.onnx", seven, "-n", 4, "--csv", target)
     with open(target, newline="") as file:
         header, *rows = csv.reader(file)
     assert len(rows) == 2
@@ -130,7 +130,7 @@ def test_summary_and_tensors(tmp_path: Path, seven: Path, cat: Path) -> None:
     pictures.mkdir()
     for place in (seven, cat):
         (pictures / place.name).write_bytes(place.read_bytes())
-    arguments = ("perf", DIGITS, "-i", pictures, "-n", 4, "--per-iteration", folder, "--save-tensors", "all")
+    arguments = ("perf", DIGITS, pictures, "-n", 4, "--per-iteration", folder, "--save-tensors", "all")
     assert call(*arguments).exit_code == 0
     with open(folder / "Summary.csv", newline="") as file:
         header, *rows = csv.reader(file)
@@ -145,7 +145,7 @@ def test_summary_and_tensors(tmp_path: Path, seven: Path, cat: Path) -> None:
     assert [index for index, _ in cells] == [str(index) for index in range(10)]
     values = np.array([float(value) for _, value in cells])
     assert values.argmax() == 7
-    first = call("perf", DIGITS, "-i", seven, "-n", 3, "--per-iteration", tmp_path / "f", "--save-tensors", "first")
+    first = call("perf", DIGITS, seven, "-n", 3, "--per-iteration", tmp_path / "f", "--save-tensors", "first")
     assert first.exit_code == 0
     assert [path.name for path in (tmp_path / "f").glob("prob*")] == ["probabilitiesCpuIteration1.csv"]
 
@@ -176,7 +176,7 @@ def test_two_saved_runs_are_compared(tmp_path: Path) -> None:
         (2, [DIGITS, "--settings", "s.json", "--precision", "half"], "--precision out"),
         (5, [DIGITS, "--csv", "missing/f.csv"], "no folder"),
         (3, ["missing.onnx"], "not found"),
-        (4, [DIGITS, "-i", "missing.png"], "missing.png"),
+        (4, [DIGITS, "missing.png"], "missing.png"),
         (6, [DIGITS, "--device", "abacus"], "no device named 'abacus'"),
         (4, ["--compare", "a.json", "b.json"], "holds no measurement"),
     ],
@@ -224,7 +224,7 @@ def test_inputs_of_several_kinds(tmp_path: Path, seven: Path) -> None:
     array = tmp_path / "digit.npy"
     np.save(array, np.zeros((1, 1, 28, 28), np.float32))
     table = tmp_path / "perf.csv"
-    facts = measured(DIGITS, "-i", seven, "-i", array, "-n", 4, "--csv", table, "--per-iteration", tmp_path)
+    facts = measured(DIGITS, seven, array, "-n", 4, "--csv", table, "--per-iteration", tmp_path)
     assert facts["cases"][0]["iterations"] == 4
     assert len(table.read_text().splitlines()) == 2
     assert len((tmp_path / "Summary.csv").read_text().splitlines()) == 6

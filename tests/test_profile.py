@@ -165,4 +165,4 @@ def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven
 
 
 def test_settings_name_the_engine() -> None:
-    assert "leave --engine out" in failure(2, "profile", DIGITS, "--settings", "s.json", "--engine", "auto")
+    assert "leave --engine and --precision out" in failure(2, "profile", DIGITS, "--settings", "s.json", "--engine", "auto")

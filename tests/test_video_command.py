@@ -82,7 +82,10 @@ def test_videos_and_pictures_into_a_folder(video: Path, tmp_path: Path) -> None:
 
 def test_a_video_may_be_written_over_itself(video: Path) -> None:
     before = frames(video)
-    assert call("run", MODELS / "invert.onnx", f"image={video}", "--output", video).exit_code == 0
+    refused = failure(2, "run", MODELS / "invert.onnx", f"image={video}", "--output", video)
+    assert f"{video}: This is an input" in refused
+    np.testing.assert_array_equal(frames(video), before)
+    assert call("run", MODELS / "invert.onnx", f"image={video}", "--output", video, "--force").exit_code == 0
     assert np.abs(255 - np.int16(frames(video)) - before).mean() < 3
 
 

@@ -1,10 +1,10 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that several commands take: a word means the same in all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -12,26 +12,32 @@ from ..contracts.files import read_contract
 from ..contracts.labels import labels_of
 from ..contracts.presets import PRESETS
 from ..enums import Precision
-from ..session.file_values import read_array
+from .output_files import require_no_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _arrays(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, object]:
-    arrays: dict[str, object] = {}
-    for text in texts:
-        name, equals, path = text.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{text}: write NAME=FILE.npy.")
-        arrays[name] = read_array(path)
-    return arrays
+class ExistingFile(click.Path):
+    """The path of a file that a command reads. The error names the file first."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False)
+
+    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
+        """Refuses a file that is not there, or is a folder."""
+        path = message.partition("'")[2].rpartition("'")[0]
+        what = "There is no such file" if "exist" in message else "This is a folder, and a file is expected"
+        option = f" for {param.opts[0]}" if param else ""
+        raise click.UsageError(f"{path or message}: {what}{option}.", ctx)
 
 
 model_argument = click.argument("model", type=click.Path())
-out_argument = click.argument("out", type=click.Path())
 inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-device_option = click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Or gpu, or a name.")
+force_option = click.option("--force", is_flag=True, help="Let the output take the place of an input.")
+labels_option = click.option(
+    "--labels", type=ExistingFile(), metavar="FILE", help="The classes: one a line, or a config.json."
+)
 precision_option = click.option(
     "--precision",
     type=click.Choice([precision.name.lower() for precision in Precision]),
@@ -43,14 +49,76 @@ precision_option = click.option(
 settings_option = click.option(
     "--settings", type=click.Path(), default="", metavar="FILE", help="What `winml-py tune --output` wrote."
 )
-arrays_option = click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy",
-    help="Values to check with; example inputs by default.",
-    callback=_arrays,
-)
+
+
+def models_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`MODEL... [INPUT]...`; the command is given `models` and `inputs`.
+
+    The first word is a model, or a folder of them, and so are the words after it that end in `.onnx`.
+    """
+
+    @click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
+    @wraps(command)
+    def with_models(*args: Any, models: tuple[str, ...], **options: Any) -> Any:
+        is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
+        first = next(is_input, len(models))
+        return command(*args, models=models[:first], inputs=models[first:], **options)
+
+    return with_models
+
+
+def output_option(words: str, **settings: Any) -> Decorator:
+    """`--output PATH`, what the command writes."""
+    return click.option("--output", type=click.Path(), metavar="PATH", help=words, **settings)
+
+
+def written_model(*names: str) -> Decorator:
+    """`--output PATH`, required, and `--force`, of a command that writes a model made of others.
+
+    Args:
+        names: the arguments that are models; none of them is overwritten without --force.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @output_option("The model to write.", required=True)
+        @force_option
+        @wraps(command)
+        def with_output(*args: Any, output: str, force: bool, **options: Any) -> Any:
+            require_no_input(output, [options[name] for name in names], force)
+            return command(*args, output=output, **options)
+
+        return with_output
+
+    return decorate
+
+
+def device_option(several: bool = False) -> Decorator:
+    """`--device NAME`; the command is given a `device`, or where there may be several, `devices`."""
+    words = "cpu (default), gpu or a name" + ("; may be repeated." if several else ".")
+    name, default = ("devices", ()) if several else ("device", "cpu")
+    return click.option("--device", name, multiple=several, default=default, metavar="NAME", help=words)
+
+
+def engine_option(several: bool = False) -> Decorator:
+    """`--engine NAME`; the command is given an `engine`, or where there may be several, `engines`; else none."""
+    words = "onnxruntime (default), auto, openvino, ..." + ("; repeat." if several else "")
+    return click.option("--engine", "engines" if several else "engine", multiple=several, metavar="NAME", help=words)
+
+
+def iterations_option(default: int | None = None) -> Decorator:
+    """`--iterations N`, how often to evaluate."""
+    words = f"Evaluations after the first.  [{default or 100}]"
+    return click.option("-n", "--iterations", type=click.IntRange(1), default=default, metavar="N", help=words)
+
+
+def require_one_engine(settings: str, engine: object, precision: Precision) -> None:
+    """Refuses an engine or a precision beside a file of settings, which names them.
+
+    Raises:
+        click.UsageError: both came.
+    """
+    if settings and (engine or precision is not Precision.AUTO):
+        raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
 
 
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
@@ -65,16 +133,18 @@ def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
     return click.option(option, field, multiple=True, callback=pairs, **settings)
 
 
+def preset_option(callback: Callable[..., Any] | None = None) -> Decorator:
+    """`--preset NAME`, a contract that has a name."""
+    choice, words = click.Choice(list(PRESETS)), f"{', '.join(PRESETS)}."
+    return click.option("--preset", type=choice, metavar="NAME", help=words, callback=callback)
+
+
 def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--contract FILE` and `--preset NAME`; the command is given a `contract`, or None."""
 
-    @click.option("--preset", type=click.Choice(list(PRESETS)), metavar="NAME", help=f"{', '.join(PRESETS)}.")
+    @preset_option()
     @click.option(
-        "--contract",
-        "file",
-        type=click.Path(exists=True, dir_okay=False),
-        metavar="FILE",
-        help="How pictures become the inputs, in JSON.",
+        "--contract", "file", type=ExistingFile(), metavar="FILE", help="How pictures become the inputs, in JSON."
     )
     @wraps(command)
     def with_contract(*args: Any, preset: str | None, file: str | None, **options: Any) -> Any:
@@ -110,4 +180,4 @@ def read_labels(path: str) -> list[str]:
         with open(path, encoding="utf-8", newline="\n") as file:
             return [line.strip() for line in file.read().rstrip("\n").split("\n")]
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"The labels in {path} are not UTF-8 text.") from error
+        raise click.UsageError(f"{path}: This is not UTF-8 text, which a file of labels is.") from error

@@ -24,7 +24,7 @@ from ..imaging.formats import layout_of
 from ..imaging.scaling import ImageScaling
 from ..tools.built_in.build_in import build_in
 from ..tools.write_contract import write_contract
-from .arguments import Decorator, json_option, model_argument, read_labels
+from .arguments import Decorator, json_option, labels_option, model_argument, preset_option, read_labels, written_model
 from .style import emit, say
 
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
@@ -60,14 +60,14 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
 
 @click.command()
 @model_argument
-@click.option("--output", required=True, type=click.Path(), help="Where to write it; may be MODEL.")
+@written_model("model")
 @click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
-@_choice("--preset", "preset", PRESETS, metavar="NAME", help=f"{', '.join(PRESETS)}.")
+@preset_option(lambda _, __, word: PRESETS.get(word))
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
 @_numbers("--mean", float, help="Is subtracted from each channel.")
 @_numbers("--std", float, help="Each channel is divided by it.")
-@_choice("--layout", "layout", _LAYOUTS, help="The order of the dimensions.")
+@_choice("--tensor-layout", "layout", _LAYOUTS, help="The order of the dimensions.")
 @_choice("--dtype", "tensor_kind", _DTYPES, metavar="NAME", help=f"{', '.join(_DTYPES)}.")
 @_choice("--crop", "crop_mode", _CROPS, metavar="NAME", help=f"{', '.join(_CROPS)}.")
 @_choice("--kernel", "kernel", _KERNELS, metavar="KERNEL", help="How pictures are resized.")
@@ -76,16 +76,16 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
 @click.option("--shortest-side", type=int, metavar="N", help="Pictures are scaled to it, then cropped.")
 @click.option("--longest-side", type=int, metavar="N", help="Pictures are scaled to it, then padded.")
 @click.option("--crop-ratio", type=float, metavar="X", help="The shorter side becomes the model's over X.")
-@click.option("--input", "inputs", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
+@click.option("--image", "images", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
 @click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes, in any ONNX runtime.")
 @_choice("--pictures", "pictures", _PICTURES, help="With --build-in: the order of their bytes; rgb by default.")
-@click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="With --build-in: one class a line.")
+@labels_option
 @click.option("--suppress", is_flag=True, help="With --build-in: boxes of Ultralytics' detectors, after suppression.")
 @json_option
 def contract(
     model: str,
     output: str,
-    inputs: tuple[str, ...],
+    images: tuple[str, ...],
     is_built_in: bool,
     pictures: BitmapPixelFormat | None,
     labels: str | None,
@@ -101,13 +101,13 @@ def contract(
     if is_built_in:
         pictures = pictures or BitmapPixelFormat.RGB8
         names = read_labels(labels) if labels else ()
-        build_in(model, output, made, inputs, pictures=pictures, labels=names, suppress=suppress)
+        build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress)
     elif made is None:
         raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
     elif pictures or labels or suppress:
         raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none of them.")
     else:
-        write_contract(model, output, made, inputs)
+        write_contract(model, output, made, images)
     words = made.describe() if made else "the contract of the model"
     report = {"output": output, "contract": words} | ({"pictures": pictures.name} if is_built_in and pictures else {})
     emit(report, as_json, lambda _: say(f"{output}: {words}{_spell_pictures(pictures)}"))

@@ -9,29 +9,39 @@ import click
 from ..errors import ConversionError
 from ..tools.float16.convert import convert as to_float16
 from ..tools.float16.report import ConversionReport
-from .arguments import arrays_option, contract_options, json_option, model_argument, out_argument, tolerance_option
+from ..tools.given_values import given_values
+from ..tools.load_model import load_model
+from .arguments import (
+    contract_options,
+    inputs_argument,
+    json_option,
+    model_argument,
+    tolerance_option,
+    written_model,
+)
 from .style import emit, progress, say
 
 
 @click.command()
 @model_argument
-@out_argument
+@inputs_argument
+@written_model("model")
 @click.option("--float16", "is_float16", is_flag=True, required=True, help="Convert to float16.")
 @click.option("--keep-io-types", is_flag=True, help="Leave the model's inputs and outputs in float32.")
 @tolerance_option(1e-2)
-@arrays_option
 @click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
 @contract_options
 @json_option
-def convert(model: str, out: str, is_float16: bool, as_json: bool, **options: Any) -> None:
-    """Write MODEL to OUT in float16, and check its results.
+def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, as_json: bool, **options: Any) -> None:
+    """Write MODEL in float16, and check its results on INPUT, or on example inputs.
 
     Where the results differ by more than --tolerance, the exit code is 1, and nothing is written. Nodes that lose too
     much stay in float32, and are named.
     """
+    values = given_values(load_model(model, options["contract"]), inputs)
     try:
         with progress("converting") as advance:
-            report = to_float16(model, out, progress=lambda what: advance(None, what), **options)
+            report = to_float16(model, output, inputs=values, progress=lambda what: advance(None, what), **options)
     except ConversionError as error:
         if isinstance(error.report, ConversionReport) and as_json:
             emit(error.report.to_json(), as_json, say)

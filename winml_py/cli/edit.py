@@ -10,13 +10,23 @@ import click
 
 from ..base.agreement import FLOAT_TOLERANCE
 from ..tools.edit_model import Edits, edit_model
-from .arguments import arrays_option, json_option, model_argument, pairs_option, read_labels, tolerance_option
+from .arguments import (
+    inputs_argument,
+    json_option,
+    labels_option,
+    model_argument,
+    pairs_option,
+    read_labels,
+    tolerance_option,
+    written_model,
+)
 from .style import emit, progress, say
 
 
 @click.command()
 @model_argument
-@click.option("--output", required=True, type=click.Path(), help="Where to write it; may be MODEL.")
+@inputs_argument
+@written_model("model")
 @pairs_option("--rename", "rename", metavar="OLD=NEW", help="An input or output.")
 @pairs_option("--shape", "shapes", metavar="INPUT=1,3,224,224", help="Fixes free sizes; -1 leaves one.")
 @pairs_option("--denotation", "denotations", metavar="NAME=WORD", help="IMAGE, AUDIO, TEXT, TENSOR or nothing.")
@@ -27,16 +37,13 @@ from .style import emit, progress, say
 @click.option("--author", metavar="TEXT", help="Who or what made it.")
 @click.option("--version", type=click.IntRange(0, (1 << 63) - 1), metavar="N", help="Its own version.")
 @pairs_option("--metadata", "metadata", metavar="KEY=VALUE", help="KEY= takes one away.")
-@click.option(
-    "--labels", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="One class a line, or a config.json."
-)
-@arrays_option
+@labels_option
 @tolerance_option(FLOAT_TOLERANCE)
 @json_option
-def edit(model: str, output: str, as_json: bool, inputs: dict[str, object], tolerance: float, **changes: Any) -> None:
+def edit(model: str, output: str, as_json: bool, inputs: tuple[str, ...], tolerance: float, **changes: Any) -> None:
     """Write MODEL with other names, sizes or metadata, checked.
 
-    Options take MODEL's names, and --input the new ones.
+    Options take MODEL's names, and INPUT the new ones.
     """
     edits = _edits(**changes)
     if edits == Edits():

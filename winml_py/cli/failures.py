@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,14 @@ import click
 
 from .. import errors
 from ..session.missing_contracts import MissingContractWarning
+from ..tools.input_files import WrongInputsError
+from .old_spellings import in_new_words
 from .style import say
 
-EVALUATION, MODEL, INPUT, OUTPUT, DEVICE = 1, 3, 4, 5, 6
+EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE = 1, 2, 3, 4, 5, 6
 
 _CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
+    USAGE: (WrongInputsError,),
     DEVICE: (errors.InvalidDeviceError,),
     OUTPUT: (errors.StorageNotFoundError, errors.StorageAccessError),
     MODEL: (errors.ModelNotFoundError, errors.CorruptModelError, errors.NotSupportedError),
@@ -24,7 +28,7 @@ _CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
 
 
 class Failure(click.ClickException):
-    """Ends the program with a message and an exit code."""
+    """Ends the program with a message and an exit code; its cause is an error of ours, where there is one."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(" ".join(message.split()))
@@ -36,13 +40,32 @@ def status_of(error: errors.WinMLError) -> int:
     return next((code for code, classes in _CLASSES.items() if isinstance(error, classes)), EVALUATION)
 
 
+def error_facts(error: errors.WinMLError | click.ClickException) -> dict[str, Any]:
+    """An error, ready for JSON: its class, the exit code, the line that is printed, and what to do."""
+    cause = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else error
+    ours = cause if isinstance(cause, errors.WinMLError) else None
+    code = error.exit_code if isinstance(error, click.ClickException) else status_of(error)
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    return {
+        "type": type(cause).__name__,
+        "exit_code": code,
+        "message": " ".join(text.split()),
+        "hint": ours.hint if ours else "",
+    }
+
+
 @contextmanager
-def usage() -> Iterator[None]:
-    """Turns an `InvalidArgumentError` into wrong usage of the command."""
+def naming(*paths: str) -> Iterator[None]:
+    """Puts the first path before an error that begins with none of them. Errors of devices are about no file."""
     try:
         yield
-    except errors.InvalidArgumentError as error:
-        raise click.UsageError(str(error)) from error
+    except errors.InvalidDeviceError:
+        raise
+    except errors.WinMLError as error:
+        known = (*paths, *map(os.path.abspath, paths))
+        if str(error).startswith(tuple(path for path in known if path)):
+            raise
+        raise Failure(f"{paths[0]}: {error}", status_of(error)) from error
 
 
 @contextmanager
@@ -60,6 +83,15 @@ def cautions() -> Iterator[None]:
         warnings.showwarning = show_line
         warnings.simplefilter("always", MissingContractWarning)
         yield
+
+
+@contextmanager
+def new_words() -> Iterator[None]:
+    """Tells those who write a command in its old words how it is written today."""
+    try:
+        yield
+    except click.ClickException as error:
+        raise in_new_words(error) from error.__cause__
 
 
 @contextmanager

@@ -9,18 +9,18 @@ import click
 from ..base.agreement import FLOAT_TOLERANCE
 from ..graphs.join_options import LearningModelJoinOptions
 from ..tools.join_files import join_files
-from .arguments import arrays_option, json_option, pairs_option, tolerance_option
+from .arguments import inputs_argument, json_option, pairs_option, tolerance_option, written_model
 from .style import emit, progress, say
 
 
 @click.command()
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("second", metavar="B", type=click.Path())
+@inputs_argument
 @pairs_option("--link", "links", metavar="OUTPUT=INPUT", required=True, help="A's output that becomes B's input.")
-@click.option("--output", required=True, type=click.Path(), help="Where to write it.")
+@written_model("first", "second")
 @click.option("--prefix", default="", metavar="TEXT", help="Begins B's names; by default as far as needed.")
 @click.option("--drop-unlinked", is_flag=True, help="Leave out A's outputs that are not linked.")
-@arrays_option
 @tolerance_option(FLOAT_TOLERANCE)
 @json_option
 def join(

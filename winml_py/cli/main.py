@@ -13,7 +13,7 @@ from .convert import convert
 from .devices import devices
 from .doctor import doctor
 from .edit import edit
-from .failures import cautions, failures
+from .failures import cautions, failures, new_words
 from .info import info
 from .join import join
 from .optimize import optimize
@@ -30,7 +30,7 @@ class _Program(click.Group):
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with failures(), cautions():
+        with new_words(), failures(), cautions():
             return super().invoke(ctx)
 
 

@@ -12,28 +12,36 @@ import click
 from .. import __version__
 from ..base.atomic_files import require_folder
 from ..base.cpu_cores import usable_cores
-from ..enums import Precision
 from ..runtime.providers.plugins import runtime_version
 from ..session.result import LearningModelEvaluationResult
-from ..tools.input_files import files
+from ..tools.input_files import models_of
 from ..tools.perf import compare as comparing
 from ..tools.perf import runner_files
 from ..tools.perf.case import Case
 from ..tools.perf.measure import Prepared, Receiver, prepare_together
 from ..tools.perf.measurement import ONCE, Measurement
-from .arguments import contract_options, json_option, precision_option, settings_option
-from .failures import usage
+from .arguments import (
+    contract_options,
+    device_option,
+    engine_option,
+    iterations_option,
+    json_option,
+    models_argument,
+    precision_option,
+    require_one_engine,
+    settings_option,
+)
+from .output_files import require_no_input
 from .style import emit, number, progress, say, show
 
 
 @click.command()
-@click.argument("models", nargs=-1, type=click.Path(), metavar="[MODEL]...")
-@click.option("-i", "--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="Picture, folder, .npy, .csv.")
-@click.option("--device", "devices", multiple=True, metavar="NAME", help="cpu (default), gpu or a name; repeat.")
-@click.option("--engine", "engines", multiple=True, metavar="NAME", help="onnxruntime (default), auto, ...; repeat.")
+@models_argument
+@device_option(several=True)
+@engine_option(several=True)
 @precision_option
 @settings_option
-@click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
+@iterations_option()
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Evaluate so long instead.")
 @click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate at once.")
 @click.option("--concurrent-load", type=click.IntRange(1), metavar="N", help="Load on N threads at once.")
@@ -60,7 +68,7 @@ def perf(
     as_json: bool,
     **case_options: Any,
 ) -> None:
-    """Measure each MODEL (or folder of them), phase by phase."""
+    """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     if compare:
         rows = comparing.compare(*map(comparing.load, compare))
         emit({"kind": "perf-comparison", "rows": rows}, as_json, _print_comparison)
@@ -71,12 +79,11 @@ def perf(
         raise click.UsageError("Give --iterations or --seconds.")
     if save_tensors and not per_iteration:
         raise click.UsageError("--save-tensors needs a folder: --per-iteration FOLDER.")
-    if case_options["settings"] and (engines or case_options["precision"] is not Precision.AUTO):
-        raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
+    require_one_engine(case_options["settings"], engines, case_options["precision"])
+    paths = [path for model in models for path in models_of(model)]
     if csv_file:
+        require_no_input(csv_file, [*paths, *case_options["inputs"]], remedy="")
         require_folder(csv_file)
-    with usage():
-        paths = [path for model in models for path in files(model, "model", (".onnx",))]
     cases = [
         Case(path, device=device, engine=engine, **case_options)
         for path in paths

@@ -11,7 +11,19 @@ from ..tools.perf.case import Case
 from ..tools.perf.page import page
 from ..tools.perf.profile import Profile
 from ..tools.perf.profile import profile as record
-from .arguments import contract_options, device_option, inputs_argument, json_option, model_argument, settings_option
+from .arguments import (
+    contract_options,
+    device_option,
+    engine_option,
+    inputs_argument,
+    iterations_option,
+    json_option,
+    model_argument,
+    precision_option,
+    require_one_engine,
+    settings_option,
+)
+from .output_files import require_no_input
 from .style import emit, number, progress, say, show
 
 ROWS = 15
@@ -22,11 +34,10 @@ ROWS = 15
 @inputs_argument
 @click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with a map of operators and nodes.")
 @click.option("--trace", type=click.Path(), metavar="FILE", help="Write the recording, for Perfetto.")
-@click.option(
-    "-n", "--iterations", type=click.IntRange(1), default=20, metavar="N", help="Evaluations after the first.  [20]"
-)
-@device_option
-@click.option("--engine", metavar="NAME", help="onnxruntime (default), auto, openvino, ...")
+@iterations_option(20)
+@device_option()
+@engine_option()
+@precision_option
 @settings_option
 @contract_options
 @json_option
@@ -36,9 +47,9 @@ def profile(html: str | None, trace: str | None, iterations: int, as_json: bool,
     It is evaluated on INPUT, or on example inputs. The page of --html is one file, which requests nothing from the
     network. It needs plotly: pip install 'winml-py[tools]'.
     """
-    if options["settings"] and options["engine"]:
-        raise click.UsageError("--settings names the engine; leave --engine out.")
+    require_one_engine(options["settings"], options["engine"], options["precision"])
     for path in filter(None, (html, trace)):
+        require_no_input(path, [options["model"], *options["inputs"]], remedy="")
         require_folder(path)
     with progress("profiling"):
         profiled = record(Case(**{name: value for name, value in options.items() if value}), iterations)

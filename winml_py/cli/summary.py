@@ -41,9 +41,10 @@ def print_results(facts: dict[str, Any]) -> None:
     """Prints what `run` found, errors to stderr."""
     for result in facts["results"]:
         if "error" in result:
-            say(f"{result['input']}: {result['error']}", "bold red", is_error=True)
+            say(result["error"]["message"], "bold red", is_error=True)
             continue
-        say(result["input"], "bold")
+        several = len({other["model"] for other in facts["results"]}) > 1
+        say(f"{result['model']} on {result['input']}" if several else result["input"], "bold")
         outputs = {} if print_findings(result) else result["outputs"]
         for name, output in outputs.items():
             if "top" in output:

@@ -11,8 +11,8 @@ from ..base.atomic_files import require_folder
 from ..session import options_file
 from ..tools.perf.tune import LATENCY, THROUGHPUT
 from ..tools.perf.tune import tune as search
-from .arguments import contract_options, inputs_argument, json_option, model_argument
-from .failures import usage
+from .arguments import contract_options, inputs_argument, json_option, model_argument, output_option
+from .output_files import require_no_input
 from .style import emit, number, progress, say, show
 
 
@@ -20,7 +20,7 @@ from .style import emit, number, progress, say, show
 @model_argument
 @inputs_argument
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
-@click.option("--output", type=click.Path(), metavar="FILE", help="Write the options to this file.")
+@output_option("The file of options to write.")
 @contract_options
 @json_option
 def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool, **options: Any) -> None:
@@ -33,8 +33,9 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
     if output:
+        require_no_input(output, [model, *inputs], remedy="")
         require_folder(output)
-    with progress("tuning") as advance, usage():
+    with progress("tuning") as advance:
         tuned = search(model, inputs, goal, advance, **options)
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}

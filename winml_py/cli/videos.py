@@ -5,7 +5,7 @@ It is the picture that the model gives, or the frame with what was found in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -18,6 +18,7 @@ from ..imaging.video_writer import VideoWriter
 from ..session.session import LearningModelSession
 from .failures import OUTPUT, Failure, failures
 from .findings import Finder
+from .output_files import require_no_input
 from .style import say
 
 USUAL_RATE = 25.0
@@ -36,7 +37,8 @@ def write_video(
     target: str,
     finder: Finder,
     tell: Callable[[int, int | None], object],
-) -> Any:
+    inputs: Iterable[str] = (),
+) -> dict[str, Any]:
     """Evaluates every frame of a video, and writes the pictures as another. Only a few frames are in memory at a time.
 
     Args:
@@ -45,6 +47,7 @@ def write_video(
         target: the video to write; of `FOLDER/name.*` it becomes an .mp4.
         finder: finds what is drawn, where the model gives no picture.
         tell: called with the frames that are done, and with how many there are, where that is known.
+        inputs: files that must not be overwritten.
 
     Returns:
         What is shown of it.
@@ -58,6 +61,7 @@ def write_video(
         condition = "" if name else ", if the model finds what can be drawn"
         raise click.UsageError(f"{path} is a video. Name the video to write{condition}: --output FILE.mp4")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
+    require_no_input(target, inputs)
     with VideoReader(path) as reader:
         with failures(OUTPUT):
             writer = VideoWriter(target, _rate(reader, path))
@@ -68,7 +72,7 @@ def write_video(
                 with failures(OUTPUT):
                     writer.write(picture)
         facts = {"kind": "video", "width": reader.pixel_width, "height": reader.pixel_height}
-    return {"input": path, "outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
+    return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
 
 
 def _picture_output(session: LearningModelSession) -> str:

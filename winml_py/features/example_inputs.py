@@ -64,7 +64,8 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
     if not has_example(feature):
         raise InvalidArgumentError(
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
-            hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, or --input {feature.name}=FILE.npy.",
+            hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, "
+            f"or {feature.name}=FILE.npy on the command line.",
         )
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     wanted = feature.shape if sizes is None else sizes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..base.atomic_files import require_folder
@@ -17,6 +17,7 @@ from ..graphs.edit_features import denoted, fixed, renamed
 from ..graphs.model_file import save_light
 from ..session.model import LearningModel
 from .evaluate import evaluated
+from .given_values import given_values
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -83,7 +84,7 @@ def edit_model(
     destination: str | os.PathLike[str],
     edits: Edits,
     *,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Sequence[str] = (),
     tolerance: float = FLOAT_TOLERANCE,
 ) -> EditReport:
     """Writes a copy of a model that says something else of itself, once its results were compared.
@@ -92,7 +93,8 @@ def edit_model(
         source: the path of the model.
         destination: the path of the copy, which may be the source; in its folder, where the model has external data.
         edits: what is to change.
-        inputs: values to compare with, by the new names; floats and pictures that are not given get example values.
+        inputs: files to compare with, as `winml-py run` takes them, by the new names; floats and pictures that are not
+            given get example values.
         tolerance: the largest difference in an output, over its largest magnitude.
 
     Returns:
@@ -118,7 +120,7 @@ def edit_model(
         proto,
         source,
         destination,
-        lambda after: reports.append(_compared(before, after, edits, inputs or {}, tolerance)),
+        lambda after: reports.append(_compared(before, after, edits, inputs, tolerance)),
     )
     return reports[0]
 
@@ -140,19 +142,20 @@ def _write_words(proto: ModelProto, edits: Edits) -> None:
 
 
 def _compared(
-    before: LearningModel, after: LearningModel, edits: Edits, inputs: Mapping[str, Any], tolerance: float
+    before: LearningModel, after: LearningModel, edits: Edits, inputs: Sequence[str], tolerance: float
 ) -> EditReport:
     names = tuple(feature.name for feature in after.input_features), tuple(f.name for f in after.output_features)
-    made_up = (feature for feature in after.input_features if feature.name not in inputs)
+    given = given_values(after, inputs)
+    made_up = (feature for feature in after.input_features if feature.name not in given)
     if not edits.changes_graph and not all(map(has_example, made_up)):
         return EditReport(*names, None)
-    values, _ = example_inputs(after.input_features, inputs)
+    values, _ = example_inputs(after.input_features, given)
     came = evaluated(after, values)
     own = {feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)}
     agreement = compare_outputs(dict(zip(came, evaluated(before, own).values(), strict=True)), came, tolerance)
     if not agreement.is_good:
         raise ConversionError(
             f"The edited model does not give what the model gives: {agreement}; nothing was written.",
-            hint="Give inputs that the model is meant for: --input NAME=FILE.npy.",
+            hint="Give inputs that the model is meant for: NAME=FILE.npy.",
         )
     return EditReport(*names, agreement.error)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.suggestions import did_you_mean
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
@@ -18,36 +19,59 @@ from ..session.model import LearningModel
 from ..session.source_files import files_in, files_of
 
 
+class WrongInputsError(InvalidArgumentError):
+    """The inputs that came are not those of the model, or a folder has none."""
+
+
 def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """For each evaluation, a name to show, and the file for each feature.
 
     A folder stands for every picture in it, and a pattern for the files that match it.
 
     Raises:
-        InvalidArgumentError: the model has several inputs, and not all files name one; or a folder has no picture.
+        WrongInputsError: the model has several inputs, and not all files name one; or a folder has no picture.
     """
     features = {feature.name.casefold(): feature.name for feature in model.input_features}
     named = [text.partition("=") for text in inputs]
     if all(equals and name.casefold() in features for name, equals, _ in named):
         if len({name.casefold() for name, _, _ in named}) < len(named):
-            raise InvalidArgumentError("An input is named twice; a model with named inputs is evaluated once.")
+            raise WrongInputsError("An input is named twice; a model with named inputs is evaluated once.")
         yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
-    elif len(features) == 1:
-        for path in inputs:
-            for file in files_of(path) or [path]:
-                yield file, {next(iter(features.values())): file}
-    else:
+        return
+    _require_known(named, features)
+    if len(features) != 1:
         wanted = " ".join(f"{name}=FILE" for name in features.values())
-        raise InvalidArgumentError(f"The model has {len(features)} inputs; write them as: {wanted}")
+        raise WrongInputsError(f"The model has {len(features)} inputs; write them as: {wanted}")
+    for path in inputs:
+        for file in _files_of(path):
+            yield file, {next(iter(features.values())): file}
 
 
-def files(path: str, kind: str, endings: tuple[str, ...]) -> list[str]:
-    """The files of a kind in a folder, in natural order; or the path itself, where it is no folder.
+def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str, str]) -> None:
+    """Refuses NAME=FILE with a name that the model does not have; a file may have "=" in its name."""
+    for name, equals, path in named:
+        if equals and name.casefold() not in features and os.path.exists(path):
+            hint = did_you_mean(name, features.values())
+            raise WrongInputsError(f"{name}={path}: The model has no input {name!r}.", hint=hint)
+
+
+def _files_of(path: str) -> list[str]:
+    try:
+        return files_of(path) or [path]
+    except InvalidArgumentError as error:
+        raise WrongInputsError(error.message, hint=error.hint) from error
+
+
+def models_of(path: str) -> list[str]:
+    """The models in a folder, in natural order; or the path itself, where it is no folder.
 
     Raises:
-        InvalidArgumentError: the folder has none.
+        WrongInputsError: the folder has none.
     """
-    return files_in(path, kind, endings) if os.path.isdir(path) else [path]
+    try:
+        return files_in(path, "model", (".onnx",)) if os.path.isdir(path) else [path]
+    except InvalidArgumentError as error:
+        raise WrongInputsError(error.message, hint=error.hint) from error
 
 
 def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:

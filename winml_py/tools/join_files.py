@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..graphs.join_options import LearningModelJoinOptions
 from ..graphs.model_file import save_model
 from ..session.model import LearningModel
 from .evaluate import evaluated
+from .given_values import given_values
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def join_files(
     out: str | os.PathLike[str],
     options: LearningModelJoinOptions,
     *,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Sequence[str] = (),
     tolerance: float = FLOAT_TOLERANCE,
 ) -> JoinReport:
     """Writes a model that evaluates two, one after the other, once its results were compared with theirs.
@@ -58,8 +59,8 @@ def join_files(
         second: the path of the model that comes after it.
         out: the path to write to; above 2 GB, the weights go to a file beside it.
         options: which outputs become inputs.
-        inputs: values to compare with, by the names of the joined model's inputs; floats and pictures that are not
-            given get example values.
+        inputs: files to compare with, as `winml-py run` takes them, by the names of the joined model's inputs; floats
+            and pictures that are not given get example values.
         tolerance: the largest difference in an output, over its largest magnitude.
 
     Returns:
@@ -77,7 +78,7 @@ def join_files(
     save_model(
         joined(*models, options),
         out,
-        lambda made: reports.append(_compared(*models, made, options, inputs or {}, tolerance)),
+        lambda made: reports.append(_compared(*models, made, options, inputs, tolerance)),
     )
     return reports[0]
 
@@ -87,10 +88,10 @@ def _compared(
     second: LearningModel,
     made: LearningModel,
     options: LearningModelJoinOptions,
-    inputs: Mapping[str, Any],
+    inputs: Sequence[str],
     tolerance: float,
 ) -> JoinReport:
-    values, _ = example_inputs(made.input_features, inputs)
+    values, _ = example_inputs(made.input_features, given_values(made, inputs))
     came = evaluated(made, values)
     in_order = [values[feature.name] for feature in made.input_features]
     expected = _one_after_the_other(first, second, options, in_order)
@@ -98,7 +99,7 @@ def _compared(
     if not agreement.is_good:
         raise ConversionError(
             f"The joined model does not give what the two models give: {agreement}; nothing was written.",
-            hint="Give inputs that the first model is meant for: --input NAME=FILE.npy.",
+            hint="Give inputs that the first model is meant for: NAME=FILE.npy.",
         )
     return JoinReport(tuple(feature.name for feature in made.input_features), tuple(came), agreement.error)
 

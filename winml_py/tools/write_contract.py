@@ -111,6 +111,6 @@ def fitting_inputs(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
             + "; ".join(f"{feature.name} is {spell_type(feature)}" for feature in features)
             + ".",
-            hint="It has four dimensions, of which one is the channels; say --layout or --pixel-format.",
+            hint="It has four dimensions, of which one is the channels; say --tensor-layout or --pixel-format.",
         )
     return fitting

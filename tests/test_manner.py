@@ -1,0 +1,155 @@
+"""One manner for every command: models and inputs are arguments, a word means the same everywhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from conftest import MODELS
+from test_cli import call, failure
+
+from winml_py.cli.main import main
+
+DIGITS = MODELS / "digits.onnx"
+ARGUMENTS = {
+    "MODEL",
+    "MODEL [INPUT]...",
+    "MODEL... [INPUT]...",
+    "A B [INPUT]...",
+    "",
+}
+
+
+def options(command: click.Command) -> list[click.Option]:
+    return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+
+
+def words_of(command: click.Command) -> str:
+    """The arguments of a command, as its help shows them."""
+    arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+    return " ".join(argument.make_metavar(click.Context(command)) for argument in arguments)
+
+
+@pytest.mark.parametrize("command", main.commands.values(), ids=main.commands)
+def test_models_and_inputs_are_arguments(command: click.Command) -> None:
+    assert words_of(command) in ARGUMENTS
+    assert "--input" not in {name for option in options(command) for name in option.opts}
+
+
+def test_an_option_means_the_same_in_every_command() -> None:
+    seen: dict[str, tuple[object, ...]] = {}
+    for command in main.commands.values():
+        for option in options(command):
+            # "repeat" and the number of evaluations are all that may differ, and what the output is
+            words = "" if "--output" in option.opts else str(option.help).split("; ")[0].split("  [")[0].rstrip(".")
+            meaning = (type(option.type).__name__, option.metavar, option.is_flag, words)
+            for name in option.opts:
+                assert seen.setdefault(name, meaning) == meaning, f"{command.name} {name}"
+
+
+@pytest.mark.parametrize("name", ["contract", "convert", "edit", "join", "optimize"])
+def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(name: str, tmp_path: Path) -> None:
+    model, link = tmp_path / "model.onnx", tmp_path / "link.onnx"
+    shutil.copy(MODELS / "edges.onnx", model)
+    link.symlink_to(model)
+    before = model.read_bytes()
+    more = {
+        "contract": ["--preset", "clip"],
+        "convert": ["--float16"],
+        "edit": ["--name", "other"],
+        "join": [model, "--link", "result=image"],
+        "optimize": ["--level", "none"],
+    }[name]
+    message = failure(2, name, model, *more, "--output", link)
+    assert f"{link}: This is an input, and the output would replace it. Name another, or add --force" in message
+    assert model.read_bytes() == before
+    done = call(name, model, *more, "--output", link, "--force")
+    assert done.exit_code == 0, done.output
+    assert model.read_bytes() != before or name in ("optimize", "join")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tune", "model.onnx", "--output", "model.onnx"],
+        ["profile", "model.onnx", "--html", "model.onnx"],
+        ["profile", "model.onnx", "--trace", "model.onnx"],
+        ["perf", "model.onnx", "--csv", "model.onnx"],
+        ["run", "model.onnx", "seven.png", "--output", "seven.png"],
+        ["run", "invert.onnx", "seven.png", "--output", "./"],
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DIGITS, "model.onnx")
+    shutil.copy(MODELS / "invert.onnx", "invert.onnx")
+    shutil.copy(seven, "seven.png")
+    assert "seven.png" in arguments or arguments[-1] == "model.onnx"
+    message = failure(2, *arguments)
+    assert "This is an input, and the output would replace it." in message
+    assert Path("model.onnx").read_bytes() == DIGITS.read_bytes()
+    assert Path("seven.png").read_bytes() == seven.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["convert", "m.onnx", "out.onnx", "--float16"],
+            "Say where to write: winml-py convert m.onnx --output out.onnx",
+        ),
+        (["optimize", "m.onnx", "out.onnx"], "Say where to write: winml-py optimize m.onnx --output out.onnx"),
+        (["join", "a.onnx", "b.onnx", "--link", "y=x"], "winml-py join a.onnx b.onnx --output OUT.onnx"),
+        (["perf", "m.onnx", "-i", "x.png"], "-i: Inputs are arguments, without an option: winml-py perf MODEL [INPUT]"),
+        (["convert", "m.onnx", "--input", "x=x.npy"], "--input: Inputs are arguments, without an option"),
+        (["contract", "m.onnx", "--input", "x"], "--input: An input that is an image is named by --image."),
+        (["contract", "m.onnx", "--layout", "nhwc"], "is stated by --tensor-layout."),
+    ],
+)
+def test_old_spellings_name_the_new_ones(arguments: list[str], words: str) -> None:
+    assert words in failure(2, *arguments)
+
+
+def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
+    """The check of a conversion gets the tensor that bind makes of the picture."""
+    from winml_py import LearningModel
+    from winml_py.features.pictures import ImageFeatureValue
+    from winml_py.tools.evaluate import evaluated
+    from winml_py.tools.given_values import given_values
+
+    model = LearningModel.load(DIGITS)
+    values = given_values(model, [str(seven)])
+    assert values["image"].shape == (1, 1, 28, 28)
+    bound = evaluated(model, {"image": ImageFeatureValue.load(seven)})["probabilities"]
+    assert (evaluated(model, values)["probabilities"] == bound).all()
+    done = call("convert", DIGITS, seven, "--float16", "--output", tmp_path / "half.onnx")
+    assert done.exit_code == 0, done.output
+    assert "checked on example inputs" not in done.stdout
+
+
+def test_several_models_and_a_folder_of_them(tmp_path: Path, seven: Path) -> None:
+    import json
+
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name in ("digits", "digits_batch"):
+        shutil.copy(MODELS / f"{name}.onnx", folder / f"{name}.onnx")
+    (folder / "broken.onnx").write_bytes(b"no model")
+    result = call("run", folder, MODELS / "invert.onnx", seven, "--output", f"{tmp_path}/out/", "--json")
+    assert result.exit_code == 3
+    results = json.loads(result.stdout)["results"]
+    assert [Path(one["model"]).name for one in results] == [
+        "broken.onnx",
+        "digits.onnx",
+        "digits_batch.onnx",
+        "invert.onnx",
+    ]
+    assert ["error" in one for one in results] == [True, False, False, False]
+    assert results[0]["error"]["exit_code"] == 3
+    written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").glob("*/*"))
+    assert written == ["digits/seven.npz", "digits_batch/seven.npz", "invert/seven.png"]
+    assert "--output takes a folder then" in failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")
