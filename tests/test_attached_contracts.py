@@ -153,7 +153,7 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
         ("{", "it is not JSON"),
         ("[" * 100_000, "it is not JSON"),
         ("[]", "it is not a JSON object"),
-        ("{}", "it states no image contract"),
+        ("{}", "It states no image contract"),
         ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
         ('{"Image.Meen": "3"}', r"the key 'Image\.Meen', which contracts do not have\. Did you mean 'Image\.Mean'"),
         ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata say Image\.Mean is 'three'"),

@@ -75,7 +75,7 @@ def test_run_takes_many_inputs_and_writes_a_folder(tmp_path: Path, cat: Path, se
 def test_run_goes_on_after_a_bad_input(tmp_path: Path, seven: Path) -> None:
     result = call("run", DIGITS, tmp_path / "nope.png", seven)
     assert result.exit_code == 4
-    assert "There is no picture" in result.stderr
+    assert "nope.png: There is no such picture." in result.stderr
     assert "probabilities" in result.stdout
     facts = json.loads(call("run", DIGITS, tmp_path / "nope.png", seven, "--json").stdout)
     assert ["error" in entry for entry in facts["results"]] == [True, False]
@@ -118,7 +118,7 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
     assert outputs(*files, "flag=0", "word=2") == [[3, 6], [False], "2"]
     assert "rate takes Int64[]" in failure(4, "run", path, "x=1,2", "rate=1.5", "flag=1", "word=a")
     assert "holds 3 numbers, and x takes 2" in failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
-    assert "There is no picture nowhere" in failure(4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a")
+    assert "nowhere: There is no such picture" in failure(4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a")
 
 
 def test_a_number_in_a_file_is_of_the_feature_s_type(tmp_path: Path) -> None:
@@ -137,24 +137,24 @@ def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
     result = call("run", path, f"A={tmp_path / 'x.npy'}", f"b={tmp_path / 'x.npy'}")
     assert [line.split() for line in result.stdout.splitlines()][2:] == [["1", "4.0000"], ["0", "2.0000"]]
-    assert "write them as: a=FILE b=FILE" in failure(2, "run", path, tmp_path / "x.npy")
-    assert "Missing Input: b" in failure(4, "run", path, f"a={tmp_path / 'x.npy'}")
+    assert "write them as a=FILE b=FILE" in failure(2, "run", path, tmp_path / "x.npy")
+    assert "Values are missing for b (Float[2,]). Add b=FILE." in failure(2, "run", path, f"a={tmp_path / 'x.npy'}")
 
 
 @pytest.mark.parametrize(
     ("code", "arguments", "words"),
     [
-        (3, ["nope.onnx", "seven"], "Model file not found: .*nope.onnx"),
-        (3, ["text.txt", "seven"], "Failed to parse the model"),
-        (4, [DIGITS, "nope.png"], "There is no picture nope.png"),
-        (4, [DIGITS, "text.txt"], "is not a picture that can be decoded"),
+        (3, ["nope.onnx", "seven"], "nope.onnx: Model file not found\\."),
+        (3, ["text.txt", "seven"], "text.txt: This is a text file, and an ONNX model is expected"),
+        (4, [DIGITS, "nope.png"], "nope.png: There is no such picture"),
+        (4, [DIGITS, "text.txt"], "text.txt: This is a text file, and a picture is expected"),
         (4, [DIGITS, "wrong.npy"], "Dimension 3 is 29, not 28"),
         (4, [DIGITS, "double.npy"], "Bind a TensorFloat"),
-        (4, [DIGITS, "broken.npy"], "broken.npy holds no array"),
+        (4, [DIGITS, "broken.npy"], "broken.npy: It holds no array"),
         (5, [EDGES, "seven", "--output", "nowhere/x.png"], "nowhere"),
         (5, [EDGES, "seven", "--output", "x.doc"], "does not end like a picture file"),
         (5, [DIGITS, "seven", "--output", "x.png"], "gives no picture .* Use a .npz file"),
-        (2, [EDGES, "seven", "seven", "--output", "x.png"], "--output takes a folder then"),
+        (2, [EDGES, "seven", "seven", "--output", "x.png"], "--output takes a folder"),
         (2, [EDGES, "seven", "seven", "--output", "./"], "Two inputs are named seven"),
         (2, [EDGES], "Name an INPUT"),
         (2, [DIGITS, "seven", "--top-k", "0"], "0 is not in the range"),

@@ -206,10 +206,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             read(tmp_path / "missing.json")
         for text in ("{", "\udcff", "[" * 100_000):
             (tmp_path / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-            with pytest.raises(InvalidArgumentError, match="it is not JSON"):
+            with pytest.raises(InvalidArgumentError, match="It is not JSON"):
                 read(tmp_path / "config.json")
         written(tmp_path / "config.json", [1])
-        with pytest.raises(InvalidArgumentError, match="it is not a JSON object"):
+        with pytest.raises(InvalidArgumentError, match="It is not a JSON object"):
             read(tmp_path / "config.json")
         (tmp_path / "config.json").unlink()
     with pytest.raises(InvalidArgumentError, match="no image_processor_type, no pretrained_cfg"):

@@ -186,7 +186,7 @@ def test_the_command_line_page_has_every_command_option_and_code() -> None:
             if isinstance(parameter, click.Option):
                 assert set(parameter.opts) <= told, f"{name}: {parameter.opts}"
     codes = {row[0]: row[2] for row in rows("command-line.md") if row[0].isdecimal()}
-    assert sorted(codes) == list("0123456")
+    assert sorted(codes) == list("01234567")
     for code, errors in codes.items():
         for error in names_in(errors):
             assert status_of(getattr(winml_py, error)("it failed")) == int(code)
@@ -315,6 +315,8 @@ def seven() -> ImageFeatureValue:
 MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModel.load("missing.onnx"),
     lambda: LearningModel.load("samples/pictures/cat.jpg"),
+    lambda: LearningModel.load(str(Path("odd.onnx").write_bytes(bytes(99)) and "odd.onnx")),
+    lambda: LearningModel.load(str(Path("cut.onnx").write_bytes(Path(DIGITS).read_bytes()[:999]) and "cut.onnx")),
     lambda: LearningModel.load(optional()),
     lambda: LearningModel.load_from_file_path(DIGITS, object()),  # type: ignore[arg-type]
     lambda: session(external("missing.bin")),
@@ -365,6 +367,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: session(gather()).evaluate_features({"x": np.array([9])}),
     lambda: ImageFeatureValue.load("missing.png"),
     lambda: ImageFeatureValue.load(DIGITS),
+    lambda: ImageFeatureValue.load(str(Path("odd.png").write_bytes(bytes(99)) and "odd.png")),
     lambda: ImageFeatureValue.load("samples/pictures/seven.png", max_pixels=9),
     lambda: seven().save("seven.doc"),
     lambda: closed_value(SoftwareBitmap(BitmapPixelFormat.BGRA8, 2, 2)).to_numpy(),

@@ -136,8 +136,8 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no picture's name": (
         lambda: SoftwareBitmap(BGRA8, 2, 2).save("picture.txt"),
-        "picture.txt does not end like a picture file that can be written. "
-        'Use .png, .jpg or .webp, or say the format: save(file, kind="PNG").',
+        "picture.txt: Its name does not end like a picture file that can be written. "
+        'Use .png, .jpg or .webp; in Python, save(file, kind="PNG") says the format, too.',
     ),
     "picture from a number": (
         lambda: SoftwareBitmap.load(7),  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "picture that is not there": (
         lambda: SoftwareBitmap.load("nowhere.png"),
-        "There is no picture nowhere.png. Check the working directory.",
+        "nowhere.png: There is no such picture. Check the working directory.",
     ),
     "a picture too large": (
         lambda: SoftwareBitmap.load(png(), max_pixels=11),
@@ -175,7 +175,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "video that is not there": (
         lambda: VideoReader("nowhere.mp4"),
-        "There is no video nowhere.mp4. Check the working directory.",
+        "nowhere.mp4: There is no such video. Check the working directory.",
     ),
     "video of text": (
         lambda: VideoReader(__file__),

@@ -20,6 +20,7 @@ EXPECTED = {
     errors.CorruptModelError: (0x80070570, ValueError),
     errors.ModelVersionError: (0x80070570, ValueError),
     errors.NotSupportedError: (0x80004001, NotImplementedError),
+    errors.MissingPackageError: (0x80004001, NotImplementedError),
     errors.InvalidDeviceError: (0x88900001, ValueError),
     errors.InvalidBindingError: (0x88900002, ValueError),
     errors.SizeMismatchError: (0x88900004, ValueError),

@@ -413,7 +413,7 @@ def test_the_command(tmp_path: Path) -> None:
         (2, "Missing option '--float16'", (path, "--output", out)),
         (2, "Results are checked on one evaluation", (path, "a.npy", "b.npy", "--output", out, "--float16")),
         (3, "Model file not found", ("none.onnx", "--output", out, "--float16")),
-        (4, "holds no array", (path, "x=none.npy", "--output", out, "--float16")),
+        (4, "none.npy: There is no such file.", (path, "x=none.npy", "--output", out, "--float16")),
         (5, "nowhere", (MODELS / "digits.onnx", "--output", tmp_path / "nowhere" / "x.onnx", "--float16")),
     ):
         failed = call(*arguments)

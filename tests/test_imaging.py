@@ -339,12 +339,18 @@ def test_exif_orientation_is_obeyed(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_pictures(tmp_path: Path, cat: Path) -> None:
-    with pytest.raises(PictureNotFoundError, match=r"There is no picture .*nope"):
+    with pytest.raises(PictureNotFoundError, match=r"nope.*: There is no such picture"):
         SoftwareBitmap.load(tmp_path / "nope.png")
     path = tmp_path / "text.png"
     path.write_text("not a picture")
-    for source in (path, tmp_path, b"", b"not a picture", cat.read_bytes()[:2000]):
-        with pytest.raises(PictureError, match="is not a picture that can be decoded"):
+    for source, words in (
+        (path, r"text\.png: This is a text file, and a picture is expected"),
+        (tmp_path, "This is a folder, and a picture is expected"),
+        (b"", "is not a picture that can be decoded"),
+        (b"not a picture", "is not a picture that can be decoded"),
+        (cat.read_bytes()[:2000], "is not a picture that can be decoded"),
+    ):
+        with pytest.raises(PictureError, match=words):
             SoftwareBitmap.load(source)
 
 

@@ -152,4 +152,4 @@ def test_several_models_and_a_folder_of_them(tmp_path: Path, seven: Path) -> Non
     assert results[0]["error"]["exit_code"] == 3
     written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").glob("*/*"))
     assert written == ["digits/seven.npz", "digits_batch/seven.npz", "invert/seven.png"]
-    assert "--output takes a folder then" in failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")
+    assert "--output takes a folder" in failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")

@@ -123,7 +123,7 @@ def test_pictures_into_open_files(tmp_path: Path) -> None:
         assert (image.format, image.size) == ("WEBP", (6, 4))
     value.save(tmp_path / "picture", kind="BMP")
     np.testing.assert_array_equal(pixels_of((tmp_path / "picture").read_bytes()), pixels_of(data))
-    with pytest.raises(PictureError, match=r'^The file does not end .* save\(file, kind="PNG"\)'):
+    with pytest.raises(PictureError, match=r'^The file: Its name does not end .* save\(file, kind="PNG"\)'):
         value.save(io.BytesIO())
     with pytest.raises(PictureError, match=r"Pillow writes no 'mp3'\."):
         value.save(io.BytesIO(), kind="mp3")
@@ -179,9 +179,9 @@ def test_configs_from_open_files(tmp_path: Path) -> None:
 
 def test_configs_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "wrong.json").write_text("{")
-    with (tmp_path / "wrong.json").open() as file, pytest.raises(InvalidArgumentError, match=r"wrong\.json: it is not"):
+    with (tmp_path / "wrong.json").open() as file, pytest.raises(InvalidArgumentError, match=r"wrong\.json: It is not"):
         labels_of(file)
-    with pytest.raises(InvalidArgumentError, match="The stream: it is not JSON"):
+    with pytest.raises(InvalidArgumentError, match="The stream: It is not JSON"):
         labels_of(io.BytesIO(b"\xff\xfe\xff"))
     with pytest.raises(StorageNotFoundError, match="The stream"):
         labels_of(Unreadable())
@@ -194,9 +194,9 @@ def test_options_from_open_files(tmp_path: Path) -> None:
     with path.open("rb") as file:
         assert LearningModelSessionOptions.load(file).to_dict() == options.to_dict()
     assert LearningModelSessionOptions.load(io.StringIO(path.read_text())).intra_op_num_threads == 3
-    with pytest.raises(InvalidArgumentError, match="The stream holds no session options"):
+    with pytest.raises(InvalidArgumentError, match="The stream: It holds no session options"):
         LearningModelSessionOptions.load(io.BytesIO(b"{}"))
-    with pytest.raises(StorageNotFoundError, match=r"options The stream cannot be read: the cable was pulled\."):
+    with pytest.raises(StorageNotFoundError, match=r"The stream: .* cannot be read: the cable was pulled\."):
         LearningModelSessionOptions.load(Unreadable())
 
 

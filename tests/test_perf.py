@@ -216,7 +216,7 @@ def test_values_are_made_up_for_measuring_alone() -> None:
 
 
 def test_a_folder_without_pictures(tmp_path: Path) -> None:
-    assert "no picture in the folder" in failure(2, "run", DIGITS, tmp_path)
+    assert "no picture in this folder" in failure(2, "run", DIGITS, tmp_path)
 
 
 def test_inputs_of_several_kinds(tmp_path: Path, seven: Path) -> None:
@@ -248,7 +248,8 @@ def test_files_that_hold_no_array(tmp_path: Path, content: bytes) -> None:
         header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (35184372088832,), }"
         header += b" " * (117 - len(header)) + b"\n"
         path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    assert "holds no array" in failure(4, "run", DIGITS, path)
+    words = "This is an empty file, and an array is expected" if content == b"" else "It holds no array"
+    assert f"{path}: {words}" in failure(4, "run", DIGITS, path)
 
 
 def test_fractions_are_no_whole_numbers(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ NAMES = [
     "MemoryBufferReference",
     "MissingContractWarning",
     "MissingInputError",
+    "MissingPackageError",
     "ModelDisposedError",
     "ModelNotFoundError",
     "ModelVersionError",

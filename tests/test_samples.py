@@ -206,7 +206,7 @@ def test_webcam_is_not_there(tmp_path: Path) -> None:
     (line,) = run("webcam", "99", folder=tmp_path)
     assert line.startswith("Nothing to see: camera 99 cannot be opened")
     (line,) = run("webcam", "nowhere.avi", folder=tmp_path, succeeds=False)
-    assert line.startswith("There is no video nowhere.avi.")
+    assert line.startswith("nowhere.avi: There is no such video.")
 
 
 @pytest.mark.kept

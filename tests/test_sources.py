@@ -404,7 +404,7 @@ def test_what_is_no_source(tmp_path: Path) -> None:
 
 
 def test_what_is_no_video(tmp_path: Path, capfd: Any) -> None:
-    with pytest.raises(PictureNotFoundError, match="no video"):
+    with pytest.raises(PictureNotFoundError, match="no such video"):
         VideoReader(tmp_path / "none.mp4")
     (tmp_path / "text.mp4").write_text("no video" * 100)
     with pytest.raises(PictureError, match="cannot be opened as a video"):

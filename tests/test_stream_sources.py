@@ -160,10 +160,10 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
     closed = io.BytesIO(b"")
     closed.close()
     items: list[tuple[Any, type[Exception], str]] = [
-        (tmp_path / "none.png", PictureNotFoundError, "There is no picture"),
-        (tmp_path / "none.mp4", PictureNotFoundError, "There is no video"),
+        (tmp_path / "none.png", PictureNotFoundError, "There is no such picture"),
+        (tmp_path / "none.mp4", PictureNotFoundError, "There is no such video"),
         (broken, PictureError, "cannot be opened as a video"),
-        (tmp_path / "empty", InvalidArgumentError, "There is no picture in the folder"),
+        (tmp_path / "empty", InvalidArgumentError, "There is no picture in this folder"),
         (str(tmp_path / "none*.png"), InvalidArgumentError, "No file matches"),
         (b"no picture", PictureError, "not a picture"),
         (video, PictureError, "The bytes are those of a video"),

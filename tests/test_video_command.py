@@ -91,7 +91,7 @@ def test_a_video_may_be_written_over_itself(video: Path) -> None:
 
 def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = {
-        (2, EDGES, video): "in.avi is a video. Name the video to write: --output FILE.mp4",
+        (2, EDGES, video): "in.avi: This is a video. Name the video to write: --output FILE.mp4.",
         (
             5,
             DIGITS,
@@ -99,10 +99,10 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             "--output",
             tmp_path / "out.mp4",
         ): "the model gives no picture that a video could be made of",
-        (2, DIGITS, video): "in.avi is a video. Name the video to write, if the model finds what can be drawn",
+        (2, DIGITS, video): "in.avi: This is a video. Name the video to write, if the model finds what can be drawn",
         (5, EDGES, video, "--output", tmp_path / "out.png"): "does not end like a video file that can be written",
         (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "There is no folder",
-        (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "There is no video none.mp4",
+        (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "none.mp4: There is no such video.",
         (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "does not end like a picture file",
     }
     for (code, *arguments), expected in words.items():

@@ -36,6 +36,7 @@ from .errors import InvalidArgumentError as InvalidArgumentError
 from .errors import InvalidBindingError as InvalidBindingError
 from .errors import InvalidDeviceError as InvalidDeviceError
 from .errors import MissingInputError as MissingInputError
+from .errors import MissingPackageError as MissingPackageError
 from .errors import ModelDisposedError as ModelDisposedError
 from .errors import ModelNotFoundError as ModelNotFoundError
 from .errors import ModelVersionError as ModelVersionError

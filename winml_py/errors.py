@@ -8,6 +8,7 @@ WinMLError(OSError)                                     the root: `.winerror`, `
 ├── CorruptModelError(ValueError)                       ERROR_FILE_CORRUPT: not ONNX, or an invalid graph
 │   └── ModelVersionError                               opset or IR version the runtime does not know
 ├── NotSupportedError(NotImplementedError)              E_NOTIMPL: a feature type or operator nobody here runs
+│   └── MissingPackageError                             an optional package is not installed
 ├── InvalidDeviceError(ValueError)                      WINML_ERR_INVALID_DEVICE
 ├── InvalidBindingError(ValueError)                     WINML_ERR_INVALID_BINDING
 ├── SizeMismatchError(ValueError)                       WINML_ERR_SIZE_MISMATCH
@@ -121,6 +122,10 @@ class NotSupportedError(WinMLError, NotImplementedError):
     """The model or the call needs something that neither Windows ML nor the runtime offers."""
 
     hresult = E_NOTIMPL
+
+
+class MissingPackageError(NotSupportedError):
+    """The call needs a package that is not installed; the hint says how to install it."""
 
 
 class InvalidDeviceError(WinMLError, ValueError):

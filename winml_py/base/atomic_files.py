@@ -21,9 +21,11 @@ def require_folder(path: str | os.PathLike[str]) -> None:
     """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise StorageNotFoundError(f"There is no folder {folder} to write {os.fspath(path)} to.", hint="Make it first.")
+        raise StorageNotFoundError(
+            f"{os.fspath(path)}: There is no folder {folder} to write to.", hint="Make it first."
+        )
     if os.path.isdir(path):
-        raise StorageAccessError(f"{os.fspath(path)} is a folder.", hint="Name a file in it.")
+        raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Name a file in it.")
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
     except WinMLError:
         raise
     except OSError as error:
-        raise StorageAccessError(f"{os.fspath(path)} cannot be written: {error.strerror or error}.") from error
+        raise StorageAccessError(f"{os.fspath(path)}: It cannot be written: {error.strerror or error}.") from error
 
 
 @contextmanager

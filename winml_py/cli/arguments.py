@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NoReturn
 
 import click
 
+from ..base.file_kinds import FOLDER, ONNX, kind_of_file
 from ..contracts.files import read_contract
 from ..contracts.labels import labels_of
 from ..contracts.presets import PRESETS
@@ -31,8 +32,24 @@ class ExistingFile(click.Path):
         raise click.UsageError(f"{path or message}: {what}{option}.", ctx)
 
 
+def _in_order(ctx: click.Context, _: click.Parameter, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    if "model" in ctx.params:
+        _require_model_first(str(ctx.info_name), ctx.params["model"], inputs)
+    return inputs
+
+
+def _require_model_first(command: str, model: str, others: Sequence[str]) -> None:
+    """Refuses a picture or an array in the place of the model, with the model behind it."""
+    after = next((word for word in others if word.lower().endswith(".onnx")), None)
+    kind = None if after is None or model.lower().endswith(".onnx") else kind_of_file(model)
+    if kind is not None and kind not in (FOLDER, ONNX):
+        raise click.UsageError(
+            f"{model}: This is {kind.words}, and the model comes first. Write: winml-py {command} {after} {model}"
+        )
+
+
 model_argument = click.argument("model", type=click.Path())
-inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", callback=_in_order)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 force_option = click.option("--force", is_flag=True, help="Let the output take the place of an input.")
 labels_option = click.option(
@@ -60,6 +77,8 @@ def models_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
     @wraps(command)
     def with_models(*args: Any, models: tuple[str, ...], **options: Any) -> Any:
+        if models:
+            _require_model_first(str(click.get_current_context().info_name), models[0], models[1:])
         is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
         first = next(is_input, len(models))
         return command(*args, models=models[:first], inputs=models[first:], **options)

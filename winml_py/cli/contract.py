@@ -25,6 +25,7 @@ from ..imaging.scaling import ImageScaling
 from ..tools.built_in.build_in import build_in
 from ..tools.write_contract import write_contract
 from .arguments import Decorator, json_option, labels_option, model_argument, preset_option, read_labels, written_model
+from .failures import naming
 from .style import emit, say
 
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
@@ -98,16 +99,17 @@ def contract(
     With --build-in and no contract, the model's own is built in.
     """
     made = _stated(**options)
-    if is_built_in:
-        pictures = pictures or BitmapPixelFormat.RGB8
-        names = read_labels(labels) if labels else ()
-        build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress)
-    elif made is None:
-        raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
-    elif pictures or labels or suppress:
-        raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none of them.")
-    else:
-        write_contract(model, output, made, images)
+    with naming(model):
+        if is_built_in:
+            pictures = pictures or BitmapPixelFormat.RGB8
+            names = read_labels(labels) if labels else ()
+            build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress)
+        elif made is None:
+            raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
+        elif pictures or labels or suppress:
+            raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
+        else:
+            write_contract(model, output, made, images)
     words = made.describe() if made else "the contract of the model"
     report = {"output": output, "contract": words} | ({"pictures": pictures.name} if is_built_in and pictures else {})
     emit(report, as_json, lambda _: say(f"{output}: {words}{_spell_pictures(pictures)}"))

@@ -19,6 +19,7 @@ from .arguments import (
     tolerance_option,
     written_model,
 )
+from .failures import naming
 from .style import emit, progress, say
 
 
@@ -38,9 +39,10 @@ def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, 
     Where the results differ by more than --tolerance, the exit code is 1, and nothing is written. Nodes that lose too
     much stay in float32, and are named.
     """
-    values = given_values(load_model(model, options["contract"]), inputs)
+    with naming(model):
+        values = given_values(load_model(model, options["contract"]), inputs)
     try:
-        with progress("converting") as advance:
+        with progress("converting") as advance, naming(model):
             report = to_float16(model, output, inputs=values, progress=lambda what: advance(None, what), **options)
     except ConversionError as error:
         if isinstance(error.report, ConversionReport) and as_json:

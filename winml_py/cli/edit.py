@@ -20,6 +20,7 @@ from .arguments import (
     tolerance_option,
     written_model,
 )
+from .failures import naming
 from .style import emit, progress, say
 
 
@@ -48,7 +49,7 @@ def edit(model: str, output: str, as_json: bool, inputs: tuple[str, ...], tolera
     edits = _edits(**changes)
     if edits == Edits():
         raise click.UsageError("Say what to change: --rename, --shape, --description or another.")
-    with progress("editing"):
+    with progress("editing"), naming(model):
         report = edit_model(model, output, edits, inputs=inputs, tolerance=tolerance)
     facts = {"kind": "edit", "output": output} | asdict(report)
     emit(facts, as_json, lambda _: say(f"{output}: {report}"))

@@ -170,7 +170,9 @@ def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, Any]
     counts = sorted({row.size for row in rows if is_row(row)})
     if counts and len(labels) not in counts:
         wanted = " or ".join(map(str, counts))
-        raise click.UsageError(f"{path} has {len(labels)} labels, and the model gives {wanted} scores.")
+        raise click.UsageError(
+            f"{path}: It has {len(labels)} labels, and the model gives {wanted} scores. Write one label a line."
+        )
 
 
 def _only_picture(values: Mapping[str, Any]) -> ImageFeatureValue:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,10 +17,11 @@ from ..tools.input_files import WrongInputsError
 from .old_spellings import in_new_words
 from .style import say
 
-EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE = 1, 2, 3, 4, 5, 6
+EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7
 
 _CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
     USAGE: (WrongInputsError,),
+    PACKAGE: (errors.MissingPackageError,),
     DEVICE: (errors.InvalidDeviceError,),
     OUTPUT: (errors.StorageNotFoundError, errors.StorageAccessError),
     MODEL: (errors.ModelNotFoundError, errors.CorruptModelError, errors.NotSupportedError),
@@ -56,16 +58,29 @@ def error_facts(error: errors.WinMLError | click.ClickException) -> dict[str, An
 
 @contextmanager
 def naming(*paths: str) -> Iterator[None]:
-    """Puts the first path before an error that begins with none of them. Errors of devices are about no file."""
+    """Puts the first path before an error that does not begin with the name of a file.
+
+    Errors of devices and packages are about no file.
+    """
     try:
         yield
-    except errors.InvalidDeviceError:
+    except (errors.InvalidDeviceError, errors.MissingPackageError):
         raise
     except errors.WinMLError as error:
-        known = (*paths, *map(os.path.abspath, paths))
-        if str(error).startswith(tuple(path for path in known if path)):
-            raise
-        raise Failure(f"{paths[0]}: {error}", status_of(error)) from error
+        text, whole = str(error), os.path.abspath(paths[0])
+        if text.startswith(f"{whole}: "):
+            text = paths[0] + text.removeprefix(whole)  # as the user wrote it
+        elif not _begins_with_a_file(text, paths):
+            text = f"{paths[0]}: {text}"
+        raise Failure(text, status_of(error)) from error
+
+
+def _begins_with_a_file(text: str, paths: Iterable[str]) -> bool:
+    known = (path for path in paths if path)
+    if text.startswith(tuple(spelling for path in known for spelling in (path, os.path.abspath(path)))):
+        return True
+    name = re.split(r": (?=[A-Z])| is not a picture| cannot be ", text)[0]
+    return name != text and (os.path.lexists(name) or os.path.splitext(name)[1] != "")
 
 
 @contextmanager

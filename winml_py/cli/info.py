@@ -17,6 +17,7 @@ from ..features.descriptors import (
 )
 from ..session.model import LearningModel
 from .arguments import json_option, model_argument
+from .failures import naming
 from .style import emit, pairs, say, show
 
 _FACTS = ("name", "author", "domain", "description", "version", "size", "precision", "ir_version")
@@ -27,7 +28,9 @@ _FACTS = ("name", "author", "domain", "description", "version", "size", "precisi
 @json_option
 def info(model: str, as_json: bool) -> None:
     """Show what MODEL takes and gives, without running it."""
-    emit(_facts(LearningModel.load(model), model), as_json, _print)
+    with naming(model):
+        facts = _facts(LearningModel.load(model), model)
+    emit(facts, as_json, _print)
 
 
 def _facts(model: LearningModel, path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from ..base.agreement import FLOAT_TOLERANCE
 from ..graphs.join_options import LearningModelJoinOptions
 from ..tools.join_files import join_files
 from .arguments import inputs_argument, json_option, pairs_option, tolerance_option, written_model
+from .failures import naming
 from .style import emit, progress, say
 
 
@@ -43,6 +44,6 @@ def join(
         options.link(source, target)
     options.joined_node_prefix = prefix
     options.promote_unlinked_outputs_to_fused_outputs = not drop_unlinked
-    with progress("joining"):
+    with progress("joining"), naming(first):
         report = join_files(first, second, output, options, **checks)
     emit({"output": output} | report.to_json(), as_json, lambda _: say(f"{output}: {report}"))

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..base.suggestions import did_you_mean
 from .cache import cache
 from .contract import contract
 from .convert import convert
@@ -25,6 +26,11 @@ from .tune import tune
 
 
 class _Program(click.Group):
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            raise click.UsageError(f"There is no command {args[0]!r}. {did_you_mean(args[0], self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def main(self, *args: Any, **extra: Any) -> Any:
         with shown_streams():
             return super().main(*args, **extra)
@@ -38,8 +44,10 @@ class _Program(click.Group):
     cls=_Program,
     commands=[cache, contract, convert, devices, doctor, edit, info, join, optimize, perf, profile, run, tune],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes of failures: 1 run, 2 usage, 3 model, 4 input, 5 output, 6 device.",
 )
 @click.version_option(__version__, prog_name="winml-py")
 def main() -> None:
-    """Run ONNX models the Windows ML way: load, bind, evaluate."""
+    """Run ONNX models the Windows ML way: load, bind, evaluate.
+
+    Exit codes: 1 run, 2 usage, 3 model, 4 input, 5 output, 6 device, 7 package.
+    """

@@ -19,6 +19,7 @@ from .arguments import (
     tolerance_option,
     written_model,
 )
+from .failures import naming
 from .style import emit, progress, say
 
 
@@ -37,7 +38,7 @@ def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **
     Initializers among the inputs become constants. Names, metadata and the image contract stay. Level "basic" uses
     ONNX's own operators alone, "extended" (default) also those of ONNX Runtime, and "all" is for this processor alone.
     """
-    values = given_values(load_model(model, options["contract"]), inputs)
-    with progress("optimising"):
+    with progress("optimising"), naming(model):
+        values = given_values(load_model(model, options["contract"]), inputs)
         report = to_optimized(model, output, inputs=values, **options)
     emit(report.to_json(), as_json, lambda _: say(report))

@@ -31,6 +31,7 @@ from .arguments import (
     require_one_engine,
     settings_option,
 )
+from .failures import naming
 from .output_files import require_no_input
 from .style import emit, number, progress, say, show
 
@@ -98,7 +99,7 @@ def perf(
         name = os.path.basename(case.model)
         # Each of several cases has a folder for its outputs, or they would overwrite each other's.
         folder = os.path.join(per_iteration or "", f"{index}-{os.path.splitext(name)[0]}" if len(cases) > 1 else "")
-        with progress(f"{name} on {case.device}") as advance:
+        with progress(f"{name} on {case.device}") as advance, naming(case.model):
             ready = next(prepared)
             with ready.session as session:
                 receive = _saver(folder, save_tensors, session.device.hardware)

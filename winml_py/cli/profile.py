@@ -23,6 +23,7 @@ from .arguments import (
     require_one_engine,
     settings_option,
 )
+from .failures import naming
 from .output_files import require_no_input
 from .style import emit, number, progress, say, show
 
@@ -51,7 +52,7 @@ def profile(html: str | None, trace: str | None, iterations: int, as_json: bool,
     for path in filter(None, (html, trace)):
         require_no_input(path, [options["model"], *options["inputs"]], remedy="")
         require_folder(path)
-    with progress("profiling"):
+    with progress("profiling"), naming(options["model"]):
         profiled = record(Case(**{name: value for name, value in options.items() if value}), iterations)
     if html:
         write_whole(html, page(profiled).encode())

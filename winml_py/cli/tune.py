@@ -12,6 +12,7 @@ from ..session import options_file
 from ..tools.perf.tune import LATENCY, THROUGHPUT
 from ..tools.perf.tune import tune as search
 from .arguments import contract_options, inputs_argument, json_option, model_argument, output_option
+from .failures import naming
 from .output_files import require_no_input
 from .style import emit, number, progress, say, show
 
@@ -35,7 +36,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
     if output:
         require_no_input(output, [model, *inputs], remedy="")
         require_folder(output)
-    with progress("tuning") as advance:
+    with progress("tuning") as advance, naming(model):
         tuned = search(model, inputs, goal, advance, **options)
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}

@@ -59,7 +59,7 @@ def write_video(
     name = _picture_output(session)
     if not target:
         condition = "" if name else ", if the model finds what can be drawn"
-        raise click.UsageError(f"{path} is a video. Name the video to write{condition}: --output FILE.mp4")
+        raise click.UsageError(f"{path}: This is a video. Name the video to write{condition}: --output FILE.mp4.")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     require_no_input(target, inputs)
     with VideoReader(path) as reader:

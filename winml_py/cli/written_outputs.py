@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..base.atomic_files import written_whole
+from ..base.atomic_files import require_folder, written_whole
 from ..base.numpy_values import as_numpy
 from ..features.pictures import ImageFeatureValue
 from .failures import OUTPUT, Failure, failures
@@ -25,7 +25,7 @@ def folders_of(output: str | None, models: Sequence[str]) -> list[str | None]:
     if output is None or len(models) == 1:
         return [output] * len(models)
     if not _is_folder(output):
-        raise click.UsageError(f"There are {len(models)} models; --output takes a folder then: {output}/")
+        raise _not_one_file(output, len(models), "models")
     return [os.path.join(output, stem, "") for stem in _stems(models, "models")]
 
 
@@ -35,12 +35,19 @@ def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
         return [""] * len(labels)
     if not _is_folder(output):
         if len(labels) > 1:
-            raise click.UsageError(f"There are {len(labels)} inputs; --output takes a folder then: {output}/")
+            raise _not_one_file(output, len(labels), "inputs")
+        with failures(OUTPUT):
+            require_folder(output)
         return [output]
     stems = _stems(labels, "inputs")
     with failures(OUTPUT):
         os.makedirs(output, exist_ok=True)
     return [os.path.join(output, f"{stem}.*") for stem in stems]
+
+
+def _not_one_file(output: str, count: int, kind: str) -> click.UsageError:
+    folder = os.path.splitext(output)[0]
+    return click.UsageError(f"{output}: There are {count} {kind}, so --output takes a folder: {folder}/")
 
 
 def _is_folder(path: str) -> bool:

@@ -43,9 +43,9 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: it is not JSON: {error}.") from error
+        raise InvalidArgumentError(f"{path}: It is not JSON: {error}.") from error
     if not isinstance(values, dict):
-        raise InvalidArgumentError(f"{path}: it is not a JSON object.", hint=f"It is a file such as {names[0]}.")
+        raise InvalidArgumentError(f"{path}: It is not a JSON object.", hint=f"It is a file such as {names[0]}.")
     return Config(path, values)
 
 

@@ -36,7 +36,7 @@ def read_contract(source: Source) -> ImageContract:
     if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
         return huggingface.contract_of(config)
     raise InvalidArgumentError(
-        f"{config.name}: it states no image contract: it has no image_processor_type, no pretrained_cfg, and no "
+        f"{config.name}: It states no image contract: it has no image_processor_type, no pretrained_cfg, and no "
         "key such as Image.Mean.",
         hint="Give the preprocessor_config.json of Hugging Face, the config.json of timm, or what "
         'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")) writes.',
@@ -47,7 +47,7 @@ def _from_words(config: Config) -> ImageContract:
     unknown = next((key for key in config.values if key not in _KEYS), None)
     if unknown is not None:
         raise InvalidArgumentError(
-            f"{config.name}: it has the key {unknown!r}, which contracts do not have.",
+            f"{config.name}: It has the key {unknown!r}, which contracts do not have.",
             hint=did_you_mean(unknown, _KEYS),
         )
     wrong = next((key for key, word in config.values.items() if not isinstance(word, str)), None)

@@ -74,7 +74,7 @@ def _lines(path: str) -> tuple[str, ...]:
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{path}: it is not UTF-8 text.", hint="Write one name a line.") from error
+        raise InvalidArgumentError(f"{path}: It is not UTF-8 text.", hint="Write one name a line.") from error
 
 
 def _in_order(stated: Any) -> tuple[str, ...] | None:

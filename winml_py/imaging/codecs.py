@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from ..base.atomic_files import written_whole
+from ..base.file_kinds import FOLDER, kind_of_file
 from ..base.streams import is_stream, read_bytes
 from ..base.type_names import type_name
 from ..enums import BitmapPixelFormat
@@ -35,6 +36,8 @@ ORIENTATION = 0x0112
 
 GRAY_MODES = ("1", "L", *WIDE_GRAY)
 """Pillow's modes that become GRAY8."""
+
+_UNKNOWN = "no decoder knows what it is"
 
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
 """The formats that are read, by Pillow's names. Pillow knows more, and some of them start a program to read a file
@@ -135,7 +138,7 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
-        _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}."),
+        _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
         image = _opened(file, max_pixels, name)
@@ -158,17 +161,25 @@ def _path_or_bytes(source: Any) -> str | os.PathLike[str] | bytes:
 
 
 @contextmanager
-def _translated_errors(failure: str, hint: str) -> Iterator[None]:
-    """Makes Pillow's errors ours: for damaged files its decoders raise nearly every kind of exception."""
+def _translated_errors(failure: str, hint: str, source: object = None) -> Iterator[None]:
+    """Makes Pillow's errors ours: for damaged files its decoders raise nearly every kind of exception.
+
+    Of a file that is no picture, the error says what it is: people pass saved web pages, pointers of Git LFS, models.
+    """
     try:
         yield
     except WinMLError:
         raise
     except FileNotFoundError as error:
         raise PictureNotFoundError(
-            f"There is no picture {error.filename}.", hint="Check the working directory."
+            f"{error.filename}: There is no such picture.", hint="Check the working directory."
         ) from None
     except Exception as error:
+        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+        kind = kind_of_file(path) if path else None
+        if kind and (kind is FOLDER or (str(error) == _UNKNOWN and "picture" not in kind.words)):
+            message = f"{path}: This is {kind.words}, and a picture is expected."
+            raise PictureError(message, hint=kind.replacement or hint) from error
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 
@@ -208,7 +219,7 @@ def _identified(file: BinaryIO, name: str) -> Image:
         file.seek(0)
         return open_heif(file, name)
     refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and accepts(prefix) is True]
-    raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else "no decoder knows what it is")
+    raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else _UNKNOWN)
 
 
 def _require_allowed_size(image: Image, max_pixels: int, name: str) -> None:
@@ -330,8 +341,8 @@ def _kind_of(name: str, kind: str) -> str:
     if kind:
         raise PictureError(f"Pillow writes no {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
     raise PictureError(
-        f"{name} does not end like a picture file that can be written.",
-        hint='Use .png, .jpg or .webp, or say the format: save(file, kind="PNG").',
+        f"{name}: Its name does not end like a picture file that can be written.",
+        hint='Use .png, .jpg or .webp; in Python, save(file, kind="PNG") says the format, too.',
     )
 
 

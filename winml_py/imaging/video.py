@@ -46,7 +46,7 @@ class VideoReader(Closeable):
         ...     VideoReader("nowhere.mp4")
         ... except FileNotFoundError as error:
         ...     print(error)
-        There is no video nowhere.mp4. Check the working directory.
+        nowhere.mp4: There is no such video. Check the working directory.
     """
 
     def __init__(
@@ -218,5 +218,5 @@ def _opened(source: Any) -> tuple[str, Any]:
         return f"camera {source}", cv2.VideoCapture(source)
     path = os.fspath(source)
     if not os.path.isfile(path):
-        raise PictureNotFoundError(f"There is no video {path}.", hint="Check the working directory.")
+        raise PictureNotFoundError(f"{path}: There is no such video.", hint="Check the working directory.")
     return str(path), cv2.VideoCapture(path)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..base.arguments import is_text
+from ..base.file_kinds import HEAD, ONNX, kind_of
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
 from .functions import require_bounded
 from .header import Header, cut_weights, external_locations, read_header
@@ -83,8 +84,12 @@ class FileSource(NamedTuple):
         absolute = os.path.abspath(os.fsdecode(path))
         if not os.fspath(path):
             raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
-        with _mapped(absolute) as (buffer, stamp):
-            return cls(absolute, stamp), read_header(buffer)
+        shown = os.fsdecode(path)
+        with _mapped(absolute, shown) as (buffer, stamp):
+            try:
+                return cls(absolute, stamp), read_header(buffer)
+            except CorruptModelError as error:
+                raise _not_a_model(shown, buffer[:HEAD], error) from error
 
     @property
     def size(self) -> int:
@@ -196,7 +201,7 @@ class FileSource(NamedTuple):
 
     def _changed(self) -> CorruptModelError:
         return CorruptModelError(
-            f"The model file {self.path}, or a file with its weights, has changed since the model was loaded from it.",
+            f"{self.path}: The file, or a file with its weights, has changed since the model was loaded from it.",
             hint="Load it again, and replace model files by renaming, never in place.",
         )
 
@@ -207,13 +212,13 @@ class FileSource(NamedTuple):
             path = os.path.realpath(os.path.join(self.folder, location))
             if not any(_is_inside(path, root) for root in roots):
                 raise CorruptModelError(
-                    f"The model {self.path} keeps the weight {name} in {location}, outside its folder.",
+                    f"{self.path}: The model keeps the weight {name} in {location}, outside its folder.",
                     hint="A model may only name files in its own folder; move the data file there and name it so.",
                 )
             # By the name as it is, too: the engine opens that, and `sub/../x` is no file where there is no `sub`.
             if not os.path.isfile(path) or not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
-                    f"The model {self.path} keeps the weight {name} in the file {location}, "
+                    f"{self.path}: The model keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
                     hint="Copy the data file beside the model, under the name it was saved with.",
                 )
@@ -275,8 +280,20 @@ def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
         return tuple(external_locations(buffer))
 
 
+def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptModelError:
+    """The error for a file that is no model, which says what it is, where its first bytes tell."""
+    kind = kind_of(head)
+    if kind is ONNX:
+        reason = error.message.removeprefix("Failed to parse the model: ")
+        hint = "Download it again; compare its size with the original's."
+        return CorruptModelError(f"{path}: This ONNX model is cut off or damaged: {reason}", hint=hint)
+    if kind is None:
+        return CorruptModelError(f"{path}: {error.message}", hint=error.hint)
+    return CorruptModelError(f"{path}: This is {kind.words}, and an ONNX model is expected.", hint=kind.remedy)
+
+
 @contextmanager
-def _mapped(path: str) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+def _mapped(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
         with open(path, "rb") as file:
@@ -292,20 +309,30 @@ def _mapped(path: str) -> Iterator[tuple[Buffer, tuple[int, ...]]]:
     except WinMLError:
         raise
     except (OSError, ValueError) as error:
-        raise ModelNotFoundError(
-            f"Model file not found: {path} cannot be opened ({getattr(error, 'strerror', None) or error}).",
-            hint=_neighbours(path),
-        ) from error
+        raise ModelNotFoundError(f"{shown or path}: {_reason(path, error)}.", hint=_neighbours(path)) from error
+
+
+def _reason(path: str, error: OSError | ValueError) -> str:
+    if os.path.isdir(path):
+        return "This is a folder, and a model file is expected"
+    if isinstance(error, FileNotFoundError):
+        return "Model file not found"
+    return f"The model file cannot be opened: {getattr(error, 'strerror', None) or error}"
 
 
 def _neighbours(path: str) -> str:
-    folder = os.path.dirname(path)
+    is_folder = os.path.isdir(path)
+    folder = path if is_folder else os.path.dirname(path)
     try:
         models = sorted(name for name in os.listdir(folder) if name.endswith(".onnx"))
     except (OSError, ValueError):
         models = []
     if not models:
-        return f"There is no .onnx file in {folder} either; check the working directory."
+        return (
+            "It has no .onnx file."
+            if is_folder
+            else f"There is no .onnx file in {folder}; check the working directory."
+        )
     return f"The models in {folder}: {', '.join(models[:8])}."
 
 

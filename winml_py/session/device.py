@@ -89,9 +89,10 @@ class LearningModelDevice(Object):
         for device in known:
             if wanted in f"{device.name} {device.provider}".casefold():
                 return device
+        names = ", ".join(f"{device.name} ({device.hardware})" for device in known)
         raise InvalidDeviceError(
-            f"There is no device named {name!r}; there are {', '.join(device.name for device in known)}.",
-            hint=(_why_none() if wanted in ("gpu", "npu") else "") or "See `winml-py devices`.",
+            f"There is no device named {name!r}; there are {names}.",
+            hint=_extra_for(wanted),
         )
 
     @classmethod
@@ -214,6 +215,44 @@ def _why_none() -> str:
     from ..runtime.providers import plugins
 
     return plugins.problems() or "no installed package has a provider for one"
+
+
+_EXTRAS = (
+    (
+        ("cuda", "nvidia", "geforce", "rtx", "tensorrt"),
+        "onnxruntime-gpu",
+        "pip install 'winml-py[cuda]', and onnxruntime-gpu in the place of onnxruntime, for NVIDIA's cards",
+    ),
+    (
+        ("openvino", "intel", "npu"),
+        "onnxruntime-ep-openvino",
+        "pip install 'winml-py[intel]' brings OpenVINO for Intel's GPUs and NPUs",
+    ),
+    (
+        ("gpu", "webgpu", "vulkan", "metal", "mps", "directx", "directml", "dml", "d3d", "amd", "radeon", "apple"),
+        "onnxruntime-ep-webgpu",
+        "pip install 'winml-py[gpu]' brings WebGPU, for any GPU with a Vulkan, Metal or Direct3D 12 driver",
+    ),
+)
+"""Words for devices, the package that has the provider for them, and how to install it."""
+
+
+def _extra_for(name: str) -> str:
+    """What would bring a device of that name, or why it is not there although that is installed."""
+    found = next(((package, remedy) for words, package, remedy in _EXTRAS if any(word in name for word in words)), None)
+    if found is None:
+        return "See `winml-py devices`."
+    package, remedy = found
+    return f"{_why_none() if _is_installed(package) else remedy}; `winml-py doctor` says more."
+
+
+def _is_installed(package: str) -> bool:
+    from importlib import metadata
+
+    try:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def _remedy() -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.file_kinds import ARRAY, ZIP, kind_of_file
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
@@ -57,7 +58,7 @@ def _load_picture(source: str | bytes, fast_decode: bool) -> ImageFeatureValue:
 
 def _one_value(path: str) -> PictureError:
     return PictureError(
-        f"{path} is a video, and one picture is expected.",
+        f"{path}: This is a video, and one picture is expected.",
         hint="Read its frames with VideoReader, or pass its path to evaluate_many.",
     )
 
@@ -74,8 +75,18 @@ def read_array(path: str) -> np.ndarray[Any, Any]:
             if isinstance(array, np.ndarray):
                 return array
         raise ValueError("it is an archive of several")
+    except FileNotFoundError as error:
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise InvalidArgumentError(f"{path} holds no array: {error}.", hint="Write it with numpy.save.") from error
+        kind = kind_of_file(path)
+        if kind is None or kind in (ARRAY, ZIP):
+            raise InvalidArgumentError(
+                f"{path}: It holds no array: {error}.", hint="Write it with numpy.save."
+            ) from error
+        raise InvalidArgumentError(
+            f"{path}: This is {kind.words}, and an array is expected.",
+            hint=kind.replacement or "Write it with numpy.save.",
+        ) from error
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
@@ -85,7 +96,8 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
         with open(path, encoding="utf-8") as file:
             numbers = np.array(file.read().replace(",", " ").split(), np.float64)
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"{path} holds no numbers: {error}.", hint="Separate them by commas.") from error
+        reason = "There is no such file" if isinstance(error, FileNotFoundError) else f"It holds no numbers: {error}"
+        raise InvalidArgumentError(f"{path}: {reason}.", hint="Separate numbers by commas.") from error
     return as_feature(feature, numbers, path)
 
 
@@ -100,11 +112,11 @@ def as_feature(
     shape = [1 if size < 0 else size for size in feature.shape]
     if numbers.size != np.prod(shape):
         raise InvalidArgumentError(
-            f"{path} holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
+            f"{path}: It holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
             f"({' x '.join(map(str, shape))}).",
             hint="Write as many, separated by commas.",
         )
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
-        raise InvalidArgumentError(f"{path} holds fractions, and {feature.name} takes {feature.expects()}.")
+        raise InvalidArgumentError(f"{path}: It holds fractions, and {feature.name} takes {feature.expects()}.")
     return numbers.reshape(shape).astype(dtype)

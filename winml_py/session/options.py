@@ -274,6 +274,8 @@ class LearningModelSessionOptions(Object):
         try:
             return cls.from_dict(options_file.read(path))
         except InvalidArgumentError as error:
+            if error.message.startswith(f"{name_of(path)}: "):
+                raise
             raise InvalidArgumentError(
                 f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."
             ) from error

@@ -31,12 +31,12 @@ def read(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
     try:
         with opened_text(source) as file:
             facts = json.load(file)
-        if facts["kind"] != KIND or facts["schema_version"] != SCHEMA:
+        if facts.get("kind") != KIND or facts.get("schema_version") != SCHEMA:
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
         return dict(facts["options"])
     except OSError as error:
         reason = error.strerror or error
-        raise StorageNotFoundError(f"The session options {name_of(source)} cannot be read: {reason}.") from error
+        raise StorageNotFoundError(f"{name_of(source)}: The session options cannot be read: {reason}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise not_options(source, error) from error
 
@@ -44,6 +44,6 @@ def read(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
 def not_options(source: str | os.PathLike[str] | IO[Any], error: Exception) -> InvalidArgumentError:
     """The error for a file whose contents are no session options."""
     return InvalidArgumentError(
-        f"{name_of(source)} holds no session options: {error}.",
+        f"{name_of(source)}: It holds no session options: {error}.",
         hint="Write it with options.save(path), or `winml-py tune`.",
     )

@@ -56,7 +56,7 @@ def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
     names = [name for name in os.listdir(folder) if name.lower().endswith(endings) and not name.startswith(".")]
     if not names:
         raise InvalidArgumentError(
-            f"There is no {kind} in the folder {folder}.", hint=f"Its name must end in {', '.join(endings)}."
+            f"{folder}: There is no {kind} in this folder.", hint=f"Its name must end in {', '.join(endings)}."
         )
     return [os.path.join(folder, name) for name in in_natural_order(names)]
 
@@ -69,7 +69,7 @@ def files_matching(pattern: str) -> list[str]:
     """
     files = [path for path in glob(pattern, recursive=True) if os.path.isfile(path)]
     if not files:
-        raise InvalidArgumentError(f"No file matches {pattern}.", hint="Check the working directory.")
+        raise InvalidArgumentError(f"{pattern}: No file matches this pattern.", hint="Check the working directory.")
     return in_natural_order(files)
 
 

@@ -31,7 +31,7 @@ def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
         WrongInputsError: the files do not match the model's inputs, or are for several evaluations.
         WinMLError: a file cannot be used.
     """
-    found = list(jobs(model, inputs)) if inputs else []
+    found = list(jobs(model, inputs, is_complete=False)) if inputs else []
     if len(found) > 1:
         raise WrongInputsError(f"Results are checked on one evaluation, and {len(found)} inputs came.")
     features = {feature.name: feature for feature in model.input_features}

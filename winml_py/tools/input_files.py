@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -23,28 +23,46 @@ class WrongInputsError(InvalidArgumentError):
     """The inputs that came are not those of the model, or a folder has none."""
 
 
-def jobs(model: LearningModel, inputs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def jobs(
+    model: LearningModel, inputs: Sequence[str], *, is_complete: bool = True
+) -> Iterator[tuple[str, dict[str, str]]]:
     """For each evaluation, a name to show, and the file for each feature.
 
     A folder stands for every picture in it, and a pattern for the files that match it.
 
+    Args:
+        model: whose inputs they are.
+        inputs: files, patterns, folders, and NAME=FILE.
+        is_complete: whether every input of the model must be there.
+
     Raises:
-        WrongInputsError: the model has several inputs, and not all files name one; or a folder has no picture.
+        WrongInputsError: the model has several inputs, and not all files name one, or one is missing; or a folder has
+            no picture.
     """
     features = {feature.name.casefold(): feature.name for feature in model.input_features}
     named = [text.partition("=") for text in inputs]
     if all(equals and name.casefold() in features for name, equals, _ in named):
         if len({name.casefold() for name, _, _ in named}) < len(named):
             raise WrongInputsError("An input is named twice; a model with named inputs is evaluated once.")
+        if is_complete:
+            _require_all(model, {features[name.casefold()] for name, _, _ in named})
         yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
         return
     _require_known(named, features)
     if len(features) != 1:
         wanted = " ".join(f"{name}=FILE" for name in features.values())
-        raise WrongInputsError(f"The model has {len(features)} inputs; write them as: {wanted}")
+        raise WrongInputsError(f"The model has {len(features)} inputs; write them as {wanted}.")
     for path in inputs:
         for file in _files_of(path):
             yield file, {next(iter(features.values())): file}
+
+
+def _require_all(model: LearningModel, names: Set[str]) -> None:
+    missing = [feature for feature in model.input_features if feature.name not in names]
+    if missing:
+        words = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
+        hint = f"Add {' '.join(f'{feature.name}=FILE' for feature in missing)}."
+        raise WrongInputsError(f"Values are missing for {words}.", hint=hint)
 
 
 def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.arguments import whole_number
-from ..errors import InvalidArgumentError, NotSupportedError
+from ..errors import InvalidArgumentError, MissingPackageError
 from ..imaging.picture_placement import PicturePlacement
 from ..session.result import LearningModelEvaluationResult
 from .decoding import Found, decoded
@@ -145,13 +145,13 @@ class Detections:
         """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks where there are some.
 
         Raises:
-            NotSupportedError: the package supervision is not installed.
+            MissingPackageError: the package supervision is not installed.
         """
         try:
             supervision = import_module("supervision")
         except ImportError as error:
-            raise NotSupportedError(
-                "The package supervision is not installed.", hint="pip install supervision"
+            raise MissingPackageError(
+                "The package supervision is not installed.", hint="Install it: pip install supervision."
             ) from error
         return supervision.Detections(
             xyxy=self.boxes.astype(np.float32),

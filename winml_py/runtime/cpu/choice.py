@@ -152,8 +152,17 @@ def _named(name: str) -> ProviderDevice:
     known = dict.fromkeys(device.provider for device in devices)
     raise InvalidDeviceError(
         f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
-        hint=plugins.problems() or "pip install 'winml-py[openvino]' brings OpenVINO; `winml-py doctor` says more.",
+        hint=_engine_hint(full_name(name)),
     )
+
+
+def _engine_hint(provider: str) -> str:
+    problems = plugins.problems()
+    if "openvino" not in provider.lower():
+        return "Engines of GPUs run on a device that is named: --device gpu, or LearningModelDevice.find('gpu')."
+    if problems:
+        return f"{problems}; `winml-py doctor` says more."
+    return "pip install 'winml-py[openvino]' brings OpenVINO; `winml-py doctor` says more."
 
 
 def decide(request: CompileRequest, targets: list[Target], inputs: Inputs) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ...errors import InvalidArgumentError, NotSupportedError
+from ...errors import InvalidArgumentError, MissingPackageError, NotSupportedError
 
 if TYPE_CHECKING:
     import onnx
@@ -16,7 +16,8 @@ def fused(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
 
     Raises:
         InvalidArgumentError: there is no optimizer for this kind.
-        NotSupportedError: it fails, or lacks a package.
+        MissingPackageError: it lacks a package.
+        NotSupportedError: it fails.
     """
     from onnxruntime.transformers import optimizer
 
@@ -29,8 +30,9 @@ def fused(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
     try:
         found: onnx.ModelProto = optimizer.optimize_model(model, kind, opt_level=0).model
     except ImportError as error:
-        raise NotSupportedError(
-            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.", hint="pip install 'winml-py[tools]'"
+        raise MissingPackageError(
+            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.",
+            hint="Install it: pip install 'winml-py[tools]'.",
         ) from None
     except Exception as error:  # it was written for the models it knows, and trips over others in every way
         raise NotSupportedError(

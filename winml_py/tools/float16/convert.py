@@ -70,7 +70,7 @@ def convert(
     own = ModelOperators.of(operators)
     loaded = load_model(source, contract, own.given)
     if loaded.precision == "float16":
-        raise InvalidArgumentError(f"{os.fspath(source)} is a float16 model already.")
+        raise InvalidArgumentError(f"{os.fspath(source)}: This is a float16 model already.", hint="Use it as it is.")
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1.")
     require_folder(destination)

@@ -30,7 +30,7 @@ def load(path: str) -> Medians:
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"{path} holds no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
+            f"{path}: It holds no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
         ) from error
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from html import escape
 
-from ...errors import NotSupportedError
+from ...errors import MissingPackageError
 from .profile import OUTSIDE, Profile
 
 _STYLE = """
@@ -44,7 +44,7 @@ def page(profile: Profile) -> str:
     """The HTML of a profile.
 
     Raises:
-        NotSupportedError: plotly, which draws the map, is not installed.
+        MissingPackageError: plotly, which draws the map, is not installed.
     """
     name = escape(os.path.basename(profile.model))
     about = f"{profile.engine} on {profile.device}, mean of {profile.evaluations} evaluations"
@@ -84,8 +84,9 @@ def _map(profile: Profile, operators: dict[str, float]) -> str:
     try:
         import plotly.graph_objects as go
     except ImportError:
-        raise NotSupportedError(
-            "The page's map is drawn by plotly, which is not installed.", hint="pip install 'winml-py[tools]'"
+        raise MissingPackageError(
+            "The page's map is drawn by plotly, which is not installed.",
+            hint="Install it: pip install 'winml-py[tools]'.",
         ) from None
     colors = dict(zip(operators, itertools.cycle(_COLORS))) | {OUTSIDE: _OUTSIDE_COLOR}
     tiles = [("all", "", "", sum(operators.values()), _TRANSPARENT)]

@@ -1,0 +1,464 @@
+"""What people really pass by mistake, and the line that each prints: it begins with the file, and says what to do."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from build import INT64, data, model, tensor, unary
+from click.testing import CliRunner
+from conftest import MODELS
+from onnx import helper
+
+from winml_py.cli.main import main
+
+HTML = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please sign in.</body></html>\n"
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 98234567\n"
+
+
+def write_models(digits: bytes) -> None:
+    """Files in the place of a model."""
+    Path("page.onnx").write_text(HTML)
+    Path("pointer.onnx").write_text(POINTER)
+    Path("net.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(64))
+    with zipfile.ZipFile("net.pt", "w") as archive:
+        archive.writestr("net/data.pkl", b"\x80\x02}q\0.")
+    Path("net.pkl").write_bytes(pickle.dumps({"weights": [1.0, 2.0]}, protocol=4))
+    Path("net.safetensors").write_bytes((34).to_bytes(8, "little") + b'{"__metadata__":{"format":"pt"}}  ')
+    Path("net.gguf").write_bytes(b"GGUF\3\0\0\0" + bytes(64))
+    Path("net.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
+    Path("net.xml").write_text('<?xml version="1.0"?>\n<net name="net" version="11"></net>')
+    with zipfile.ZipFile("net.zip", "w") as archive:
+        archive.writestr("model.onnx", digits)
+    Path("notes.txt").write_text("Download the model from the site.\n")
+    Path("empty.onnx").write_bytes(b"")
+    Path("half.onnx").write_bytes(digits[: len(digits) // 2])
+    Path("digits.onnx").write_bytes(digits)
+    Path("edges.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
+    Path("half_digits.onnx").write_bytes((MODELS / "digits_float16.onnx").read_bytes())
+    ends = [tensor(name, [2]) for name in ("a", "b", "sum")]
+    Path("add.onnx").write_bytes(data([helper.make_node("Add", ["a", "b"], ["sum"])], ends[:2], ends[2:]))
+    Path("ids.onnx").write_bytes(unary("Neg", [1, "length"], INT64))
+    Path("free.onnx").write_bytes(unary("Neg", [1, 3, "height", "width"]))
+    split = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], {"w": np.ones(2)}
+    )
+    onnx.save(split, "split.onnx", save_as_external_data=True, location="split.data", size_threshold=0)
+    Path("split.data").unlink()
+
+
+def write_inputs(seven: bytes) -> None:
+    """Files in the place of an input, and of what options name."""
+    Path("seven.png").write_bytes(seven)
+    Path("page.png").write_text(HTML)
+    Path("pointer.png").write_text(POINTER)
+    np.save("x.npy", np.ones(2, np.float32))
+    np.save("wide.npy", np.zeros((1, 1, 28, 29), np.float32))
+    np.save("double.npy", np.zeros((1, 1, 28, 28)))
+    Path("page.npy").write_text(HTML)
+    Path("words.csv").write_text("one, two\n")
+    Path("few.csv").write_text("1, 2, 3\n")
+    Path("nine.txt").write_text("\n".join("abcdefghi"))
+    Path("odd.json").write_text('{"colour": 1}')
+    Path("nothing").mkdir()
+    Path("saved.json").write_text("{}")
+    writer = cv2.VideoWriter("in.avi", cv2.VideoWriter.fourcc(*"MJPG"), 10, (32, 32))
+    writer.write(np.zeros((32, 32, 3), np.uint8))
+    writer.release()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all these files."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_models((MODELS / "digits.onnx").read_bytes())
+        write_inputs((MODELS.parent / "samples" / "pictures" / "seven.png").read_bytes())
+    return folder
+
+
+MISTAKES: tuple[tuple[str, int, str], ...] = (
+    (
+        "info page.onnx",
+        3,
+        "page.onnx: This is an HTML page, as servers send for a login or an error, and an ONNX model is "
+        "expected. Download the file itself: open the address in a browser, and take the download link.",
+    ),
+    (
+        "run pointer.onnx seven.png",
+        3,
+        "pointer.onnx: This is a Git LFS pointer, which stands for the file in a repository, and an ONNX "
+        "model is expected. Run `git lfs pull` in its repository, or download the file itself.",
+    ),
+    (
+        "run net.tflite seven.png",
+        3,
+        "net.tflite: This is a TensorFlow Lite model, and an ONNX model is expected. Convert it: python -m "
+        "tf2onnx.convert --tflite FILE --output FILE.onnx.",
+    ),
+    (
+        "perf net.pt",
+        3,
+        "net.pt: This is a PyTorch file (.pt or .pth), and an ONNX model is expected. Export the model from "
+        "the program that made it: torch.onnx.export(model, inputs, 'model.onnx').",
+    ),
+    (
+        "info net.pkl",
+        3,
+        "net.pkl: This is a pickle of Python, as PyTorch and scikit-learn write them, and an ONNX model is "
+        "expected. Export the model from the program that made it: torch.onnx.export for PyTorch, skl2onnx "
+        "for scikit-learn.",
+    ),
+    (
+        "convert net.safetensors --output out.onnx --float16",
+        3,
+        "net.safetensors: This is a safetensors file, which holds weights without a graph, and an ONNX model "
+        "is expected. Export the model: optimum-cli export onnx --model NAME FOLDER.",
+    ),
+    (
+        "optimize net.gguf --output out.onnx",
+        3,
+        "net.gguf: This is a GGUF file, a language model for llama.cpp, and an ONNX model is expected. Look "
+        "for an ONNX export of the same model.",
+    ),
+    (
+        "info net.h5",
+        3,
+        "net.h5: This is an HDF5 file, as Keras writes them, and an ONNX model is expected. Convert it: "
+        "tf2onnx.convert.from_keras(model).",
+    ),
+    (
+        "info net.xml",
+        3,
+        "net.xml: This is a model of OpenVINO's own format (.xml), and an ONNX model is expected. Use the "
+        ".onnx file that it was made from.",
+    ),
+    (
+        "info net.zip",
+        3,
+        "net.zip: This is a ZIP archive, and an ONNX model is expected. Unpack it, and name the .onnx file in it.",
+    ),
+    (
+        "info notes.txt",
+        3,
+        "notes.txt: This is a text file, and an ONNX model is expected. Name an .onnx file.",
+    ),
+    (
+        "tune empty.onnx",
+        3,
+        "empty.onnx: This is an empty file, and an ONNX model is expected. Download or export it again.",
+    ),
+    (
+        "profile half.onnx",
+        3,
+        "half.onnx: This ONNX model is cut off or damaged: a field at byte 113 runs 12,377 bytes past its "
+        "message. Download it again; compare its size with the original's.",
+    ),
+    (
+        "info seven.png",
+        3,
+        "seven.png: This is a PNG picture, and an ONNX model is expected. Pictures are inputs: name the model "
+        "first, then the picture.",
+    ),
+    (
+        "info x.npy",
+        3,
+        "x.npy: This is an array of numpy, and an ONNX model is expected. Arrays are inputs: name the model "
+        "first, then the array.",
+    ),
+    (
+        "info nothing",
+        3,
+        "nothing: This is a folder, and a model file is expected. It has no .onnx file.",
+    ),
+    (
+        "info digit.onnx",
+        3,
+        "digit.onnx: Model file not found. The models in {place}: add.onnx, digits.onnx, edges.onnx, "
+        "empty.onnx, free.onnx, half.onnx, half_digits.onnx, ids.onnx.",
+    ),
+    (
+        "run nothing seven.png",
+        2,
+        "nothing: There is no model in this folder. Its name must end in .onnx.",
+    ),
+    (
+        "run seven.png digits.onnx",
+        2,
+        "seven.png: This is a PNG picture, and the model comes first. Write: winml-py run digits.onnx seven.png",
+    ),
+    (
+        "profile seven.png digits.onnx",
+        2,
+        "seven.png: This is a PNG picture, and the model comes first. Write: winml-py profile digits.onnx seven.png",
+    ),
+    (
+        "run split.onnx x.npy",
+        3,
+        "split.onnx: The model keeps the weight w in the file split.data, which is not in {place}. Copy the "
+        "data file beside the model, under the name it was saved with.",
+    ),
+    (
+        "run digits.onnx",
+        2,
+        "Name an INPUT: a picture, a video, a folder of pictures, or an array.",
+    ),
+    (
+        "run digits.onnx page.png",
+        4,
+        "page.png: This is an HTML page, as servers send for a login or an error, and a picture is expected. "
+        "Download the file itself: open the address in a browser, and take the download link.",
+    ),
+    (
+        "run digits.onnx pointer.png",
+        4,
+        "pointer.png: This is a Git LFS pointer, which stands for the file in a repository, and a picture is "
+        "expected. Run `git lfs pull` in its repository, or download the file itself.",
+    ),
+    (
+        "run digits.onnx eight.png",
+        4,
+        "eight.png: There is no such picture. Check the working directory.",
+    ),
+    (
+        "run digits.onnx notes.txt",
+        4,
+        "notes.txt: This is a text file, and a picture is expected. Formats that are read: AVIF, BMP, GIF, "
+        "ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
+    ),
+    (
+        "run digits.onnx nothing",
+        2,
+        "nothing: There is no picture in this folder. Its name must end in .avif, .bmp, .gif, .heic, .heif, "
+        ".ico, .jp2, .jpeg, .jpg, .pgm, .png, .ppm, .qoi, .tga, .tif, .tiff, .webp.",
+    ),
+    (
+        "run digits.onnx *.tiff",
+        2,
+        "*.tiff: No file matches this pattern. Check the working directory.",
+    ),
+    (
+        "run digits.onnx wide.npy",
+        4,
+        "wide.npy: Model variable image, expects Image[28x28], but binding was attempted with an incompatible "
+        "type Float[1,1,28,29,]. Dimension 3 is 29, not 28.",
+    ),
+    (
+        "run digits.onnx double.npy",
+        4,
+        "double.npy: Model variable image, expects Image[28x28], but binding was attempted with an "
+        "incompatible type Double[1,1,28,28,]. Bind a TensorFloat, or an array of float32: "
+        "array.astype(np.float32).",
+    ),
+    (
+        "run digits.onnx none.npy",
+        4,
+        "none.npy: There is no such file. Check the working directory.",
+    ),
+    (
+        "run digits.onnx page.npy",
+        4,
+        "page.npy: This is an HTML page, as servers send for a login or an error, and an array is expected. "
+        "Download the file itself: open the address in a browser, and take the download link.",
+    ),
+    (
+        "run digits.onnx words.csv",
+        4,
+        "words.csv: It holds no numbers: could not convert string to float: 'one'. Separate numbers by commas.",
+    ),
+    (
+        "run digits.onnx few.csv",
+        4,
+        "few.csv: It holds 3 numbers, and image takes 784 (1 x 1 x 28 x 28). Write as many, separated by commas.",
+    ),
+    (
+        "run digits.onnx picture=seven.png",
+        2,
+        "picture=seven.png: The model has no input 'picture'. Known: image.",
+    ),
+    (
+        "run add.onnx x.npy",
+        2,
+        "add.onnx: The model has 2 inputs; write them as a=FILE b=FILE.",
+    ),
+    (
+        "run add.onnx a=x.npy",
+        2,
+        "add.onnx: Values are missing for b (Float[2,]). Add b=FILE.",
+    ),
+    (
+        "run edges.onnx in.avi",
+        2,
+        "in.avi: This is a video. Name the video to write: --output FILE.mp4.",
+    ),
+    (
+        "run edges.onnx seven.png --output nowhere/x.png",
+        5,
+        "nowhere/x.png: There is no folder {place}/nowhere to write to. Make it first.",
+    ),
+    (
+        "run edges.onnx seven.png --output x.doc",
+        5,
+        "x.doc: Its name does not end like a picture file that can be written. Use .png, .jpg or .webp; in "
+        'Python, save(file, kind="PNG") says the format, too.',
+    ),
+    (
+        "run digits.onnx seven.png --output x.png",
+        5,
+        "x.png: The model gives no picture that could be written here. Use a .npz file.",
+    ),
+    (
+        "run edges.onnx seven.png --output seven.png",
+        2,
+        "seven.png: This is an input, and the output would replace it. Name another, or add --force to replace it.",
+    ),
+    (
+        "run edges.onnx seven.png page.png --output x.png",
+        2,
+        "x.png: There are 2 inputs, so --output takes a folder: x/",
+    ),
+    (
+        "run digits.onnx seven.png --labels nine.txt",
+        2,
+        "nine.txt: It has 9 labels, and the model gives 10 scores. Write one label a line.",
+    ),
+    (
+        "run digits.onnx seven.png --labels none.txt",
+        2,
+        "none.txt: There is no such file for --labels.",
+    ),
+    (
+        "run digits.onnx seven.png --contract odd.json",
+        4,
+        "odd.json: It states no image contract: it has no image_processor_type, no pretrained_cfg, and no key "
+        "such as Image.Mean. Give the preprocessor_config.json of Hugging Face, the config.json of timm, or "
+        'what json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")) writes.',
+    ),
+    (
+        "run digits.onnx seven.png --settings odd.json",
+        4,
+        "odd.json: It holds no session options: its kind is None, its schema None. Write it with "
+        "options.save(path), or `winml-py tune`.",
+    ),
+    (
+        "run digits.onnx seven.png --preset imagnet",
+        2,
+        "Invalid value for '--preset': 'imagnet' is not one of 'imagenet', 'inception', 'yolo', 'clip'.",
+    ),
+    (
+        "run digits.onnx seven.png --device cuda",
+        6,
+        "There is no device named 'cuda'; there are …. pip install 'winml-py[cuda]', and onnxruntime-gpu in "
+        "the place of onnxruntime, for NVIDIA's cards; `winml-py doctor` says more.",
+    ),
+    (
+        "run digits.onnx seven.png --engine cuda",
+        6,
+        "There is no engine CUDAExecutionProvider on the CPU; there are …. Engines of GPUs run on a device "
+        "that is named: --device gpu, or LearningModelDevice.find('gpu').",
+    ),
+    (
+        "convert digits.onnx out.onnx --float16",
+        2,
+        "Say where to write: winml-py convert digits.onnx --output out.onnx",
+    ),
+    (
+        "convert digits.onnx --output digits.onnx --float16",
+        2,
+        "digits.onnx: This is an input, and the output would replace it. Name another, or add --force to replace it.",
+    ),
+    (
+        "convert half_digits.onnx --output out.onnx --float16",
+        4,
+        "half_digits.onnx: This is a float16 model already. Use it as it is.",
+    ),
+    (
+        "convert ids.onnx --output out.onnx --float16",
+        4,
+        "ids.onnx: Values of the input x (Int64[1,-1,]) cannot be made up sensibly. Give some to check with: "
+        "inputs={'x': array}, or x=FILE.npy on the command line.",
+    ),
+    (
+        "edit digits.onnx --rename picture=x --output out.onnx",
+        4,
+        "digits.onnx: The model has no input or output 'picture'. Known: probabilities, image.",
+    ),
+    (
+        "join digits.onnx edges.onnx --link probability=image --output out.onnx",
+        4,
+        "digits.onnx: The first model has no output 'probability' to link. Did you mean 'probabilities'?",
+    ),
+    (
+        "contract ids.onnx --preset imagenet --output out.onnx",
+        4,
+        "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]. It has four dimensions, "
+        "of which one is the channels; say --tensor-layout or --pixel-format.",
+    ),
+    (
+        "perf digits.onnx --input seven.png",
+        2,
+        "--input: Inputs are arguments, without an option: winml-py perf MODEL [INPUT]...",
+    ),
+    (
+        "perf --compare saved.json saved.json",
+        4,
+        "saved.json: It holds no measurement: 'schema_version'. Write it with `winml-py perf MODEL --json > FILE`.",
+    ),
+    (
+        "profile digits.onnx --html page.html -n 1",
+        7,
+        "The page's map is drawn by plotly, which is not installed. Install it: pip install 'winml-py[tools]'.",
+    ),
+    (
+        "tune digits.onnx --output digits.onnx",
+        2,
+        "digits.onnx: This is an input, and the output would replace it. Name another.",
+    ),
+    (
+        "classify digits.onnx seven.png",
+        2,
+        "There is no command 'classify'. Known: cache, contract, convert, devices, doctor, edit, info, join, "
+        "optimize, perf, profile, run, tune.",
+    ),
+    (
+        "run digits.onnx seven.png --topk 3",
+        2,
+        "No such option '--topk'. Did you mean '--top-k'?",
+    ),
+)
+"""A call, its exit code, and the line that it prints after "Error: "; "…" is what another machine says otherwise."""
+
+
+def line_of(call: str) -> tuple[int, str]:
+    """The exit code of a call, and the line of its error."""
+    result = CliRunner().invoke(main, call.split(), prog_name="winml-py")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(lines) == 1, result.output
+    return result.exit_code, lines[0].removeprefix("Error: ")
+
+
+@pytest.mark.parametrize(("call", "code", "line"), MISTAKES, ids=[call for call, _, _ in MISTAKES])
+def test_a_mistake_has_its_line(call: str, code: int, line: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    before = sorted(place.iterdir())
+    pattern = re.escape(line.replace("{place}", str(place))).replace("…", ".+")
+    came = line_of(call)
+    assert came[0] == code
+    assert re.fullmatch(pattern, came[1]), came[1]
+    assert sorted(place.iterdir()) == before
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(MISTAKES) >= 40
+    assert all(line.endswith((".", "?", "/")) or ": winml-py " in line for _, _, line in MISTAKES)
