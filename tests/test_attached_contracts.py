@@ -150,9 +150,9 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "it is not JSON"),
-        ("[" * 100_000, "it is not JSON"),
-        ("[]", "it is not a JSON object"),
+        ("{", "It is not JSON"),
+        ("[" * 100_000, "It is not JSON"),
+        ("[]", "It is not a JSON object"),
         ("{}", "It states no image contract"),
         ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
         ('{"Image.Meen": "3"}', r"the key 'Image\.Meen', which contracts do not have\. Did you mean 'Image\.Mean'"),

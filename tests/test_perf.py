@@ -46,7 +46,7 @@ def test_a_picture_goes_through_all_phases(seven: Path) -> None:
 def test_made_up_values_need_no_decoding() -> None:
     (case,) = measured(DIGITS, "-n", 3)["cases"]
     assert set(case["phases"]) == {"load", "session", "bind", "evaluate", "detensorize"}
-    assert case["inputs"] == ["made-up values"]
+    assert case["inputs"] == ["example inputs"]
 
 
 def test_percentiles_are_numpys() -> None:

@@ -13,6 +13,7 @@ from ..contracts.files import read_contract
 from ..contracts.labels import labels_of
 from ..contracts.presets import PRESETS
 from ..enums import Precision
+from ..features.free_sizes import StatedSizes
 from .output_files import require_no_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -113,14 +114,14 @@ def written_model(*names: str) -> Decorator:
 
 def device_option(several: bool = False) -> Decorator:
     """`--device NAME`; the command is given a `device`, or where there may be several, `devices`."""
-    words = "cpu (default), gpu or a name" + ("; may be repeated." if several else ".")
+    words = "cpu (default), gpu or a name" + ("; repeat." if several else ".")
     name, default = ("devices", ()) if several else ("device", "cpu")
     return click.option("--device", name, multiple=several, default=default, metavar="NAME", help=words)
 
 
 def engine_option(several: bool = False) -> Decorator:
     """`--engine NAME`; the command is given an `engine`, or where there may be several, `engines`; else none."""
-    words = "onnxruntime (default), auto, openvino, ..." + ("; repeat." if several else "")
+    words = "onnxruntime (default), auto, openvino" + ("; repeat." if several else ".")
     return click.option("--engine", "engines" if several else "engine", multiple=several, metavar="NAME", help=words)
 
 
@@ -173,6 +174,47 @@ def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, contract=contract, **options)
 
     return with_contract
+
+
+def _sizes(ctx: click.Context, _: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    try:
+        height, width = map(int, text.replace("x", ",").split(","))
+    except ValueError:
+        height = width = 0
+    if min(height, width) < 1:
+        raise click.UsageError(f"--size {text}: Height and width are two whole numbers: --size 224,224.", ctx)
+    return height, width
+
+
+def _dimensions(ctx: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for text in texts:
+        name, _equals, size = text.rpartition("=")
+        if not name or not size.isdecimal() or int(size) < 1:
+            raise click.UsageError(f"--dim {text}: Write the name of a dimension and its size: --dim batch=4.", ctx)
+        found[name] = int(size)
+    return found
+
+
+def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--size H,W` and `--dim NAME=N`; the command is given `sizes`, which are stated of what a model leaves free."""
+
+    @click.option("--size", metavar="H,W", callback=_sizes, help="Height and width, where the model has none.")
+    @click.option(
+        "--dim",
+        "dimensions",
+        multiple=True,
+        metavar="NAME=N",
+        callback=_dimensions,
+        help="The size of a free dimension.",
+    )
+    @wraps(command)
+    def with_sizes(*args: Any, size: tuple[int, int] | None, dimensions: dict[str, int], **options: Any) -> Any:
+        return command(*args, sizes=StatedSizes(dimensions, size), **options)
+
+    return with_sizes
 
 
 def tolerance_option(default: float) -> Decorator:

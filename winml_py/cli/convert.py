@@ -16,10 +16,12 @@ from .arguments import (
     inputs_argument,
     json_option,
     model_argument,
+    size_options,
     tolerance_option,
     written_model,
 )
 from .failures import naming
+from .sizes import print_sizes, tell_assumed
 from .style import emit, progress, say
 
 
@@ -31,6 +33,7 @@ from .style import emit, progress, say
 @click.option("--keep-io-types", is_flag=True, help="Leave the model's inputs and outputs in float32.")
 @tolerance_option(1e-2)
 @click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
+@size_options
 @contract_options
 @json_option
 def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, as_json: bool, **options: Any) -> None:
@@ -48,4 +51,11 @@ def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, 
         if isinstance(error.report, ConversionReport) and as_json:
             emit(error.report.to_json(), as_json, say)
         raise
-    emit(report.to_json(), as_json, lambda _: say(report))
+    facts = report.to_json()
+    emit(facts, as_json, lambda _: _print(facts, report))
+    tell_assumed(model, facts["sizes"])
+
+
+def _print(facts: dict[str, Any], report: object) -> None:
+    say(report)
+    print_sizes(facts["sizes"])

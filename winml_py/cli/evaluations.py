@@ -109,7 +109,7 @@ class _ModelRun:
     def __init__(self, case: Case, wanted: Wanted, output: str | None) -> None:
         self._path, self._wanted, model = case.model, wanted, case.load()
         self.todo = list(jobs(model, case.inputs))
-        settings = case.options()
+        settings = case.options(model)
         if any(video_of(files) for _, files in self.todo):
             settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
         self._session = LearningModelSession(model, case.target(), settings)

@@ -16,10 +16,12 @@ from .arguments import (
     inputs_argument,
     json_option,
     model_argument,
+    size_options,
     tolerance_option,
     written_model,
 )
 from .failures import naming
+from .sizes import print_sizes, tell_assumed
 from .style import emit, progress, say
 
 
@@ -30,6 +32,7 @@ from .style import emit, progress, say
 @click.option("--level", type=click.Choice(LEVELS), default="extended", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")
 @click.option("--transformer", metavar="KIND", help="bert, gpt2, vit, ...: fuse its layers, too.")
 @tolerance_option(FLOAT_TOLERANCE)
+@size_options
 @contract_options
 @json_option
 def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
@@ -41,4 +44,11 @@ def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **
     with progress("optimising"), naming(model):
         values = given_values(load_model(model, options["contract"]), inputs)
         report = to_optimized(model, output, inputs=values, **options)
-    emit(report.to_json(), as_json, lambda _: say(report))
+    facts = report.to_json()
+    emit(facts, as_json, lambda _: _print(facts, report))
+    tell_assumed(model, facts["sizes"])
+
+
+def _print(facts: dict[str, Any], report: object) -> None:
+    say(report)
+    print_sizes(facts["sizes"])

@@ -30,9 +30,11 @@ from .arguments import (
     precision_option,
     require_one_engine,
     settings_option,
+    size_options,
 )
 from .failures import naming
 from .output_files import require_no_input
+from .sizes import print_sizes, tell_assumed
 from .style import emit, number, progress, say, show
 
 
@@ -51,6 +53,7 @@ from .style import emit, number, progress, say, show
 @click.option("--csv", "csv_file", type=click.Path(), metavar="FILE", help="Write WinMLRunner's table.")
 @click.option("--per-iteration", type=click.Path(), metavar="FOLDER", help="Write WinMLRunner's Summary.csv.")
 @click.option("--save-tensors", type=click.Choice(["first", "all"]), help="Write outputs to that folder, too.")
+@size_options
 @contract_options
 @json_option
 def perf(
@@ -108,7 +111,10 @@ def perf(
         runner_files.performance(csv_file, measured)
     if per_iteration:
         runner_files.iterations(per_iteration, measured)
-    emit(_facts(measured), as_json, _print)
+    facts = _facts(measured)
+    emit(facts, as_json, _print)
+    for case in facts["cases"]:
+        tell_assumed(case["model"], case["sizes"])
 
 
 def _saver(folder: str, which: str | None, hardware: str) -> Receiver:
@@ -148,6 +154,7 @@ def _print_case(case: dict[str, Any]) -> None:
     show(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
     several = f" on {case['threads']} threads" if case["threads"] > 1 else ""
     say(f"{case['iterations']} evaluations{several}, {number(case['evaluations_per_second'], 1)} a second")
+    print_sizes(case["sizes"])
     memory, device = case["memory_mb"], case["device_memory_mb"]
     steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
     on_device = "" if device is None else f"; {device:.0f} MB on the device"

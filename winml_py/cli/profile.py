@@ -22,9 +22,11 @@ from .arguments import (
     precision_option,
     require_one_engine,
     settings_option,
+    size_options,
 )
 from .failures import naming
 from .output_files import require_no_input
+from .sizes import print_sizes, tell_assumed
 from .style import emit, number, progress, say, show
 
 ROWS = 15
@@ -40,6 +42,7 @@ ROWS = 15
 @engine_option()
 @precision_option
 @settings_option
+@size_options
 @contract_options
 @json_option
 def profile(html: str | None, trace: str | None, iterations: int, as_json: bool, **options: Any) -> None:
@@ -58,10 +61,12 @@ def profile(html: str | None, trace: str | None, iterations: int, as_json: bool,
         write_whole(html, page(profiled).encode())
     if trace:
         write_whole(trace, profiled.trace)
-    emit(profiled.to_json(), as_json, lambda _: _print(profiled))
+    facts = profiled.to_json()
+    emit(facts, as_json, lambda _: _print(profiled, facts))
+    tell_assumed(profiled.model, facts["sizes"])
 
 
-def _print(profiled: Profile) -> None:
+def _print(profiled: Profile, facts: dict[str, Any]) -> None:
     total = profiled.total
     say(f"{profiled.model} on {profiled.device}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")
     rows = [
@@ -69,3 +74,4 @@ def _print(profiled: Profile) -> None:
         for words, time in profiled.rows(ROWS)
     ]
     show(rows, ["node", "operator", "provider", "us", "%"], "lllr")
+    print_sizes(facts["sizes"])

@@ -19,6 +19,7 @@ from .arguments import (
     precision_option,
     require_one_engine,
     settings_option,
+    size_options,
 )
 from .evaluations import Wanted, evaluate_all
 from .findings import AUTO, KINDS
@@ -47,6 +48,7 @@ from .summary import print_results
 @settings_option
 @click.option("--log-cpu-fallback", is_flag=True, help="List the nodes that a GPU leaves to the CPU.")
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
+@size_options
 @contract_options
 @json_option
 def run(

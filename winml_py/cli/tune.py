@@ -9,11 +9,13 @@ import click
 
 from ..base.atomic_files import require_folder
 from ..session import options_file
+from ..tools.input_sizes import to_json
 from ..tools.perf.tune import LATENCY, THROUGHPUT
 from ..tools.perf.tune import tune as search
-from .arguments import contract_options, inputs_argument, json_option, model_argument, output_option
+from .arguments import contract_options, inputs_argument, json_option, model_argument, output_option, size_options
 from .failures import naming
 from .output_files import require_no_input
+from .sizes import print_sizes, tell_assumed
 from .style import emit, number, progress, say, show
 
 
@@ -22,6 +24,7 @@ from .style import emit, number, progress, say, show
 @inputs_argument
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
+@size_options
 @contract_options
 @json_option
 def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool, **options: Any) -> None:
@@ -43,7 +46,9 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
         options_file.write(output, tuned.options.to_dict(), notes=notes)
     facts = {"kind": "tuning", "model": model, "goal": goal} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
+    facts["sizes"] = to_json(tuned.sizes)
     emit(facts, as_json, _print)
+    tell_assumed(model, facts["sizes"])
     if output and not as_json:
         say(f"written to {output}")
 
@@ -55,6 +60,7 @@ def _print(facts: dict[str, Any]) -> None:
         rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2)])
     show(rows, ["tried", "", "ms", "gain"], "llr")
     say("")
+    print_sizes(facts["sizes"])
     default = f"{number(facts['default_ms'])} ms"
     if facts["gain"] > 1:
         kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from ..base.collections import Vector
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from .free_sizes import example_shape
 from .tensor_classes import TENSOR_CLASSES
 
 Array = np.ndarray[Any, Any]
 
 MAX_NUMBERS = 1 << 27
 """The most numbers that an example has: half a gigabyte. A damaged model may ask for any size."""
-
-FREE = 64
-"""The size of a free dimension in examples. The first dimension counts as the batch, and becomes 1."""
 
 
 def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -56,7 +56,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
     Args:
         feature: whose values.
         rng: where numbers come from.
-        sizes: the shape; by default the feature's, with 1 for a free batch and 64 for other free sides.
+        sizes: the shape; by default the feature's, and where that is free the contract's, 1 for the batch, else 64.
 
     Raises:
         InvalidArgumentError: its values cannot be made up.
@@ -68,8 +68,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
             f"or {feature.name}=FILE.npy on the command line.",
         )
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
-    wanted = feature.shape if sizes is None else sizes
-    shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(wanted)]
+    shape = list(example_shape(feature if sizes is None else replace(feature, shape=Vector(sizes))).shape)
     require_size(feature, shape)
     if isinstance(feature, ImageFeatureDescriptor) and _has_channels(feature, shape):
         return _picture(feature, shape, rng)

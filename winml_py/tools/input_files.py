@@ -12,7 +12,8 @@ from ..base.suggestions import did_you_mean
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..features.example_inputs import FREE, example_value, has_example, require_size
+from ..features.example_inputs import example_value, has_example, require_size
+from ..features.free_sizes import NOTHING_STATED, StatedSizes, example_shape
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..session.file_values import as_feature, read_value
 from ..session.model import LearningModel
@@ -123,17 +124,21 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
     return as_feature(feature, numbers, text) if numbers.size else None
 
 
-def generated(model: LearningModel) -> dict[str, Any]:
+def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:
     """Example values for all inputs, good enough for measuring.
 
     Floats and pictures are random, always the same. Whole numbers, truths and words are zeros: they may be indices, and
     random ones may be out of range.
 
+    Args:
+        model: whose inputs they are for.
+        sizes: what is stated of sizes that the model leaves free.
+
     Raises:
-        InvalidArgumentError: an input is a map or a sequence, or has no rank.
+        InvalidArgumentError: an input is a map or a sequence, or has no rank; or a size is stated that is not free.
     """
     rng = np.random.default_rng(0)
-    return {feature.name: _generated(feature, rng) for feature in model.input_features}
+    return {feature.name: _generated(feature, rng) for feature in sizes.applied(model.input_features)}
 
 
 def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
@@ -146,7 +151,7 @@ def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
-    shape = [size if size >= 0 else (1 if axis == 0 else FREE) for axis, size in enumerate(feature.shape)]
+    shape = example_shape(feature).shape
     require_size(feature, shape)
     if feature.tensor_kind is TensorKind.STRING:
         return np.full(shape, "0", object)

@@ -6,13 +6,14 @@ import copy
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..base.atomic_files import require_folder, write_whole
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..features.example_inputs import example_inputs
+from ..features.free_sizes import NOTHING_STATED, ExampleShape, StatedSizes
 from ..imaging.contract import ImageContract
 from ..onnx_file.messages import messages
 from ..runtime.custom.apart import put_back, take_out
@@ -21,6 +22,7 @@ from ..runtime.ort.transformers import fused
 from ..session.model import LearningModel
 from ..session.model_operators import ModelOperators, Operators
 from .evaluate import evaluated
+from .input_sizes import input_sizes, to_json
 from .load_model import load_model
 
 if TYPE_CHECKING:
@@ -39,16 +41,18 @@ class OptimizationReport:
         size: bytes of the file, before and after.
         moved: initializers that were also inputs, and no longer are.
         error: the largest difference of an output, over the largest magnitude of its channel.
+        sizes: the shapes of the inputs of the check, by name.
     """
 
     nodes: tuple[int, int]
     size: tuple[int, int]
     moved: tuple[str, ...]
     error: float
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The figures."""
-        return {"schema_version": 1, "kind": "optimization"} | asdict(self)
+        return asdict(self) | {"sizes": to_json(self.sizes)}
 
     def __str__(self) -> str:
         moved = f", {len(self.moved)} initializers no longer inputs" if self.moved else ""
@@ -68,6 +72,7 @@ def optimize(
     tolerance: float = FLOAT_TOLERANCE,
     contract: ImageContract | None = None,
     operators: Operators = (),
+    sizes: StatedSizes = NOTHING_STATED,
 ) -> OptimizationReport:
     """Writes a model as the runtime's optimisers leave it.
 
@@ -85,6 +90,7 @@ def optimize(
         tolerance: the largest difference in an output, over its largest magnitude.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
         operators: operators of the program's own, as `LearningModel.load` takes them.
+        sizes: what is stated of sizes that the model leaves free, for example values.
 
     Returns:
         What changed.
@@ -109,7 +115,8 @@ def optimize(
     require_folder(out)
     own = ModelOperators.of(operators)
     loaded = load_model(model, contract, own.given)
-    values, _ = example_inputs(loaded.input_features, inputs or {})
+    features = sizes.applied(loaded.input_features)
+    values, _ = example_inputs(features, inputs or {})
     expected = evaluated(loaded, values)
     changed = onnx.load(os.fspath(model))
     moved = _initializers_out_of_inputs(changed)
@@ -131,7 +138,8 @@ def optimize(
             hint="Try a lower level, or give inputs that the model is meant for.",
         )
     write_whole(out, data)
-    return OptimizationReport(nodes, (loaded.size, len(data)), moved, agreement.error)
+    size = loaded.size, len(data)
+    return OptimizationReport(nodes, size, moved, agreement.error, input_sizes(features, inputs or {}))
 
 
 def _optimized(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> onnx.ModelProto:
@@ -164,9 +172,9 @@ def _take_graph(model: onnx.ModelProto, changed: onnx.ModelProto) -> None:
     del model.opset_import[:], model.functions[:]
     model.opset_import.extend(imports)
     model.functions.extend(changed.functions)
-    for field in ("node", "initializer", "sparse_initializer", "value_info", "quantization_annotation"):
-        model.graph.ClearField(field)
-        getattr(model.graph, field).extend(getattr(changed.graph, field))
+    for name in ("node", "initializer", "sparse_initializer", "value_info", "quantization_annotation"):
+        model.graph.ClearField(name)
+        getattr(model.graph, name).extend(getattr(changed.graph, name))
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...base.atomic_files import require_folder, written_to
 from ...errors import ConversionError, InvalidArgumentError
 from ...features.example_inputs import example_inputs
+from ...features.free_sizes import NOTHING_STATED, StatedSizes
 from ...imaging.contract import ImageContract
 from ...session.model_operators import ModelOperators, Operators
+from ..input_sizes import input_sizes
 from ..load_model import load_model
 from .report import ConversionReport, Progress
 
@@ -26,6 +29,7 @@ def convert(
     progress: Progress | None = None,
     contract: ImageContract | None = None,
     operators: Operators = (),
+    sizes: StatedSizes = NOTHING_STATED,
 ) -> ConversionReport:
     """Converts a float32 model to float16, and checks that its results stay the same.
 
@@ -44,6 +48,7 @@ def convert(
         progress: called with what is being done, now and then.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
         operators: operators of the program's own, as `LearningModel.load` takes them. Their nodes stay in float32.
+        sizes: what is stated of sizes that the model leaves free, for example values.
 
     Returns:
         What was done, and how accurate the new model is.
@@ -78,9 +83,11 @@ def convert(
     tell = progress or (lambda _: None)
     tell("reading")
     search = Search(read(source, own), keep_io_types, tolerance, asked, tell)
-    values, seeded = example_inputs(loaded.input_features, inputs or {})
+    features = sizes.applied(loaded.input_features)
+    values, seeded = example_inputs(features, inputs or {})
     search.measure(values)
     model, report = search.best(seeded)
+    report = replace(report, sizes=input_sizes(features, inputs or {}))
     if not report.is_good:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",

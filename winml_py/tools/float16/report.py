@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from ...features.free_sizes import ExampleShape
+from ..input_sizes import to_json
 
 Progress = Callable[[str], object]
 """Called with what is being done."""
@@ -54,6 +57,7 @@ class ConversionReport:
         outputs: how each output compares.
         seeded: the inputs that got example values for the check.
         tolerance: what error an output may have.
+        sizes: the shapes of the inputs of the check, by name.
     """
 
     size_before: int
@@ -63,6 +67,7 @@ class ConversionReport:
     outputs: list[OutputReport]
     seeded: list[str]
     tolerance: float
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
     @property
     def is_good(self) -> bool:
@@ -76,7 +81,7 @@ class ConversionReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report, ready for JSON."""
-        return {"schema_version": 1, "is_good": self.is_good, **asdict(self)}
+        return {"is_good": self.is_good, **asdict(self), "sizes": to_json(self.sizes)}
 
     def __str__(self) -> str:
         ratio = self.size_after / max(1, self.size_before)

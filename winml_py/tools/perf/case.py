@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...enums import Precision
+from ...features.free_sizes import NOTHING_STATED, StatedSizes
 from ...imaging.contract import ImageContract
 from ...session.device import LearningModelDevice
 from ...session.model import LearningModel
@@ -24,6 +25,7 @@ class Case:
         precision: as `LearningModelSessionOptions.precision`.
         settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
         contract: how pictures become the inputs that it fits; None for what the model states.
+        sizes: what is stated of sizes that the model leaves free: sessions fix them.
     """
 
     model: str
@@ -33,6 +35,7 @@ class Case:
     precision: Precision = Precision.AUTO
     settings: str = ""
     contract: ImageContract | None = None
+    sizes: StatedSizes = NOTHING_STATED
 
     def load(self) -> LearningModel:
         """The model, with the contract attached.
@@ -42,13 +45,18 @@ class Case:
         """
         return load_model(self.model, self.contract)
 
-    def options(self) -> LearningModelSessionOptions:
-        """The session's options. A free batch stays free."""
-        if self.settings:
-            return LearningModelSessionOptions.load(self.settings)
-        options = LearningModelSessionOptions()
-        options.batch_size_override = 0
-        options.engine, options.precision = self.engine, self.precision
+    def options(self, model: LearningModel) -> LearningModelSessionOptions:
+        """The session's options. A free batch stays free, unless a size is stated for it.
+
+        Raises:
+            InvalidArgumentError: the model has no such dimension, or the file holds no options.
+        """
+        options = LearningModelSessionOptions.load(self.settings) if self.settings else LearningModelSessionOptions()
+        if not self.settings:
+            options.batch_size_override = 0
+            options.engine, options.precision = self.engine, self.precision
+        for name, shape in self.sizes.shapes(model.input_features).items():
+            options.override_input_shape(name, shape)
         return options
 
     def target(self) -> LearningModelDevice:

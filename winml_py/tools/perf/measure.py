@@ -9,16 +9,18 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ...errors import InvalidArgumentError
+from ...features.free_sizes import ExampleShape
 from ...runtime.providers import nvidia
 from ...session.binding import LearningModelBinding
 from ...session.result import LearningModelEvaluationResult
 from ...session.session import LearningModelSession
 from ..input_files import generated, jobs, read
+from ..input_sizes import input_sizes
 from .case import Case
 from .measurement import Measurement, Sample
 from .stopwatch import Stopwatch
 
-GENERATED = "made-up values"
+GENERATED = "example inputs"
 
 Progress = Callable[[float], None]
 Receiver = Callable[[int, LearningModelEvaluationResult], None]
@@ -43,14 +45,14 @@ class Prepared:
         with watch.phase("load"):
             model = case.load()
         memory["load"] = resident()
-        device, options = case.target(), case.options()
+        device, options = case.target(), case.options(model)
         options.profiling = profiling
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
         self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
         self.items = list(jobs(model, case.inputs)) if case.inputs else [(GENERATED, None)]
-        self.generated = {} if case.inputs else generated(model)
+        self.generated = {} if case.inputs else generated(model, case.sizes)
 
     def run(
         self,
@@ -104,7 +106,14 @@ class Prepared:
             measured.device_memory = nvidia.process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
         measured.inputs, measured.threads = [label for label, _ in self.items], threads
+        measured.sizes = self._sizes()
         return measured
+
+    def _sizes(self) -> dict[str, ExampleShape]:
+        """The shapes of the inputs of the first item."""
+        model, (_, files) = self.session.model, self.items[0]
+        given = {} if files is None else read(model, files)
+        return input_sizes(self.case.sizes.applied(model.input_features), given)
 
     def _item(self, index: int) -> tuple[str, Mapping[str, str] | None]:
         return self.items[index % len(self.items)]

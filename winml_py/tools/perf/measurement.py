@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...features.free_sizes import ExampleShape
+from ..input_sizes import to_json
+
 PHASES = ("load", "session", "decode", "tensorize", "bind", "evaluate", "detensorize")
 """In the order in which they happen: a file's header is read; the model is compiled; a picture file is decoded, and
 turned into numbers; values are bound; the engine runs; outputs are wrapped, or turned into pictures."""
@@ -41,6 +44,7 @@ class Measurement:
         device_memory: bytes that the process has on the device; None where the driver does not say.
         items: the input of each iteration.
         laps: the samples of each iteration, by phase.
+        sizes: the shapes of the inputs, by name; of several items, those of the first.
     """
 
     model: str
@@ -55,6 +59,7 @@ class Measurement:
     device_memory: int | None = None
     items: list[str] = field(default_factory=list)
     laps: list[dict[str, Sample]] = field(default_factory=list)
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
     @property
     def samples(self) -> dict[str, list[Sample]]:
@@ -79,6 +84,7 @@ class Measurement:
         """The figures, in milliseconds and megabytes."""
         samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "threads", "iterations")
         return {name: getattr(self, name) for name in names} | {
+            "sizes": to_json(self.sizes),
             "evaluations_per_second": self.rate,
             "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
             "phases": {phase: self._phase(samples[phase]) for phase in PHASES if phase in samples},

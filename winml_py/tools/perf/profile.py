@@ -6,11 +6,13 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import IllegalCallError
+from ...features.free_sizes import ExampleShape
+from ..input_sizes import to_json
 from .case import Case
 from .measure import Prepared
 
@@ -39,6 +41,7 @@ class Profile:
         total: the time of a whole evaluation, as ONNX Runtime measured it.
         nodes: the nodes, the slowest first.
         trace: everything that was recorded, in Chrome's trace format.
+        sizes: the shapes of the inputs, by name.
     """
 
     model: str
@@ -48,6 +51,7 @@ class Profile:
     total: float
     nodes: tuple[Node, ...]
     trace: bytes = field(repr=False, default=b"")
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
     @property
     def outside(self) -> float:
@@ -74,6 +78,7 @@ class Profile:
         """The figures, in microseconds."""
         names = ("model", "device", "engine", "evaluations")
         return {"schema_version": 1, "kind": "profile", **{name: getattr(self, name) for name in names}} | {
+            "sizes": to_json(self.sizes),
             "total_us": self.total,
             "outside_us": self.outside,
             "operators_us": self.sums(lambda node: node.operator),
@@ -90,10 +95,10 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
     """
     prepared = Prepared(case, profiling=True)
     with prepared.session as session, tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        prepared.run(evaluations, None)
+        sizes = prepared.run(evaluations, None).sizes
         path = Path(folder, "trace.json")
         session.end_profiling(path)
-        return read(path.read_bytes(), case.model, session.device.name, session.engine)
+        return replace(read(path.read_bytes(), case.model, session.device.name, session.engine), sizes=sizes)
 
 
 def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:

@@ -7,7 +7,7 @@ import operator
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from timeit import timeit
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ...cache import answers
 from ...enums import Precision
 from ...errors import EvaluationError, WinMLError
 from ...features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from ...features.free_sizes import NOTHING_STATED, ExampleShape, StatedSizes
 from ...imaging.contract import ImageContract
 from ...runtime.providers import plugins
 from ...runtime.providers.provider import short
@@ -26,6 +27,7 @@ from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
 from ...session.session import LearningModelSession
 from ..input_files import generated, jobs, read
+from ..input_sizes import input_sizes
 from ..load_model import load_model
 
 LATENCY, THROUGHPUT = "latency", "throughput"
@@ -73,6 +75,7 @@ class Tuned:
         trials: what was tried, in order.
         default_ms: the time of an evaluation (of one item) by default.
         tuned_ms: the same with these options.
+        sizes: the shapes of the inputs, by name.
     """
 
     options: LearningModelSessionOptions
@@ -81,6 +84,7 @@ class Tuned:
     trials: tuple[Trial, ...]
     default_ms: float
     tuned_ms: float
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
 
 class _Change(NamedTuple):
@@ -95,6 +99,7 @@ def tune(
     goal: str = LATENCY,
     progress: Progress = lambda done, what: None,
     contract: ImageContract | None = None,
+    sizes: StatedSizes = NOTHING_STATED,
 ) -> Tuned:
     """Changes one setting after the other, and keeps what is faster and right.
 
@@ -109,13 +114,15 @@ def tune(
             (`evaluate_many`).
         progress: is called with the part that is done, from 0 to 1, and what is being tried.
         contract: how pictures become the inputs that it fits; None for what the model states.
+        sizes: what is stated of sizes that the model leaves free: the options fix them, too.
 
     Raises:
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
     # Candidates that lose would fill the cache, and push out what is used.
     with answers.apart():
-        return _Search(load_model(model, contract), inputs, goal, progress).run()
+        search = _Search(load_model(model, contract), inputs, goal, progress, sizes)
+        return replace(search.run(), sizes=search.sizes)
 
 
 class _Contender:
@@ -157,14 +164,21 @@ class _Contender:
 
 
 class _Search:
-    def __init__(self, model: LearningModel, inputs: Sequence[str], goal: str, progress: Progress) -> None:
+    def __init__(
+        self, model: LearningModel, inputs: Sequence[str], goal: str, progress: Progress, stated: StatedSizes
+    ) -> None:
         self.model, self.goal, self._progress = model, goal, progress
-        self.features = read(self.model, next(jobs(self.model, inputs))[1]) if inputs else generated(self.model)
+        given = read(self.model, next(jobs(self.model, inputs))[1]) if inputs else {}
+        self.features = given or generated(self.model, stated)
+        self.sizes = input_sizes(stated.applied(model.input_features), given)
+        self._shapes = stated.shapes(model.input_features)
         self.trials: list[Trial] = []
 
     def run(self) -> Tuned:
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
+        for name, shape in self._shapes.items():
+            options.override_input_shape(name, shape)
         default = best = _Contender(self, options.to_dict(), 1)
         changes = list(self._changes())
         for index, change in enumerate(changes):

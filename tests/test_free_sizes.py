@@ -1,0 +1,110 @@
+"""Sizes that a model leaves free: stated by options or the contract, printed, and in every report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from onnx import helper
+from test_cli import call, failure
+
+from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
+from winml_py.features.free_sizes import StatedSizes, example_shape
+from winml_py.tools.perf import tune as tuning
+
+COMMANDS = {
+    "convert": ("--float16", "--output", "out.onnx"),
+    "optimize": ("--output", "out.onnx"),
+    "perf": ("-n", "2"),
+    "profile": ("-n", "2"),
+    "tune": ("--output", "options.json"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model whose height and width are free, and a contract that states them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(tuning, "ROUNDS", 1)
+    Path("free.onnx").write_bytes(unary("Neg", ["batch", 3, "height", "width"]))
+    Path("contract.json").write_text(json.dumps(ImageContract(size=(20, 30)).to_metadata()))
+    return tmp_path
+
+
+def reported(command: str, *arguments: str) -> tuple[dict[str, Any], str]:
+    """The sizes in the JSON of a command, and what it says on standard error."""
+    result = call(command, "free.onnx", *COMMANDS[command], *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    return (facts["cases"][0] if command == "perf" else facts)["sizes"]["x"], " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_sizes_are_stated_or_told(command: str, folder: Path) -> None:
+    sizes, told = reported(command)
+    assert sizes == {"shape": [1, 3, 64, 64], "assumed": ["height", "width"]}
+    assert (
+        "free.onnx: Nothing states the size of height and width of the input x; 64 was taken. State it: --size" in told
+    )
+    for arguments, shape in (
+        (("--size", "16,24"), [1, 3, 16, 24]),
+        (("--dim", "batch=2", "--dim", "height=8", "--dim", "width=9"), [2, 3, 8, 9]),
+        (("--contract", "contract.json"), [1, 3, 20, 30]),
+        (("--contract", "contract.json", "--size", "40,50"), [1, 3, 40, 50]),
+    ):
+        sizes, told = reported(command, *arguments)
+        assert sizes == {"shape": shape, "assumed": []}
+        assert "64 was taken" not in told
+    assert f"sizes: x {'x'.join(map(str, shape))}" in call(command, "free.onnx", *COMMANDS[command], *arguments).stdout
+
+
+def test_sizes_reach_the_session(folder: Path, seven: Path) -> None:
+    call("run", "free.onnx", seven, "--size", "16,24", "--output", "out.npz")
+    assert np.load("out.npz")["y"].shape == (1, 3, 16, 24)
+    call("perf", "free.onnx", "-n", "1", "--dim", "width=7", "--save-tensors", "first", "--per-iteration", "tensors")
+    (table,) = Path("tensors").glob("y*.csv")
+    assert len(table.read_text().splitlines()) == 1 + 1 * 3 * 64 * 7
+    reported("tune", "--size", "12,14")
+    assert LearningModelSessionOptions.load("options.json").input_shape_overrides == {"x": (-1, 3, 12, 14)}
+
+
+def test_sizes_of_given_inputs_are_theirs(folder: Path, seven: Path) -> None:
+    np.save("x.npy", np.zeros((2, 3, 5, 6), np.float32))
+    for command in ("convert", "optimize", "perf", "profile", "tune"):
+        assert reported(command, "x.npy")[0] == {"shape": [2, 3, 5, 6], "assumed": []}
+        assert reported(command, str(seven), "--contract", "contract.json")[0]["shape"] == [1, 3, 20, 30]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--dim", "widht=3"], "free.onnx: No input of the model has a dimension 'widht'. Did you mean 'width'?"),
+        (["--dim", "width"], "--dim width: Write the name of a dimension and its size"),
+        (["--dim", "width=0"], "--dim width=0: Write the name of a dimension and its size"),
+        (["--size", "224"], "--size 224: Height and width are two whole numbers"),
+        (["--size", "a,b"], "--size a,b: Height and width are two whole numbers"),
+    ],
+)
+def test_mistakes(arguments: list[str], words: str, folder: Path) -> None:
+    for command, more in COMMANDS.items():
+        assert words in failure(4 if "Did you mean" in words else 2, command, "free.onnx", *more, *arguments)
+
+
+def test_a_size_for_a_model_that_has_all_of_them(folder: Path) -> None:
+    Path("fixed.onnx").write_bytes(unary("Neg", [1, 3, 4, 5]))
+    message = failure(4, "perf", "fixed.onnx", "--size", "8,8")
+    assert "fixed.onnx: No input of the model is a picture with a free height or width." in message
+
+
+def test_where_height_and_width_stand() -> None:
+    ends = [tensor("rows", ["n", "h", "w", 3]), tensor("words", ["n", "length", 8]), tensor("y", ["n", "h", "w", 3])]
+    model = LearningModel.load(data([helper.make_node("Neg", ["rows"], ["y"])], ends[:2], ends[2:]))
+    rows, words = model.input_features
+    assert StatedSizes(picture=(4, 5)).shapes([rows, words]) == {"rows": (-1, 4, 5, 3)}
+    assert example_shape(words) == ((1, 64, 8), ("length",))  # type: ignore[arg-type]
+    assert StatedSizes({"length": 7}).shapes([rows, words]) == {"words": (-1, 7, 8)}
