@@ -185,7 +185,7 @@ def test_what_others_keep_there_stays(place: Path) -> None:
     assert [entry.path for entry in folders.entries()] == [saved]
     assert [entry.path for entry in answers.entries()] == [place / f"{KEY}.winml-py.json"]
     outcome = CliRunner().invoke(main, ["cache", "--clear", "--json"])
-    assert json.loads(outcome.stdout) == {"schema_version": 1, "cleared": 1, "optimized_cleared": 1}
+    assert json.loads(outcome.stdout) == {"schema": 2, "kind": "cache", "cleared": 1, "optimized_cleared": 1}
     before = [path for path in before if path.parent.name != "e" * 40]
     assert sorted(path for path in place.rglob("*")) == before
 

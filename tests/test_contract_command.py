@@ -89,8 +89,8 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path) -> None:
         done = call("contract", model, "--build-in", *options, "--output", target, "--json")
         assert done.exit_code == 0, done.output
         pictures = "BGR8" if "bgr" in options else "RGB8"
-        report = {"output": str(target), "contract": words, "pictures": pictures}
-        assert json.loads(done.output) == {"schema_version": 1, **report}
+        report = {"model": str(model), "output": str(target), "contract": words, "pictures": pictures}
+        assert json.loads(done.output) == {"schema": 2, "kind": "contract", **report}
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
     done = call("contract", model, "--build-in", "--output", target)
     assert "takes RGB8 bytes, height x width x 3" in done.output.replace("\n", " ")

@@ -72,8 +72,9 @@ def test_words(model: Path) -> None:
     assert done.exit_code == 0
     facts = json.loads(done.output)
     assert facts == {
-        "schema_version": 1,
+        "schema": 2,
         "kind": "edit",
+        "model": str(model),
         "output": str(model),
         "inputs": ["x", "m"],
         "outputs": ["y"],

@@ -410,7 +410,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "perf --compare saved.json saved.json",
         4,
-        "saved.json: It holds no measurement: 'schema_version'. Write it with `winml-py perf MODEL --json > FILE`.",
+        "saved.json: It holds no measurement: its kind is None, its schema None, not 2. "
+        "Write it with `winml-py perf MODEL --json > FILE`.",
     ),
     (
         "profile digits.onnx --html page.html -n 1",

@@ -271,9 +271,9 @@ def test_more_numbers_than_memory_holds(tmp_path: Path) -> None:
     "text",
     [
         "[" * 100_000,
-        '{"schema_version": 1, "kind": "perf", "cases": [{"phases": {"load": {"p50_ms": 1}}}]}',
-        '{"schema_version": 1, "kind": "perf", "cases": 3}',
-        '{"schema_version": 1, "kind": "perf", "cases": [{"model": "m", "device": "d", "engine": "e", '
+        '{"schema": 2, "kind": "perf", "cases": [{"phases": {"load": {"p50_ms": 1}}}]}',
+        '{"schema": 2, "kind": "perf", "cases": 3}',
+        '{"schema": 2, "kind": "perf", "cases": [{"model": "m", "device": "d", "engine": "e", '
         '"precision": "p", "threads": 1, "phases": {"load": {"p50_ms": "x"}}}]}',
     ],
 )

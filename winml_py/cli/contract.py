@@ -111,7 +111,9 @@ def contract(
         else:
             write_contract(model, output, made, images)
     words = made.describe() if made else "the contract of the model"
-    report = {"output": output, "contract": words} | ({"pictures": pictures.name} if is_built_in and pictures else {})
+    report = {"model": model, "output": output, "contract": words} | (
+        {"pictures": pictures.name} if is_built_in and pictures else {}
+    )
     emit(report, as_json, lambda _: say(f"{output}: {words}{_spell_pictures(pictures)}"))
 
 

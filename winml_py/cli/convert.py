@@ -6,9 +6,7 @@ from typing import Any
 
 import click
 
-from ..errors import ConversionError
 from ..tools.float16.convert import convert as to_float16
-from ..tools.float16.report import ConversionReport
 from ..tools.given_values import given_values
 from ..tools.load_model import load_model
 from .arguments import (
@@ -44,14 +42,9 @@ def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, 
     """
     with naming(model):
         values = given_values(load_model(model, options["contract"]), inputs)
-    try:
-        with progress("converting") as advance, naming(model):
-            report = to_float16(model, output, inputs=values, progress=lambda what: advance(None, what), **options)
-    except ConversionError as error:
-        if isinstance(error.report, ConversionReport) and as_json:
-            emit(error.report.to_json(), as_json, say)
-        raise
-    facts = report.to_json()
+    with progress("converting") as advance, naming(model):
+        report = to_float16(model, output, inputs=values, progress=lambda what: advance(None, what), **options)
+    facts = {"model": model, "output": output} | report.to_json()
     emit(facts, as_json, lambda _: _print(facts, report))
     tell_assumed(model, facts["sizes"])
 

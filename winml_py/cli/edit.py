@@ -51,7 +51,7 @@ def edit(model: str, output: str, as_json: bool, inputs: tuple[str, ...], tolera
         raise click.UsageError("Say what to change: --rename, --shape, --description or another.")
     with progress("editing"), naming(model):
         report = edit_model(model, output, edits, inputs=inputs, tolerance=tolerance)
-    facts = {"kind": "edit", "output": output} | asdict(report)
+    facts = {"model": model, "output": output} | asdict(report)
     emit(facts, as_json, lambda _: say(f"{output}: {report}"))
 
 

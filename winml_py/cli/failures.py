@@ -48,12 +48,14 @@ def error_facts(error: errors.WinMLError | click.ClickException) -> dict[str, An
     ours = cause if isinstance(cause, errors.WinMLError) else None
     code = error.exit_code if isinstance(error, click.ClickException) else status_of(error)
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    return {
+    facts = {
         "type": type(cause).__name__,
         "exit_code": code,
         "message": " ".join(text.split()),
         "hint": ours.hint if ours else "",
     }
+    report = getattr(ours, "report", None)
+    return facts | ({"report": report.to_json()} if report is not None else {})
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def info(model: str, as_json: bool) -> None:
 
 def _facts(model: LearningModel, path: str) -> dict[str, Any]:
     return {
-        "path": path,
+        "model": path,
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),

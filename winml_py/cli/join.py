@@ -46,4 +46,8 @@ def join(
     options.promote_unlinked_outputs_to_fused_outputs = not drop_unlinked
     with progress("joining"), naming(first):
         report = join_files(first, second, output, options, **checks)
-    emit({"output": output} | report.to_json(), as_json, lambda _: say(f"{output}: {report}"))
+    emit(
+        {"model": first, "second_model": second, "output": output} | report.to_json(),
+        as_json,
+        lambda _: say(f"{output}: {report}"),
+    )

@@ -17,12 +17,15 @@ from .edit import edit
 from .failures import cautions, failures, new_words
 from .info import info
 from .join import join
+from .json_errors import asks_for_json, errors_in_json
 from .optimize import optimize
 from .perf import perf
 from .profile import profile
 from .run import run
 from .streams import shown_streams
 from .tune import tune
+
+_AS_JSON = "winml_py.as_json"
 
 
 class _Program(click.Group):
@@ -35,8 +38,17 @@ class _Program(click.Group):
         with shown_streams():
             return super().main(*args, **extra)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        as_json = asks_for_json(args)
+        with errors_in_json(as_json):
+            ctx = super().make_context(info_name, args, parent, **extra)
+        ctx.meta[_AS_JSON] = as_json
+        return ctx
+
     def invoke(self, ctx: click.Context) -> Any:
-        with new_words(), failures(), cautions():
+        with errors_in_json(ctx.meta[_AS_JSON], ctx), new_words(), failures(), cautions():
             return super().invoke(ctx)
 
 

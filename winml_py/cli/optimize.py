@@ -44,7 +44,7 @@ def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **
     with progress("optimising"), naming(model):
         values = given_values(load_model(model, options["contract"]), inputs)
         report = to_optimized(model, output, inputs=values, **options)
-    facts = report.to_json()
+    facts = {"model": model, "output": output} | report.to_json()
     emit(facts, as_json, lambda _: _print(facts, report))
     tell_assumed(model, facts["sizes"])
 

@@ -75,7 +75,7 @@ def perf(
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     if compare:
         rows = comparing.compare(*map(comparing.load, compare))
-        emit({"kind": "perf-comparison", "rows": rows}, as_json, _print_comparison)
+        emit({"kind": "comparison", "rows": rows}, as_json, _print_comparison)
         return
     if not models:
         raise click.UsageError("Name a MODEL, or two saved runs: --compare OLD NEW.")
@@ -135,7 +135,7 @@ def _facts(measured: list[Measurement]) -> dict[str, Any]:
         "winml_py": __version__,
         "onnxruntime": runtime_version(),
     }
-    return {"kind": "perf", "host": host, "cases": [case.to_json() for case in measured]}
+    return {"host": host, "cases": [case.to_json() for case in measured]}
 
 
 def _print(facts: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import click
 
 from ..base.shown_text import shown, shown_in_json
+from ..tools.report_schema import SCHEMA
 from .streams import original
 
 if TYPE_CHECKING:
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
 def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], object]) -> None:
     """Prints what a command found.
 
+    JSON begins with the version of its schema, and with its kind, which is the name of the command unless the facts say
+    otherwise. What is about a model has its path under `model`.
+
     Args:
         facts: what it found, ready for JSON.
         as_json: whether to print JSON.
         table: otherwise prints the facts for people.
     """
     if as_json:
-        click.echo(to_json({"schema_version": 1} | facts))
+        click.echo(to_json({"schema": SCHEMA, "kind": click.get_current_context().command.name} | facts))
     else:
         table(facts)
 

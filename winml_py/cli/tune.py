@@ -44,7 +44,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
         options_file.write(output, tuned.options.to_dict(), notes=notes)
-    facts = {"kind": "tuning", "model": model, "goal": goal} | vars(tuned)
+    facts = {"model": model, "goal": goal} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
     facts["sizes"] = to_json(tuned.sizes)
     emit(facts, as_json, _print)

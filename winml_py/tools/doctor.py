@@ -49,7 +49,6 @@ def diagnose() -> dict[str, Any]:
     """
     plugins = probe(again=True)
     return {
-        "schema_version": 1,
         "winml_py": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

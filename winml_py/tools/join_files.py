@@ -36,7 +36,7 @@ class JoinReport:
 
     def to_json(self) -> dict[str, Any]:
         """The figures."""
-        return {"kind": "join"} | asdict(self)
+        return asdict(self)
 
     def __str__(self) -> str:
         names = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from ...errors import InvalidArgumentError
-
-SCHEMA = 1
+from ..report_schema import SCHEMA
 
 Medians = dict[tuple[str, ...], dict[str, float]]
 """The median milliseconds of each phase, by what identifies a case: model, device, engine, precision and threads."""
@@ -22,8 +21,8 @@ def load(path: str) -> Medians:
     try:
         with open(path, encoding="utf-8") as file:
             facts = json.load(file)
-        if facts["schema_version"] != SCHEMA or facts["kind"] != "perf":
-            raise ValueError(f"its schema is {facts.get('schema_version')}")
+        if facts.get("schema") != SCHEMA or facts.get("kind") != "perf":
+            raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema')!r}, not {SCHEMA}")
         return {
             _key(case): {phase: figures["p50_ms"] + 0.0 for phase, figures in case["phases"].items()}
             for case in facts["cases"]

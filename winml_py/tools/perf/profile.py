@@ -77,7 +77,7 @@ class Profile:
     def to_json(self) -> dict[str, Any]:
         """The figures, in microseconds."""
         names = ("model", "device", "engine", "evaluations")
-        return {"schema_version": 1, "kind": "profile", **{name: getattr(self, name) for name in names}} | {
+        return {name: getattr(self, name) for name in names} | {
             "sizes": to_json(self.sizes),
             "total_us": self.total,
             "outside_us": self.outside,

@@ -1,0 +1,142 @@
+"""What commands print with --json: one schema for all of them, errors included."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from conftest import MODELS, ROOT
+from onnx import helper
+from test_cli import call
+
+from winml_py.cli.main import main
+from winml_py.tools.perf import tune as tuning
+from winml_py.tools.report_schema import SCHEMA
+
+SCHEMA_FILE = ROOT / "docs" / "_static" / "winml-py.schema.json"
+
+
+def validated(text: str) -> dict[str, Any]:
+    """The document in a text, which the schema allows."""
+    facts: dict[str, Any] = json.loads(text)
+    schema = json.loads(SCHEMA_FILE.read_text())
+    assert facts["schema"] == SCHEMA
+    kind = schema["$defs"][f"kind_{facts['kind']}"]
+    assert {"$ref": f"#/$defs/kind_{facts['kind']}"} in schema["oneOf"]
+    for one in kind.get("oneOf", [kind]):
+        if set(one["required"]) <= set(facts) <= set(one["properties"]):
+            break
+    else:
+        raise AssertionError(f"the keys of {facts['kind']} are {sorted(facts)}")
+    try:
+        import jsonschema
+    except ImportError:  # without it, the keys have been checked
+        return facts
+    # the definition of the kind alone: an error in "oneOf" would name no key
+    jsonschema.Draft202012Validator({**schema, "oneOf": [{"$ref": f"#/$defs/kind_{facts['kind']}"}]}).validate(facts)
+    return facts
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(tuning, "ROUNDS", 1)
+    for path in (MODELS / "digits.onnx", MODELS / "edges.onnx", seven, cat):
+        shutil.copy(path, path.name)
+    Path("broken.png").write_text("no picture")
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None))
+    node = helper.make_node("SequenceConstruct", ["x", "x"], ["y"])
+    Path("list.onnx").write_bytes(data([node], [tensor("x", [2])], [helper.make_value_info("y", kind)]))
+    Path("large.onnx").write_bytes(unary("Log", [4, 10]))
+    np.save("x.npy", np.ones(2, np.float32))
+    np.save("zeros.npy", np.zeros((4, 10), np.float32))
+    return tmp_path
+
+
+CALLS: dict[str, str] = {
+    "cache": "cache",
+    "cache cleared": "cache --clear",
+    "contract": "contract edges.onnx --preset clip --output out.onnx",
+    "contract built in": "contract edges.onnx --build-in --output out.onnx",
+    "convert": "convert digits.onnx --float16 --output out.onnx",
+    "devices": "devices",
+    "doctor": "doctor",
+    "edit": "edit digits.onnx --name other --output out.onnx",
+    "info": "info digits.onnx",
+    "info of a list": "info list.onnx",
+    "join": "join edges.onnx edges.onnx --link result=image --output out.onnx",
+    "optimize": "optimize digits.onnx --output out.onnx",
+    "perf": "perf digits.onnx seven.png -n 3",
+    "perf on threads": "perf digits.onnx -n 3 --threads 2",
+    "profile": "profile digits.onnx -n 2",
+    "run": "run digits.onnx seven.png",
+    "run on two": "run digits.onnx edges.onnx seven.png broken.png",
+    "run with a picture": "run edges.onnx cat.jpg --output out.png",
+    "run a list": "run list.onnx x.npy",
+    "run to infinity": "run large.onnx zeros.npy",
+    "tune": "tune digits.onnx --output options.json",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_document_is_of_the_schema(name: str, folder: Path) -> None:
+    words = CALLS[name].split()
+    result = call(*words, "--json")
+    facts = validated(result.stdout)
+    assert facts["kind"] == words[0]
+    assert result.exit_code == (4 if name == "run on two" else result.exit_code if name == "doctor" else 0)
+    if name in ("contract", "convert", "edit", "info", "join", "optimize", "profile", "tune"):
+        assert facts["model"] == words[1]
+    if words[0] in ("perf", "run"):
+        assert all(one["model"].endswith(".onnx") for one in facts.get("cases", facts.get("results")))
+
+
+def test_every_command_has_a_kind() -> None:
+    kinds = {name.removeprefix("kind_") for name in json.loads(SCHEMA_FILE.read_text())["$defs"] if "kind_" in name}
+    assert kinds == set(main.commands) | {"error", "comparison"}
+    assert set(main.commands) == {words.split()[0] for words in CALLS.values()}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind"),
+    [
+        ("run digits.onnx nope.png", 4, "PictureNotFoundError"),
+        ("run digits.onnx", 2, "UsageError"),
+        ("run --nonsense digits.onnx", 2, "NoSuchOption"),
+        ("info broken.png", 3, "CorruptModelError"),
+        ("classify digits.onnx", 2, "UsageError"),
+        ("convert digits.onnx out.onnx --float16", 2, "UsageError"),
+        ("perf digits.onnx --device abacus", 6, "InvalidDeviceError"),
+        ("optimize digits.onnx --output nowhere/out.onnx", 5, "StorageNotFoundError"),
+    ],
+)
+def test_an_error_is_a_document_too(words: str, code: int, kind: str, folder: Path) -> None:
+    result = call(*words.split(), "--json")
+    assert result.exit_code == code
+    facts = validated(result.stdout)
+    assert (facts["kind"], facts["command"]) == ("error", "" if "classify" in words else words.split()[0])
+    assert (facts["error"]["type"], facts["error"]["exit_code"]) == (kind, code)
+    assert result.stderr.rstrip().endswith(f"Error: {facts['error']['message']}")
+    assert facts["error"]["hint"] in facts["error"]["message"]
+    assert call(*words.split()).stdout == ""  # without --json, standard output stays empty
+
+
+def test_a_conversion_that_failed_has_its_report(folder: Path) -> None:
+    node = helper.make_node("Mul", ["x", "big"], ["y"])
+    Path("big.onnx").write_bytes(data([node], [tensor("x", [1, 8])], [tensor("y", [1, 8])], {"big": np.float32(1e6)}))
+    result = call("convert", "big.onnx", "--float16", "--output", "out.onnx", "--json")
+    facts = validated(result.stdout)
+    assert (result.exit_code, facts["error"]["type"]) == (1, "ConversionError")
+    assert facts["error"]["report"]["is_good"] is False
+
+
+def test_a_file_named_like_the_option_asks_for_no_json(folder: Path) -> None:
+    result = call("run", "digits.onnx", "--", "--json")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "--json: There is no such picture." in result.stderr
