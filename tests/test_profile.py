@@ -6,9 +6,13 @@ import json
 import re
 import shutil
 import subprocess
+from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
 from build import tensor, unary
 from conftest import MODELS
@@ -21,6 +25,7 @@ from winml_py.perf import Case
 from winml_py.runtime.providers.provider import ProviderDevice
 from winml_py.tools.perf import page as pages
 from winml_py.tools.perf.profile import Profile, profile, read
+from winml_py.tools.perf.treemap import squarified
 
 pytestmark = pytest.mark.one_python
 
@@ -83,49 +88,190 @@ def test_sums_add_up_to_the_trace(seven: Path) -> None:
     assert profiled.sums(lambda node: node.provider).keys() == {"CPUExecutionProvider"}
 
 
-def _map(html: str) -> dict[str, Any]:
-    """The numbers of the treemap that the page draws."""
-    start = html.index("[", html.index("Plotly.newPlot("))
-    traces, _ = json.JSONDecoder().raw_decode(html[start:])
-    figures: dict[str, Any] = traces[0]
-    return figures
+class Tiles(HTMLParser):
+    """The map's tiles: the share of each in the area of what holds it; nodes under their operators."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.operators: dict[str, float] = {}
+        self.nodes: dict[str, dict[str, float]] = {}
+        self._depth = 0
+        self.feed(
+            html[html.index('<div class="map">') + len('<div class="map">') : html.index('<div class="columns">')]
+        )
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        facts = dict(attributes)
+        if tag != "div":
+            return
+        self._depth += 1
+        if "title" in facts:
+            name = str(facts["title"]).rpartition(": ")[0]
+            sides = re.findall(r"(?:width|height):([0-9.]+)%", str(facts["style"]))
+            area = float(sides[0]) * float(sides[1]) / 1e4
+            if self._depth == 1:
+                self.operators[name], self.nodes[name] = area, {}
+            else:
+                self.nodes[[*self.nodes][-1]][name] = area
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "div"
 
 
-def test_the_pages_map_adds_up(tmp_path: Path, seven: Path) -> None:
+def trace_of(count: int, operators: int = 12) -> bytes:
+    """A recording of one evaluation of so many nodes with long names, each slower than the one before."""
+    events = [event("model_run", 0, 1)]
+    start = 10.0
+    for i in range(count):
+        operator = f"Operator{i % operators}{'WithANameThatIsLongerThanItsTile' * (i % operators == 1)}"
+        events.append(event(f"/model/encoder/layers.{i}/attention/{'self/' * 8}MatMul_{i}", start, 1 + i / 9, operator))
+        start += 2 + i / 9
+    return json.dumps([*events, event("model_run", 5, start)]).encode()
+
+
+def test_the_areas_of_the_map_are_the_times(tmp_path: Path, seven: Path) -> None:
     target = tmp_path / "profile.html"
     result = call("profile", DIGITS, seven, "--html", target, "--trace", tmp_path / "trace.json", "--json", "-n", 3)
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert read((tmp_path / "trace.json").read_bytes()).total == facts["total_us"]
     html = target.read_text()
-    figures = _map(html)
-    values = dict(zip(figures["ids"], figures["values"], strict=True))
-    assert values["all"] == pytest.approx(facts["total_us"])
-    for parent in {*figures["parents"]} - {""}:
-        inside = [v for p, v in zip(figures["parents"], figures["values"], strict=True) if p == parent]
-        assert sum(inside) == pytest.approx(values[parent])
+    tiles = Tiles(html)
+    times = facts["operators_us"] | {"outside the nodes": facts["outside_us"]}
+    times = {name: time for name, time in times.items() if time > 0}
+    assert tiles.operators == pytest.approx(
+        {name: time / sum(times.values()) for name, time in times.items()}, abs=1e-3
+    )
+    for operator, time in facts["operators_us"].items():
+        nodes = {node["name"]: node["time"] for node in facts["nodes"] if node["operator"] == operator and node["time"]}
+        wanted = {name: own / time for name, own in nodes.items()}
+        assert tiles.nodes.get(operator, {}) == pytest.approx(wanted, abs=1e-3)
     for node in facts["nodes"]:
         assert f">{node['name']}</td>" in html
 
 
+def test_tiles_fill_their_room_and_do_not_overlap() -> None:
+    random = np.random.default_rng(0)
+    for count in (1, 2, 7, 60):
+        numbers = sorted(random.pareto(1, count) + 0.01, reverse=True)
+        places = squarified(numbers, 3, 2)
+        assert [place.width * place.height for place in places] == pytest.approx(np.array(numbers) / sum(numbers) * 6)
+        points = random.uniform([0, 0], [3, 2], (400, 2))
+        inside = [
+            sum(p.x <= x < p.x + p.width and p.y <= y < p.y + p.height for p in places) for x, y in points.tolist()
+        ]
+        assert set(inside) == {1}
+    assert squarified([], 3, 2) == []
+    assert squarified([1, 1, 1, 1], 1, 1) == [
+        (0, 0, 0.5, 0.5),
+        (0, 0.5, 0.5, 0.5),
+        (0.5, 0, 0.5, 0.5),
+        (0.5, 0.5, 0.5, 0.5),
+    ]
+
+
+def test_a_recording_of_five_thousand_nodes_is_a_small_page(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_bytes(trace_of(5000))
+    result = call("profile", "--trace-in", tmp_path / "trace.json", "--html", tmp_path / "profile.html", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["model"], facts["device"], len(facts["nodes"])) == (str(tmp_path / "trace.json"), "", 5000)
+    html = (tmp_path / "profile.html").read_text()
+    assert len(html.encode()) < 1_000_000
+    tiles = Tiles(html)
+    assert sum(len(nodes) for nodes in tiles.nodes.values()) == 600 + 12  # the slowest, and the others of each operator
+    others = [node["time"] for node in facts["nodes"][600:] if node["operator"] == "Operator0"]
+    whole = facts["operators_us"]["Operator0"]
+    assert tiles.nodes["Operator0"][f"{len(others)} more"] == pytest.approx(sum(others) / whole, abs=1e-3)
+
+
+def test_a_recording_of_onnx_runtimes_own_gives_the_same_table(tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "raw")
+    session = onnxruntime.InferenceSession(DIGITS, options, providers=["CPUExecutionProvider"])
+    for _ in range(3):
+        session.run(None, {"image": np.zeros((1, 1, 28, 28), np.float32)})
+    trace = Path(session.end_profiling())
+    runs = [entry["dur"] for entry in json.loads(trace.read_text()) if entry["name"] == "model_run"]
+    result = call("profile", "--trace-in", trace)
+    assert result.stdout.splitlines()[0] == f"{trace}: {np.mean(runs[1:]) / 1e3:.3f} ms, mean of 2"
+    assert "Conv" in result.stdout
+
+
+def test_what_is_no_recording(tmp_path: Path) -> None:
+    for content in (b"no JSON", b"[1]", b'{"a": 1}', b'[{"ts": 1}]', b"\xff"):
+        (tmp_path / "trace.json").write_bytes(content)
+        assert "is not a trace of ONNX Runtime's" in failure(4, "profile", "--trace-in", tmp_path / "trace.json")
+    (tmp_path / "trace.json").write_bytes(b"[]")
+    assert "Fewer than two evaluations" in failure(4, "profile", "--trace-in", tmp_path / "trace.json")
+    assert "nowhere.json" in failure(4, "profile", "--trace-in", "nowhere.json")
+    assert "not both" in failure(2, "profile", DIGITS, "--trace-in", tmp_path / "trace.json")
+    assert "not both" in failure(2, "profile")
+
+
 def test_the_page_names_nothing_on_the_network(seven: Path) -> None:
     html = pages.page(profile(Case(DIGITS, (str(seven),)), 2))
-    assert re.findall(r"<(?:script|img|iframe)[^>]*\ssrc=|<link[^>]*href=(?!\"data:)|@import", html) == []
-    assert "prefers-color-scheme: dark" in html
+    assert re.findall(r"<script|<(?:img|iframe)[^>]*\ssrc=|<link[^>]*href=(?!\"data:)|@import|url\(", html) == []
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
-def test_a_browser_shows_the_page_without_a_request(tmp_path: Path, seven: Path) -> None:
-    target, log = tmp_path / "profile.html", tmp_path / "net.json"
-    target.write_text(pages.page(profile(Case(DIGITS, (str(seven),)), 2)))
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
-    command += [f"--user-data-dir={tmp_path / 'user'}", "--disable-background-networking", "--disable-component-update"]
-    command += [f"--log-net-log={log}", "--dump-dom", target.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert 'class="slice' in dom  # the map was drawn
-    requests = {url for url in re.findall(r'"url":"([^"]+)"', log.read_text()) if url.startswith(("http", "ws"))}
+CHROMIUM = shutil.which("chromium")
+
+MEASURE = """
+<script>
+addEventListener("load", () => setTimeout(() => {
+  const found = [];
+  for (const frame of document.querySelectorAll("iframe")) {
+    const page = frame.contentDocument, root = page.documentElement;
+    const labels = [...page.querySelectorAll(".map :is(b, span, strong, i)")].filter(label => label.offsetWidth);
+    const clipped = labels.filter(label => {
+      const own = label.getBoundingClientRect(), tile = label.parentElement.getBoundingClientRect();
+      return own.right > tile.right + 0.5 || own.bottom > tile.bottom + 0.5;
+    });
+    found.push({
+      too_wide: root.scrollWidth - root.clientWidth, labels: labels.length, clipped: clipped.map(x => x.textContent),
+      background: getComputedStyle(page.body).backgroundColor,
+    });
+  }
+  document.body.innerHTML = "<pre>" + JSON.stringify(found).replaceAll("<", "&lt;") + "</pre>";
+}, 300));
+</script>
+"""
+
+
+def shown(folder: Path, html: str, scheme: str) -> tuple[list[dict[str, Any]], str]:
+    """What a browser shows of the page 390 and 1280 pixels wide, and what it writes to the log."""
+    (folder / "profile.html").write_text(html)
+    frames = "".join(f'<iframe src="profile.html" width="{width}" height="900"></iframe>' for width in (390, 1280))
+    (folder / "frames.html").write_text(f"<!doctype html><body>{frames}{MEASURE}</body>")
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    command += [f"--user-data-dir={folder / 'user'}", "--disable-background-networking", "--disable-component-update"]
+    command += ["--allow-file-access-from-files", "--enable-logging=stderr", f"--log-net-log={folder / 'net.json'}"]
+    command += [f"--blink-settings=preferredColorScheme={int(scheme == 'light')}", "--window-size=1800,1000"]
+    done = subprocess.run(
+        [*command, "--dump-dom", (folder / "frames.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    measured = re.search(r"<pre>(.*)</pre>", done.stdout)
+    assert measured is not None, done.stdout
+    return json.loads(unescape(measured[1])), done.stderr
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_shows_it_whole_on_a_phone_and_a_screen(tmp_path: Path, scheme: str) -> None:
+    names = read(trace_of(900, 5), "a_model_with_a_long_name_" * 4 + ".onnx", "a processor", "onnxruntime")
+    (phone, screen), log = shown(tmp_path, pages.page(names), scheme)
+    assert (phone["too_wide"], screen["too_wide"]) == (0, 0)
+    assert (phone["clipped"], screen["clipped"]) == ([], [])
+    assert screen["labels"] > phone["labels"] > 0
+    assert phone["background"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 24)"}[scheme]
+    assert "CONSOLE" not in log
+    found = re.findall(r'"url":"([^"]+)"', (tmp_path / "net.json").read_text())
     browsers_own = re.compile(r"https?://[^/]*(google|gstatic|gvt1|chromium)[^/]*/")
-    assert {url for url in requests if not browsers_own.match(url)} == set()
+    assert {url for url in found if url.startswith(("http", "ws")) and not browsers_own.match(url)} == set()
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
@@ -148,11 +294,9 @@ def test_the_table_is_for_people(tmp_path: Path) -> None:
     assert lines[3].startswith("outside the nodes")
 
 
-def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes(tmp_path: Path) -> None:
     assert "no folder" in failure(5, "profile", DIGITS, "--html", tmp_path / "missing" / "p.html")
     assert "not found" in failure(3, "profile", "missing.onnx")
-    monkeypatch.setitem(__import__("sys").modules, "plotly.graph_objects", None)
-    assert "winml-py[tools]" in failure(7, "profile", DIGITS, "--html", tmp_path / "p.html", "-n", 1)
     assert list(tmp_path.iterdir()) == []
 
 

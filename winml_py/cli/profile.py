@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from ..base.atomic_files import require_folder, write_whole
 from ..tools.perf.case import Case
 from ..tools.perf.page import page
-from ..tools.perf.profile import Profile
+from ..tools.perf.profile import Profile, read
 from ..tools.perf.profile import profile as record
 from .arguments import (
     contract_options,
@@ -18,13 +19,12 @@ from .arguments import (
     inputs_argument,
     iterations_option,
     json_option,
-    model_argument,
     precision_option,
     require_one_engine,
     settings_option,
     size_options,
 )
-from .failures import naming
+from .failures import INPUT, failures, naming
 from .output_files import require_no_input
 from .sizes import print_sizes, tell_assumed
 from .style import emit, number, progress, say, show
@@ -33,10 +33,11 @@ ROWS = 15
 
 
 @click.command()
-@model_argument
+@click.argument("model", type=click.Path(), required=False)
 @inputs_argument
 @click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with a map of operators and nodes.")
 @click.option("--trace", type=click.Path(), metavar="FILE", help="Write the recording, for Perfetto.")
+@click.option("--trace-in", type=click.Path(), metavar="FILE", help="Read a recording, in the place of MODEL.")
 @iterations_option(20)
 @device_option()
 @engine_option()
@@ -45,18 +46,23 @@ ROWS = 15
 @size_options
 @contract_options
 @json_option
-def profile(html: str | None, trace: str | None, iterations: int, as_json: bool, **options: Any) -> None:
+def profile(
+    html: str | None, trace: str | None, trace_in: str | None, iterations: int, as_json: bool, **options: Any
+) -> None:
     """Show which nodes of MODEL take the time.
 
     It is evaluated on INPUT, or on example inputs. The page of --html is one file, which requests nothing from the
-    network. It needs plotly: pip install 'winml-py[tools]'.
+    network.
     """
     require_one_engine(options["settings"], options["engine"], options["precision"])
+    if bool(options["model"]) is bool(trace_in):
+        raise click.UsageError("Give a MODEL, or a recording by --trace-in FILE; not both.")
     for path in filter(None, (html, trace)):
-        require_no_input(path, [options["model"], *options["inputs"]], remedy="")
+        require_no_input(path, [*filter(None, [options["model"], trace_in]), *options["inputs"]], remedy="")
         require_folder(path)
-    with progress("profiling"), naming(options["model"]):
-        profiled = record(Case(**{name: value for name, value in options.items() if value}), iterations)
+    with progress("profiling"), naming(trace_in or options["model"]):
+        case = {name: value for name, value in options.items() if value}
+        profiled = _recorded(trace_in) if trace_in else record(Case(**case), iterations)
     if html:
         write_whole(html, page(profiled).encode())
     if trace:
@@ -66,9 +72,16 @@ def profile(html: str | None, trace: str | None, iterations: int, as_json: bool,
     tell_assumed(profiled.model, facts["sizes"])
 
 
+def _recorded(path: str) -> Profile:
+    """The profile in a file. It does not say which device it is of."""
+    with failures(INPUT):
+        return read(Path(path).read_bytes(), path)
+
+
 def _print(profiled: Profile, facts: dict[str, Any]) -> None:
     total = profiled.total
-    say(f"{profiled.model} on {profiled.device}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")
+    where = f" on {profiled.device}" if profiled.device else ""
+    say(f"{profiled.model}{where}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")
     rows = [
         [*words, number(time, 1), number(100 * time / total if total else None, 1)]
         for words, time in profiled.rows(ROWS)

@@ -1,14 +1,16 @@
-"""A profile as one HTML file that needs nothing else: no server, no network."""
+"""A profile as one HTML file that needs nothing else: no script, no server, no network."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterable
 from html import escape
+from typing import NamedTuple
 
-from ...errors import MissingPackageError
 from .profile import OUTSIDE, Profile
+from .treemap import Place, squarified
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #d8d8d8; --soft: #666; --background: #fff; --text: #1d1d1f; --bar: #4477aa; }
@@ -17,7 +19,7 @@ _STYLE = """
 }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1.5rem;
   background: var(--background); color: var(--text); }
-h1 { font-size: 1.5rem; margin-bottom: 0; }
+h1 { font-size: 1.5rem; margin-bottom: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
 p.about { color: var(--soft); margin: .2rem 0 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
@@ -28,26 +30,61 @@ td.name { overflow-wrap: anywhere; }
 td.share { width: 22%; padding-right: 0; }
 td.share span { display: block; height: .7rem; background: var(--bar); border-radius: 2px; }
 .columns { display: grid; grid-template-columns: 1fr 1fr; gap: 0 3rem; }
+.map { position: relative; height: 30rem; font-size: 13px; line-height: 1.35; color: #fff; }
+.map div { position: absolute; box-sizing: border-box; overflow: hidden; container-type: size;
+  border: 1px solid var(--background); }
+.map .inside { container-type: normal; border: 0; inset: 0; }
+.map b, .map span, .map strong, .map i { display: none; padding: .1em 0 0 .35em; font-style: normal; font-weight: 400;
+  white-space: nowrap; }
+.map b, .map strong { font-weight: 600; }
 @media (max-width: 50rem) { .columns { grid-template-columns: 1fr; } }
+@media (max-width: 34rem) {
+  body { padding: 0 .9rem; margin-top: 1rem; font-size: 14px; }
+  .map { font-size: 11px; }
+  td.share, th.share { display: none; }
+  th, td { padding-right: .5rem; }
+  .nodes td:nth-child(2) { overflow-wrap: anywhere; }
+  .nodes :is(td, th):nth-child(3) { display: none; }
+}
 """
-_COLORS = ("#4477aa", "#cc6677", "#228833", "#aa8822", "#66aabb", "#aa3377", "#777777", "#887755")
+_COLORS = ("#4477aa", "#b85566", "#228833", "#8d701c", "#2f7f95", "#aa3377", "#6b6b6b", "#7c6a45")
 """Colours that people with any common colour blindness can tell apart: Paul Tol's, darkened for white text."""
 
-_OUTSIDE_COLOR, _TRANSPARENT = "#8a8a8a", "rgba(0,0,0,0)"
+_OUTSIDE_COLOR = "#737373"
 
-_HEAD = '<tr><th>node</th><th>operator</th><th>provider</th><th class="number">time</th><th></th><th></th></tr>'
+_SIDES = (2.0, 1.0)
+"""Width and height of the map; only their ratio counts."""
+
+_HEAD = (
+    '<tr><th>node</th><th>operator</th><th>provider</th><th class="number">time</th><th></th>'
+    '<th class="share"></th></tr>'
+)
 
 SLOWEST = 30
+"""Nodes in the table."""
+
+TILES = 600
+"""Nodes with a tile of their own; the others of an operator share one."""
+
+_WIDTHS = (6, 8, 10, 12, 15, 18, 22, 27, 34)
+"""Characters: a label is shown, whole, where its tile is as wide as the next of these; else it is left out."""
+
+_LONGEST = 28
+"""Characters of a label. Of longer names it has the end."""
+
+
+class Tile(NamedTuple):
+    """A tile of the map: its whole name, and microseconds."""
+
+    name: str
+    time: float
 
 
 def page(profile: Profile) -> str:
-    """The HTML of a profile.
-
-    Raises:
-        MissingPackageError: plotly, which draws the map, is not installed.
-    """
+    """The HTML of a profile."""
     name = escape(os.path.basename(profile.model))
-    about = f"{profile.engine} on {profile.device}, mean of {profile.evaluations} evaluations"
+    where = f"{profile.engine} on {profile.device}, " if profile.engine else ""
+    about = f"{where}mean of {profile.evaluations} evaluation{'s' * (profile.evaluations > 1)}"
     sums = profile.sums(lambda node: node.operator) | {OUTSIDE: max(profile.outside, 0.0)}
     operators = [((operator,), time) for operator, time in sums.items()]
     providers = [((provider,), time) for provider, time in profile.sums(lambda node: node.provider).items()]
@@ -61,12 +98,14 @@ def page(profile: Profile) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>{name}: profile</title>
-<style>{_STYLE}</style>
+<style>{_STYLE}{_labels_style()}</style>
 </head>
 <body>
 <h1>{name}: {_spell(profile.total)} an evaluation</h1>
 <p class="about">{escape(about)}</p>
-{_map(profile, sums)}
+<div class="map">
+{_map(profile)}
+</div>
 <div class="columns">
 <section><h2>Operators</h2>{_table(operators, profile.total)}</section>
 <section><h2>Providers</h2>{_table(providers, profile.total)}</section>
@@ -79,51 +118,98 @@ def page(profile: Profile) -> str:
 """
 
 
-def _map(profile: Profile, operators: dict[str, float]) -> str:
-    """All of an evaluation, the operators in it, and their nodes; each has the time of all that is in it."""
-    try:
-        import plotly.graph_objects as go
-    except ImportError:
-        raise MissingPackageError(
-            "The page's map is drawn by plotly, which is not installed.",
-            hint="Install it: pip install 'winml-py[tools]'.",
-        ) from None
-    colors = dict(zip(operators, itertools.cycle(_COLORS))) | {OUTSIDE: _OUTSIDE_COLOR}
-    tiles = [("all", "", "", sum(operators.values()), _TRANSPARENT)]
-    tiles += [(f"operator {name}", name, "all", time, colors[name]) for name, time in operators.items()]
-    tiles += [
-        (f"node {index}", node.name, f"operator {node.operator}", node.time, colors[node.operator])
-        for index, node in enumerate(profile.nodes)
+def _labels_style() -> str:
+    """Rules that show a label where its tile has room for it: names, times below them, and heads above other tiles."""
+    lines = {"b": 1.5, "span": 2.9, "strong": 3.2, "i": 3.2}
+    labels = [
+        (f"{tag}.w{width}", width, height, "display: inline-block")
+        for width in _WIDTHS
+        for tag, height in lines.items()
     ]
-    ids, labels, parents, times, tile_colors = zip(*tiles, strict=True)
-    treemap = go.Treemap(
-        ids=ids,
-        labels=labels,
-        parents=parents,
-        values=times,
-        branchvalues="total",
-        marker={
-            "colors": tile_colors,
-            "line": {"width": [0, *([1] * (len(ids) - 1))], "color": "rgba(255,255,255,0.5)"},
-        },
-        text=[_spell(time) for time in times],
-        texttemplate="%{label}<br>%{text}",
-        hovertemplate="%{label}<br>%{text}, %{percentRoot:.1%}<extra></extra>",
-        textfont={"color": "#ffffff"},
-        tiling={"pad": 2},
-        pathbar={"visible": False},
+    room = [(f".inside.w{width}", width, lines["strong"], "top: 1.5em") for width in _WIDTHS]
+    return "\n".join(
+        f"@container (min-width: {width}ch) and (min-height: {height}em) {{ .map {what} {{ {style} }} }}"
+        for what, width, height, style in (*labels, *room)
     )
-    margin = dict.fromkeys("tlrb", 0)
-    layout = {"margin": margin, "height": 460, "paper_bgcolor": _TRANSPARENT, "font": {"size": 13}}
-    html: str = go.Figure(treemap, layout).to_html(
-        full_html=False, include_plotlyjs=True, config={"displayModeBar": False, "responsive": True}
+
+
+def _map(profile: Profile) -> str:
+    """The operators of an evaluation as tiles, and their nodes inside; the area of each is its time."""
+    sums = profile.sums(lambda node: node.operator)
+    colours = dict(zip(sums, itertools.cycle(_COLORS))) | {OUTSIDE: _OUTSIDE_COLOR}
+    shown = [Tile(name, time) for name, time in (sums | {OUTSIDE: profile.outside}).items() if time > 0]
+    shown.sort(key=lambda tile: -tile.time)
+    total, nodes = sum(tile.time for tile in shown), _nodes_of_operators(profile)
+    return "\n".join(
+        _operator(tile, nodes.get(tile.name, []), place, colours[tile.name], total)
+        for tile, place in zip(shown, squarified([tile.time for tile in shown], *_SIDES), strict=True)
     )
-    return html
+
+
+def _nodes_of_operators(profile: Profile) -> dict[str, list[Tile]]:
+    """For each operator its nodes, the slowest first. Of all nodes only the slowest have tiles of their own."""
+    nodes: dict[str, list[Tile]] = defaultdict(list)
+    others: dict[str, list[float]] = defaultdict(list)
+    for rank, node in enumerate(profile.nodes):
+        if rank < TILES and node.time > 0:
+            nodes[node.operator].append(Tile(node.name, node.time))
+        elif node.time > 0:
+            others[node.operator].append(node.time)
+    for operator, times in others.items():
+        nodes[operator].append(Tile(f"{len(times)} more", sum(times)))
+    return {operator: sorted(tiles, key=lambda tile: -tile.time) for operator, tiles in nodes.items()}
+
+
+def _operator(tile: Tile, nodes: list[Tile], place: Place, colour: str, total: float) -> str:
+    inside = "".join(
+        _tile(node, _spot(where, place.width, place.height), total)
+        for node, where in zip(nodes, _places(nodes, place), strict=True)
+    )
+    name, time = _shortened(tile.name), _spell(tile.time)
+    narrow, wide = _width_for(name), _width_for(f"{name} {time}")
+    head = f'<strong class="{narrow}">{escape(name)}</strong><i class="{wide}">{time}</i>'
+    held = f'{head}<div class="inside {narrow}">{inside}</div>'
+    spot = f"{_spot(place, *_SIDES)};background:{colour}"
+    return f'<div style="{spot}" title="{_title(tile, total)}">{held}</div>'
+
+
+def _places(nodes: list[Tile], place: Place) -> list[Place]:
+    return squarified([node.time for node in nodes], place.width, place.height)
+
+
+def _tile(tile: Tile, spot: str, total: float) -> str:
+    name, time = _shortened(tile.name.rpartition("/")[2] or tile.name), _spell(tile.time)
+    width = _width_for(max(name, time, key=len))
+    label = f'<b class="{width}">{escape(name)}</b><br><span class="{width}">{time}</span>'
+    return f'<div style="{spot}" title="{_title(tile, total)}">{label}</div>'
+
+
+def _spot(place: Place, width: float, height: float) -> str:
+    """Where a tile lies in what holds it, in per cent."""
+    sides = {"left": place.x / width, "top": place.y / height}
+    sides |= {"width": place.width / width, "height": place.height / height}
+    return ";".join(f"{side}:{100 * share:.3f}%" for side, share in sides.items())
+
+
+def _title(tile: Tile, total: float) -> str:
+    return escape(f"{_shortened(tile.name, 200)}: {_spell(tile.time)}, {100 * tile.time / total:.1f} %")
+
+
+def _width_for(label: str) -> str:
+    """The class of labels that need as much room."""
+    needed = 1.15 * len(label) + 1
+    return f"w{next((width for width in _WIDTHS if needed <= width), _WIDTHS[-1])}"
+
+
+def _shortened(name: str, length: int = _LONGEST) -> str:
+    """The end of a name, which tells nodes apart better than its beginning."""
+    return name if len(name) <= length else f"…{name[1 - length :]}"
 
 
 def _table(rows: Iterable[tuple[tuple[str, ...], float]], total: float, head: str = "") -> str:
     """A table of words, a time, and its share of the total."""
-    return f"<table>{head}{''.join(_row(words, time, total) for words, time in rows)}</table>"
+    kind = ' class="nodes"' if head else ""
+    return f"<table{kind}>{head}{''.join(_row(words, time, total) for words, time in rows)}</table>"
 
 
 def _row(words: tuple[str, ...], time: float, total: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...errors import IllegalCallError
+from ...errors import IllegalCallError, InvalidArgumentError
 from ...features.free_sizes import ExampleShape
 from ..input_sizes import to_json
 from .case import Case
@@ -105,9 +105,19 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     """The profile in a trace that ONNX Runtime wrote. Its first evaluation does not count.
 
     Raises:
+        InvalidArgumentError: it is no such trace.
         IllegalCallError: fewer than two evaluations were recorded.
     """
-    events = json.loads(trace)
+    try:
+        return _read(json.loads(trace), trace, model, device, engine)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{model or 'The file'} is not a trace of ONNX Runtime's.",
+            hint="Pass a file that `winml-py profile --trace FILE` or ONNX Runtime's own profiling wrote.",
+        ) from error
+
+
+def _read(events: list[dict[str, Any]], trace: bytes, model: str, device: str, engine: str) -> Profile:
     runs = sorted((event for event in events if event["name"] == "model_run"), key=lambda event: event["ts"])[1:]
     if not runs:
         raise IllegalCallError("Fewer than two evaluations were recorded.", hint="Evaluate more often.")
