@@ -8,33 +8,39 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from build import data, tensor
 from conftest import MODELS
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
     LearningModelEvaluationResult,
     LearningModelSession,
     PictureNotFoundError,
+    SoftwareBitmap,
+    VideoFrame,
+    vision,
 )
 
 
 def test_a_models_features_are_a_table() -> None:
     html = LearningModel.load(MODELS / "digits.onnx")._repr_html_()
     cells = re.findall(r"<td[^>]*>(.*?)</td>", html)
-    assert cells[:3] == ["input", "image", "Image[28x28]"]
-    assert cells[4:6] == ["output", "probabilities"]
-    assert "<b>digits</b>" in html
+    assert cells[:3] == ["input", "image", "Float 1 x 1 x 28 x 28, GRAY8, zero_to_one"]
+    assert cells[4:7] == ["output", "probabilities", "Float 1 x 10"]
+    assert "LearningModel <b>digits</b>" in html
 
 
 def test_a_session_says_where_it_runs() -> None:
     session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
-    assert f"on {session.device.name}: onnxruntime, float32" in session._repr_html_()
+    assert f"<b>digits</b> on DEFAULT, {session.device.name}: onnxruntime, float32" in session._repr_html_()
     session.close()
     assert ": closed" in session._repr_html_()
 
@@ -50,8 +56,117 @@ def test_a_results_scores_and_pictures(digits: LearningModelSession, seven: Path
     preview = Image.open(io.BytesIO(base64.b64decode(encoded[1])))
     whole = result.outputs["result"].to_pil().convert("RGB")
     assert max(preview.size) == 160
-    assert np.abs(np.asarray(preview, float).mean((0, 1)) - np.asarray(whole, float).mean((0, 1))).max() < 3
-    assert "451 x 300" in html
+    means = [np.asarray(image.convert("RGB"), float).mean((0, 1)) for image in (preview, whole)]
+    assert np.abs(means[0] - means[1]).max() < 3
+    assert "ImageFeatureValue BGRA8 451x300" in html
+
+
+def pictures_in(html: str) -> list[Image.Image]:
+    return [Image.open(io.BytesIO(base64.b64decode(data))) for data in re.findall(r"base64,([A-Za-z0-9+/=]+)", html)]
+
+
+def test_pictures_show_themselves(cat: Path) -> None:
+    bitmap = SoftwareBitmap.load(cat)
+    expected = np.asarray(Image.open(cat).convert("RGB"))
+    frame = VideoFrame.create_with_software_bitmap(bitmap)
+    value = ImageFeatureValue.create_from_video_frame(frame)
+    shown = [Image.open(io.BytesIO(thing._repr_png_() or b"")) for thing in (bitmap, frame)]
+    for image in (*shown, *pictures_in(value._repr_html_() or "")):
+        difference = np.abs(np.asarray(image.convert("RGB"), int) - expected)
+        assert difference.mean() < 1  # two decoders of JPEG
+    assert "ImageFeatureValue BGR8 451x300" in str(value._repr_html_())
+
+
+@pytest.mark.parametrize("pixel_format", [kind for kind in BitmapPixelFormat if kind.value])
+def test_every_format_shows_itself(pixel_format: BitmapPixelFormat) -> None:
+    gray = SoftwareBitmap.from_array(np.full((8, 12), 100, np.uint8), BitmapPixelFormat.GRAY8)
+    image = Image.open(io.BytesIO(SoftwareBitmap.convert(gray, pixel_format)._repr_png_() or b""))
+    assert image.size == (12, 8)
+    assert np.abs(np.asarray(image.convert("L"), int) - 100).max() <= 2
+
+
+def test_large_pictures_are_shown_small() -> None:
+    tall = np.zeros((3000, 1500, 3), np.uint8)
+    tall[:1500] = 200
+    value = ImageFeatureValue.from_array(tall, BitmapPixelFormat.RGB8)
+    (image,) = pictures_in(value._repr_html_() or "")
+    assert image.size == (320, 640)
+    pixels = np.asarray(image.convert("RGB"))
+    assert (pixels[10, 10] == 200).all()
+    assert (pixels[630, 10] == 0).all()
+    assert "RGB8 1500x3000" in str(value._repr_html_())
+    assert value.to_numpy() is not None
+    assert tall.shape == (3000, 1500, 3)
+
+
+def test_a_file_that_is_not_decoded_yet_and_a_batch(cat: Path) -> None:
+    value = ImageFeatureValue.load(cat, fast_decode=True)
+    (image,) = pictures_in(value._repr_html_() or "")
+    assert image.size == (451, 300)
+    frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.load(cat))
+    assert len(pictures_in(ImageFeatureValue([frame] * 3)._repr_html_() or "")) == 3
+    assert len(pictures_in(ImageFeatureValue([frame] * 20)._repr_html_() or "")) == 8
+
+
+def test_what_is_closed_is_shown_as_text(cat: Path) -> None:
+    bitmap = SoftwareBitmap.load(cat)
+    frame = VideoFrame.create_with_software_bitmap(bitmap)
+    value = ImageFeatureValue.create_from_video_frame(frame)
+    bitmap.close()
+    assert (bitmap._repr_png_(), frame._repr_png_(), value._repr_html_()) == (None, None, None)
+    assert repr(bitmap) == "<SoftwareBitmap BGR8 451x300>"
+
+
+def test_features_and_contracts_are_a_line_each() -> None:
+    model = LearningModel.load(MODELS / "digits_batch.onnx")
+    assert repr(model.input_features[0]) == (
+        "<ImageFeatureDescriptor 'image': Float batch x 1 x 28 x 28, GRAY8, zero_to_one>"
+    )
+    assert repr(model.output_features[0]) == "<TensorFeatureDescriptor 'probabilities': Float batch x 10>"
+    assert repr(ImageContract.yolo()) == ("<ImageContract RGB8, zero_to_one, letterbox, linear, pad 114 114 114>")
+    zipmap = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[1, 2])
+    kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    maps = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
+    listed = LearningModel.load(data([zipmap], [tensor("x", [-1, 2])], [maps], domains={"": 17, "ai.onnx.ml": 3}))
+    assert repr(listed.input_features[0]) == "<TensorFeatureDescriptor 'x': Float ? x 2>"
+    assert repr(listed.output_features[0]) == "<SequenceFeatureDescriptor 'y': list of map of Int64 to Float of any shape>"
+
+
+def test_text_and_html_agree(digits: LearningModelSession, seven: Path) -> None:
+    result = digits.evaluate_features({"image": ImageFeatureValue.load(seven)})
+    for text in (repr(digits.model), repr(digits), repr(result)):
+        assert text.startswith("<Learning")
+    for thing in (digits.model, digits, result):
+        name = type(thing).__name__
+        assert name in repr(thing)
+        assert f">{name}" in thing._repr_html_()
+    assert "TensorFloat (1, 10)" in repr(result)
+    assert "TensorFloat (1, 10)" in result._repr_html_()
+    for feature in (*digits.model.input_features, *digits.model.output_features):
+        line = repr(feature).strip("<>").partition(": ")[2]
+        assert f">{line}</td>" in digits.model._repr_html_()
+
+
+def test_scores_have_the_models_labels() -> None:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    proto = onnx.load_from_string(data([node], [tensor("x", [3])], [tensor("y", [3])]))
+    helper.set_model_props(proto, {"Labels": '["ash", "b<i>rch", "cedar"]'})
+    session = LearningModelSession(LearningModel.load(proto))
+    html = session.evaluate_features({"x": np.array([0.1, 0.7, 0.2], np.float32)})._repr_html_()
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", html)
+    assert cells[-9:] == ["1", "0.7000", "b&lt;i&gt;rch", "2", "0.2000", "cedar", "0", "0.1000", "ash"]
+
+
+def test_what_was_found_in_a_line_and_in_a_table() -> None:
+    boxes = np.array([[1, 2, 30.4, 40], [5, 6, 7, 8]], float)
+    found = vision.Detections(boxes, np.float32([0.9, 0.4]), np.array([3, 0]), ("c<at", ""), 60, 50)
+    assert repr(found) == "<Detections 2 in 60x50: c<at 0.90, 0 0.40>"
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", found._repr_html_())
+    assert cells == ["c&lt;at", "0.90", "1 2 30 40", "0", "0.40", "5 6 7 8"]
+    many = vision.Detections(np.zeros((9, 4)), np.zeros(9, np.float32), np.zeros(9, int), ("x",) * 9, 60, 50)
+    assert repr(many).endswith(", x 0.00, ...>")
+    classes = np.array([[0, 0, 1, -1]], np.int32)
+    assert repr(vision.Segmentation(classes, ("ground", "sky"))) == "<Segmentation 4x1: ground 50.0%, sky 25.0%>"
 
 
 def test_names_are_escaped() -> None:

@@ -14,7 +14,7 @@ FREE = 0xFFFFFFFF
 """An image descriptor's width or height when the model takes any; WinRT's uint32 for -1."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FeatureDescriptor(Object):
     """What all descriptors share.
 
@@ -37,8 +37,15 @@ class FeatureDescriptor(Object):
         """The type in the words of Windows ML's messages: `Float[1,3,224,224,]`, `Image[224x224]`."""
         raise AssertionError("every descriptor spells its type")
 
+    def describe(self) -> str:
+        """The type in a line for people: `Float 1 x 3 x height x width`, and of an image also its contract."""
+        raise AssertionError("every descriptor describes its type")
 
-@dataclass(frozen=True, slots=True)
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.describe()}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class TensorFeatureDescriptor(FeatureDescriptor):
     """A tensor.
 
@@ -62,8 +69,14 @@ class TensorFeatureDescriptor(FeatureDescriptor):
         """The type in the words of Windows ML's messages."""
         return spell_tensor(self.tensor_kind, self.shape)
 
+    def describe(self) -> str:
+        """The type in a line for people."""
+        if not self.has_rank:
+            return f"{spell_kind(self.tensor_kind)} of any shape"
+        return _in_words(self.tensor_kind, self.shape, self.dimension_names)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ImageFeatureDescriptor(FeatureDescriptor):
     """A tensor that the model declares to be a picture.
 
@@ -107,8 +120,12 @@ class ImageFeatureDescriptor(FeatureDescriptor):
         width, height = (-1 if size == FREE else size for size in (self.width, self.height))
         return f"Image[{width}x{height}]"
 
+    def describe(self) -> str:
+        """The type and the contract in a line for people."""
+        return f"{_in_words(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class MapFeatureDescriptor(FeatureDescriptor):
     """A map. `key_kind` is INT64 or STRING, `value_descriptor` describes each value."""
 
@@ -120,8 +137,12 @@ class MapFeatureDescriptor(FeatureDescriptor):
         """The type in the words of Windows ML's messages."""
         return f"Map<{spell_kind(self.key_kind)},{self.value_descriptor.expects()}>"
 
+    def describe(self) -> str:
+        """The type in a line for people."""
+        return f"map of {spell_kind(self.key_kind)} to {self.value_descriptor.describe()}"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SequenceFeatureDescriptor(FeatureDescriptor):
     """A list. `element_descriptor` describes each element."""
 
@@ -131,6 +152,10 @@ class SequenceFeatureDescriptor(FeatureDescriptor):
     def expects(self) -> str:
         """The type in the words of Windows ML's messages."""
         return f"Sequence<{self.element_descriptor.expects()}>"
+
+    def describe(self) -> str:
+        """The type in a line for people."""
+        return f"list of {self.element_descriptor.describe()}"
 
 
 _SPELLINGS = {TensorKind.UINT8: "UInt8", TensorKind.UINT16: "UInt16", TensorKind.UINT32: "UInt32"}
@@ -145,6 +170,13 @@ def spell_kind(kind: TensorKind) -> str:
 def spell_tensor(kind: TensorKind, shape: tuple[int, ...]) -> str:
     """A tensor's type in the words of Windows ML's messages: `Float[1,3,224,224,]`."""
     return f"{spell_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
+
+
+def _in_words(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
+    """A type as `winml-py info` shows it: `Float 1 x 3 x height x width`, "?" for a free size without a name."""
+    named = zip(shape, names or ("",) * len(shape), strict=True)
+    sizes = " x ".join(str(size) if size >= 0 else name or "?" for size, name in named)
+    return f"{spell_kind(kind)} {sizes}".rstrip()
 
 
 def _size(shape: tuple[int, ...], axis: int) -> int:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, BinaryIO
 from ..base.type_names import type_name
 from ..base.winrt_object import Object
 from ..enums import BitmapPixelFormat, LearningModelFeatureKind
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, WinMLError
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
+from ..imaging.preview import LONGEST, figure
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+SHOWN = 8
+"""Of a batch, a notebook shows so many pictures."""
 
 
 class ImageFeatureValue(Object):
@@ -128,6 +132,12 @@ class ImageFeatureValue(Object):
         """Writes the (first) picture to a file, or an open one; see `SoftwareBitmap.save`."""
         self.video_frame.software_bitmap.save(path, kind=kind)
 
+    def _repr_html_(self) -> str | None:
+        try:
+            return pictures_html(self)
+        except WinMLError:  # a picture that was closed, or cannot be decoded, is shown as text
+            return None
+
     def __repr__(self) -> str:
         (width, height), *others = self.sizes
         batch = f"{1 + len(others)} x " if others else ""
@@ -141,6 +151,17 @@ def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
+
+
+def pictures_html(value: ImageFeatureValue, longest: int = LONGEST) -> str:
+    """The pictures of a value as a notebook shows them, eight at most.
+
+    Raises:
+        WinMLError: one is closed, or cannot be decoded.
+    """
+    shrink = max(map(max, value.sizes)) / longest
+    words = repr(value).strip("<>")
+    return "".join(figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
 
 
 def _frame(bitmap: SoftwareBitmap) -> VideoFrame:

@@ -303,6 +303,11 @@ class SoftwareBitmap(Object, Closeable):
 
     dispose = close
 
+    def _repr_png_(self) -> bytes | None:
+        from .preview import png
+
+        return None if self._pixels is None else png(self.to_pil())
+
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
 

@@ -76,7 +76,7 @@ OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
 """The keys that are ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ImageContract:
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.
 
@@ -309,6 +309,9 @@ class ImageContract:
                 parts.append(value.name if name == "layout" else value.name.lower())
         return ", ".join(parts)
 
+    def __repr__(self) -> str:
+        return f"<ImageContract {self.describe()}>"
+
     def affine(self) -> tuple[tuple[float, float], ...]:
         """The factor and the summand of each channel, range, mean and std folded: number = byte * factor + summand."""
         scale, shift = SCALE_AND_SHIFT[self.pixel_range]
@@ -327,10 +330,7 @@ class ImageContract:
 
 
 def _reader(name: str) -> Any:
-    """A module of the room `contracts`, which makes what this module defines.
-
-    That room stands above this one: it is loaded by its name, when one of its contracts is asked for.
-    """
+    """A module of the room `contracts`, which stands above this one: it is loaded by its name, when it is needed."""
     return importlib.import_module(f"winml_py.contracts.{name}")
 
 

@@ -129,6 +129,9 @@ class VideoFrame(Object, Closeable):
 
     dispose = close
 
+    def _repr_png_(self) -> bytes | None:
+        return self._bitmap._repr_png_()
+
     def __repr__(self) -> str:
         bitmap = self._bitmap
         return f"<VideoFrame {bitmap.bitmap_pixel_format.name} {bitmap.pixel_width}x{bitmap.pixel_height}>"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
+
+from ..errors import WinMLError
 from ..features.descriptors import FeatureDescriptor
-from ..features.pictures import ImageFeatureValue
+from ..features.pictures import ImageFeatureValue, pictures_html
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
-from .ranking import is_row, ranked
+from .ranking import fitting, is_row, ranked
 
 PREVIEW = 160
 """Pixels of the longer side of a picture."""
@@ -25,64 +26,69 @@ Features = Iterable[FeatureDescriptor]
 
 def model_html(name: str, description: str, inputs: Features, outputs: Features) -> str:
     """A model's name and features."""
-    about = f"<b>{escape(name or 'a model')}</b> {escape(description)}"
+    about = f"LearningModel <b>{escape(name or '(no name)')}</b> {escape(description)}"
     return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
 def session_html(name: str, device: str, engine: str, inputs: Features, outputs: Features) -> str:
     """A session's model, where it runs and on which engine, and the features."""
-    about = f"<b>{escape(name or 'a model')}</b> on {escape(device)}: {escape(engine)}"
+    about = f"LearningModelSession <b>{escape(name or '(no name)')}</b> on {escape(device)}: {escape(engine)}"
     return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
-def outputs_html(outputs: Mapping[str, Any]) -> str:
-    """The outputs of an evaluation."""
-    return f"<div>{_table(('output', ''), [(escape(name), _value(value)) for name, value in outputs.items()])}</div>"
+def outputs_html(outputs: Mapping[str, Any], labels: Sequence[str] = ()) -> str:
+    """The outputs of an evaluation; the labels are the model's."""
+    rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
+    return f"<div>LearningModelEvaluationResult{table(('output', 'value'), rows)}</div>"
 
 
 def error_html(error: Exception) -> str:
     """What went wrong."""
-    return f"<div>failed: {escape(str(error))}</div>"
+    return f"<div>LearningModelEvaluationResult failed: {escape(str(error))}</div>"
 
 
 def _features(inputs: Features, outputs: Features) -> str:
     rows = [
-        (direction, escape(feature.name), escape(feature.expects()), escape(feature.description))
+        (direction, escape(feature.name), escape(feature.describe()), escape(feature.description))
         for direction, features in (("input", inputs), ("output", outputs))
         for feature in features
     ]
-    return _table(("", "name", "takes or gives", ""), rows)
+    return table(("", "name", "takes or gives", ""), rows)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML."""
     head = "".join(f"<th {_CELL}>{column}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, VideoFrame):
-        return _value(ImageFeatureValue([value]))
+def _value(value: Any, labels: Sequence[str] = ()) -> str:
+    try:
+        return _shown(value, labels)
+    except WinMLError:  # what was closed, or cannot be read, is shown as text
+        return _text(value)
+
+
+def _shown(value: Any, labels: Sequence[str]) -> str:
     if isinstance(value, ImageFeatureValue):
-        return _picture(value)
-    if isinstance(value, Tensor):
-        array = value.to_numpy()
-        about = f"{array.dtype} of {' x '.join(map(str, array.shape)) or 'one number'}"
-        if is_row(array):
-            rows = [(str(best.index), f"{best.score:.4f}") for best in ranked(array, 5)]
-            return about + _table(("class", "score"), rows)
-        return about
+        return pictures_html(value, PREVIEW)
+    if isinstance(value, VideoFrame):
+        return pictures_html(ImageFeatureValue([value]), PREVIEW)
     if isinstance(value, list) and value and isinstance(value[0], VideoFrame):
-        return " ".join(_value(frame) for frame in value[:8])
-    text = repr(value)
+        return pictures_html(ImageFeatureValue(value), PREVIEW)
+    return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
+
+
+def _text(value: Any) -> str:
+    text = repr(value).strip("<>")
     return escape(text if len(text) <= 200 else text[:199] + "…")
 
 
-def _picture(value: ImageFeatureValue) -> str:
-    image = value.to_pil().convert("RGB")
-    width, height = image.size
-    image.thumbnail((PREVIEW, PREVIEW))
-    memory = io.BytesIO()
-    image.save(memory, "PNG")
-    data = base64.b64encode(memory.getvalue()).decode()
-    return f'<img src="data:image/png;base64,{data}" alt="a picture"><br>{width} x {height}'
+def _scores(array: np.ndarray[Any, Any], labels: Sequence[str]) -> str:
+    """The best five of a row of scores; nothing for another tensor."""
+    if not is_row(array):
+        return ""
+    best = ranked(array, 5, fitting(labels, array))
+    names = ("index", "score", "label") if any(one.label for one in best) else ("index", "score")
+    return table(names, [(str(one.index), f"{one.score:.4f}", escape(one.label))[: len(names)] for one in best])

@@ -159,7 +159,7 @@ class LearningModelEvaluationResult(Object):
     def _repr_html_(self) -> str:
         from .html import error_html, outputs_html
 
-        return outputs_html(self._outputs) if self._error is None else error_html(self._error)
+        return outputs_html(self._outputs, self.labels) if self._error is None else error_html(self._error)
 
     def __repr__(self) -> str:
         if self._error is not None:

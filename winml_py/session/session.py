@@ -392,7 +392,8 @@ class LearningModelSession(Closeable, CompiledModel):
         from .html import session_html
 
         model, engine = self._model, self._state or f"{self.engine}, {self.precision.name.lower()}"
-        return session_html(model.name, self._device.name, engine, model.input_features, model.output_features)
+        device = f"{self._device.kind.name}, {self._device.name}"
+        return session_html(model.name, device, engine, model.input_features, model.output_features)
 
     def __repr__(self) -> str:
         state = f" {self._state}" if self._state else ""

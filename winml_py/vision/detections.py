@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class Detection:
     points: Array | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Detections:
     """The objects in a picture, the highest score first: iterate over them, or take the arrays.
 
@@ -140,6 +141,22 @@ class Detections:
         for _, one in upwards:
             drawing.write(f"{one.label or one.index} {one.score:.2f}", one.box, one.index)
         return drawing.image
+
+    def _repr_html_(self) -> str:
+        from ..session.html import table
+
+        corners = [" ".join(f"{edge:.0f}" for edge in box) for box in self.boxes]
+        rows = [
+            (escape(one.label or str(one.index)), f"{one.score:.2f}", box)
+            for one, box in zip(self, corners, strict=True)
+        ]
+        size = f"{len(self)} in {self.picture_width}x{self.picture_height}"
+        return f"<div>Detections {size}{table(('label', 'score', 'left top right bottom'), rows)}</div>"
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in list(self)[:8])
+        more = ", ..." if len(self) > 8 else ""
+        return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
 
     def to_supervision(self) -> Any:
         """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks where there are some.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OUTSIDE = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Segmentation:
     """A class for each pixel.
 
@@ -63,6 +63,12 @@ class Segmentation:
             if index != background:
                 drawing.tint(self.mask(index), index)
         return drawing.image
+
+    def __repr__(self) -> str:
+        height, width = self.classes.shape
+        named = {self.labels[i] if i < len(self.labels) else i: share for i, share in self.shares.items()}
+        words = ", ".join(f"{name} {share:.1%}" for name, share in named.items())
+        return f"<Segmentation {width}x{height}: {words}>"
 
 
 def masks(
