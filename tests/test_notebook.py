@@ -129,7 +129,8 @@ def test_features_and_contracts_are_a_line_each() -> None:
     maps = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
     listed = LearningModel.load(data([zipmap], [tensor("x", [-1, 2])], [maps], domains={"": 17, "ai.onnx.ml": 3}))
     assert repr(listed.input_features[0]) == "<TensorFeatureDescriptor 'x': Float ? x 2>"
-    assert repr(listed.output_features[0]) == "<SequenceFeatureDescriptor 'y': list of map of Int64 to Float of any shape>"
+    line = "list of map of Int64 to Float of any shape"
+    assert repr(listed.output_features[0]) == f"<SequenceFeatureDescriptor 'y': {line}>"
 
 
 def test_text_and_html_agree(digits: LearningModelSession, seven: Path) -> None:
