@@ -293,6 +293,11 @@ class Tensor(Closeable, Object):
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""
+        array = None if self.is_placeholder else self.to_numpy()
+        return _unpickled, (type(self), array, self._storage.shape)
+
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
         self._storage.close()
@@ -320,6 +325,10 @@ def on_device(cls: type[T], array: DeviceArray) -> T:
 def over(cls: type[T], array: Array) -> T:
     """A tensor over a C-contiguous array of its class's dtype, which it shares, without another look at it."""
     return cls(TensorStorage(cls, array, array.shape))
+
+
+def _unpickled(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) -> T:
+    return cls(TensorStorage(cls, array, shape))
 
 
 def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ..base import forks
 from ..base.winrt_object import Object
@@ -146,6 +146,12 @@ class CompiledModel(Object):
     """The base of sessions: all that a binding needs to know of one."""
 
     _compiled: Compiled
+
+    def __reduce__(self) -> NoReturn:
+        raise IllegalCallError(
+            "A session belongs to the process that made it, and cannot be pickled.",
+            hint="Pickle the model and the options, and make the session in the other process.",
+        )
 
 
 def compiled_of(session: CompiledModel) -> Compiled:

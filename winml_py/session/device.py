@@ -160,9 +160,26 @@ class LearningModelDevice(Object):
 
     direct3_d11_device = direct3d11_device  # pywinrt 2's name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the kind of the CPU, or the name of a device that was found; the other process finds its own."""
+        device = self._device
+        return (type(self), (self._kind,)) if device is None else (_found_again, (device.name, device.provider))
+
     def __repr__(self) -> str:
         name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"
         return f"<LearningModelDevice {self._kind.name}{name}>"
+
+
+def _found_again(name: str, provider: str) -> LearningModelDevice:
+    known = LearningModelDevice.find_all()
+    found = next((device for device in known if (device.name, device.provider) == (name, provider)), None)
+    if found is None:
+        raise InvalidDeviceError(
+            f"The device {name} by {provider} was pickled, and this machine has none of that name; there are "
+            f"{', '.join(device.name for device in known)}.",
+            hint="Pickle a kind or a word instead, and look for the device where it is used.",
+        )
+    return found
 
 
 def compiler_of(device: LearningModelDevice) -> Compiler:

@@ -18,8 +18,10 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError, ModelNotFoundError
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
+from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
 from ..onnx_file.model_proto import is_model_proto, serialized
+from ..onnx_file.packed import PackedFile, packed, reopened
 from ..onnx_file.source import BytesSource, FileSource, ModelSource
 from .attached_contracts import AttachedContracts
 from .model_content import ModelContent
@@ -259,6 +261,20 @@ class LearningModel(Closeable, Object):
 
     close = dispose
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file.
+
+        Attached contracts and operators go with it. The process that unpickles it must find the same contents under
+        the path.
+
+        Raises:
+            ModelDisposedError: the model has been disposed of.
+            CorruptModelError: the file has changed since it was loaded.
+        """
+        content = self._content
+        state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
+        return _unpickled, state
+
     def _repr_html_(self) -> str:
         from .html import model_html
 
@@ -268,6 +284,19 @@ class LearningModel(Closeable, Object):
         inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._content.inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
+
+
+def _unpickled(
+    cls: type[LearningModel],
+    source: PackedFile | BytesSource,
+    operators: ModelOperators,
+    contracts: Mapping[str, ImageContract],
+    name: str,
+) -> LearningModel:
+    model = cls(*reopened(source), operators)
+    model.contracts.update(contracts)
+    rename(model, name)
+    return model
 
 
 def content_of(model: LearningModel) -> ModelContent:

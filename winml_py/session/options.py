@@ -291,6 +291,12 @@ class LearningModelSessionOptions(Object):
         """
         options_file.write(path, self.to_dict())
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update((key, SETTINGS[key].from_json(value)) for key, value in state.items())
+
     def __repr__(self) -> str:
         changed = [
             f"{key}={setting.to_json(vars(self)[key])!r}"

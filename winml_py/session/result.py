@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..base.arguments import whole_number
@@ -24,7 +23,7 @@ class ModelFacts(NamedTuple):
     """
 
     labels: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = MappingProxyType({})
+    metadata: Mapping[str, str] = NameMap({})
 
 
 NO_FACTS = ModelFacts()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from ..base.cancellation import Stop
 from ..enums import Precision
@@ -37,6 +38,10 @@ class FakeDevice(LearningModelDevice):
     def __init__(self, function: Function, /) -> None:
         super().__init__()
         self._compiler = FakeCompiler(function)
+        self._function = function
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._function,)
 
 
 class FakeCompiler:
