@@ -20,6 +20,7 @@ from winml_py.perf import PHASES, Case, measure
 from winml_py.perf import measure as measure_function
 from winml_py.tools.input_files import generated, jobs, read
 from winml_py.tools.perf import measurement, runner_files
+from winml_py.tools.perf.interval import median_interval
 from winml_py.tools.perf.measurement import Measurement, Sample
 from winml_py.tools.perf.stopwatch import Stopwatch
 
@@ -150,20 +151,105 @@ def test_summary_and_tensors(tmp_path: Path, seven: Path, cat: Path) -> None:
     assert [path.name for path in (tmp_path / "f").glob("prob*")] == ["probabilitiesCpuIteration1.csv"]
 
 
-def test_two_saved_runs_are_compared(tmp_path: Path) -> None:
-    facts = measured(DIGITS, "-n", 3)
-    (tmp_path / "old.json").write_text(json.dumps(facts))
-    for figures in facts["cases"][0]["phases"].values():
-        figures["p50_ms"] *= 2
-    (tmp_path / "new.json").write_text(json.dumps(facts))
-    found = json.loads(call("perf", "--compare", tmp_path / "old.json", tmp_path / "new.json", "--json").stdout)
-    assert {row["phase"] for row in found["rows"]} == {"load", "session", "bind", "evaluate", "detensorize"}
-    assert all(row["ratio"] == 2 for row in found["rows"])
-    table = call("perf", "--compare", tmp_path / "old.json", tmp_path / "new.json").stdout.splitlines()
-    assert table[1].rstrip().endswith("2.00")
-    facts["cases"][0]["engine"] = "other"
-    (tmp_path / "new.json").write_text(json.dumps(facts))
-    assert "no case in common" in failure(2, "perf", "--compare", tmp_path / "old.json", tmp_path / "new.json")
+def saved(path: Path, *cases: dict[str, Any]) -> Path:
+    path.write_text(json.dumps({"schema": 2, "kind": "perf", "cases": cases}))
+    return path
+
+
+def case(model: str, middle: float, low: float | None = None, high: float | None = None, **more: Any) -> dict[str, Any]:
+    """A case of a saved run, whose evaluation takes so many milliseconds."""
+    ends = {"low_ms": middle if low is None else low, "high_ms": middle if high is None else high}
+    settings = {"device": "d", "engine": "e", "precision": "float32", "threads": 1} | more
+    phases = {"evaluate": {"p50_ms": middle}, "bind": {"p50_ms": 0.0}}
+    return {"model": model, **settings, "evaluation": {"p50_ms": middle, **ends}, "phases": phases}
+
+
+def compared(old: Path, new: Path, code: int = 0) -> dict[str, Any]:
+    result = call("perf", "--compare", old, new, "--json")
+    assert result.exit_code == code, result.output
+    facts: dict[str, Any] = json.loads(result.stdout)
+    return facts
+
+
+def test_a_run_is_the_same_as_itself(tmp_path: Path) -> None:
+    facts = measured(DIGITS, "-n", 30)
+    figures = facts["cases"][0]["evaluation"]
+    assert figures["low_ms"] <= figures["p50_ms"] <= figures["high_ms"]
+    figures |= {"low_ms": figures["p50_ms"], "high_ms": figures["p50_ms"]}  # this machine may be busy
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    (pair,) = compared(tmp_path / "run.json", tmp_path / "run.json")["pairs"]
+    assert (pair["ratio"], pair["verdict"]) == (1, "same")
+    assert set(pair["phases"]) == {"load", "session", "bind", "evaluate", "detensorize"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "code"),
+    [
+        ((10, 9.9, 10.1), (20, 19.8, 20.2), "slower", 1),
+        ((10, 9.9, 10.1), (5, 4.9, 5.1), "faster", 0),
+        ((10, 9.9, 10.1), (10.2, 10.1, 10.3), "same", 0),
+        ((10, 9.9, 10.1), (10.4, 10.3, 10.5), "unclear", 0),  # up to 1.054
+        ((10, 5, 15), (14, 8, 20), "unclear", 0),
+        ((10, 10, 10), (10.51, 10.51, 10.51), "slower", 1),
+    ],
+)
+def test_a_verdict_needs_certainty(
+    old: tuple[float, ...], new: tuple[float, ...], verdict: str, code: int, tmp_path: Path
+) -> None:
+    files = [saved(tmp_path / f"{name}.json", case("m.onnx", *run)) for name, run in (("a", old), ("b", new))]
+    (pair,) = compared(files[0], files[1], code)["pairs"]
+    assert (pair["verdict"], pair["ratio"]) == (verdict, pytest.approx(new[0] / old[0]))
+    # the error of a quotient of independent figures, by Monte Carlo
+    rng = np.random.default_rng(0)
+    draws = [rng.normal(run[0], (run[2] - run[1]) / 2, 200_000) for run in (old, new)]
+    if max(run[2] - run[1] for run in (old, new)) < 1:
+        assert (pair["high"] - pair["low"]) / 2 == pytest.approx((draws[1] / draws[0]).std(), rel=0.02, abs=1e-9)
+    result = call("perf", "--compare", *files)
+    assert result.stdout.splitlines()[1].startswith(f"{verdict}: {new[0] / old[0]:.2f} times the time")
+    assert ("vary too much" in result.stdout) is (verdict == "unclear")
+
+
+def test_cases_are_paired_by_settings_by_model_and_by_place(tmp_path: Path) -> None:
+    old = saved(
+        tmp_path / "old.json",
+        *(case("x/a.onnx", 1), case("a.onnx", 2, device="gpu"), case("b.onnx", 3), case("c.onnx", 4)),
+    )
+    new = saved(
+        tmp_path / "new.json",
+        *(case("d.onnx", 4), case("b.onnx", 3, engine="other"), case("y/a.onnx", 1), case("a.onnx", 2, device="gpu")),
+    )
+    facts = compared(old, new)
+    assert [(pair["old"].split()[0], pair["new"].split()[0], pair["ratio"]) for pair in facts["pairs"]] == [
+        ("c.onnx", "d.onnx", 1),
+        ("b.onnx", "b.onnx", 1),
+        ("a.onnx", "a.onnx", 1),
+        ("a.onnx", "a.onnx", 1),
+    ]
+    assert facts["unpaired"] == []
+    fewer = saved(tmp_path / "fewer.json", case("b.onnx", 3), case("e.onnx", 5))
+    facts = compared(old, fewer)
+    assert [pair["new"] for pair in facts["pairs"]] == ["b.onnx d e float32 x1"]
+    assert len(facts["unpaired"]) == 4
+    assert "c.onnx d e float32 x1: in one of the runs only" in call("perf", "--compare", old, fewer).stdout
+    one = saved(tmp_path / "one.json", case("e.onnx", 5))
+    assert "It has no case in common" in failure(2, "perf", "--compare", old, one)
+
+
+def test_the_interval_of_a_median_holds_it() -> None:
+    """Independent times, and times of a machine that is slower for a while."""
+    rng, hits = np.random.default_rng(0), {"independent": 0, "in bursts": 0}
+    for _ in range(400):
+        times = rng.exponential(size=200)
+        found = median_interval(list(times))
+        assert found.middle == np.median(times)
+        hits["independent"] += found.low <= np.log(2) <= found.high
+        bursts = times + np.repeat(rng.random(20), 10)
+        found = median_interval(list(bursts))
+        hits["in bursts"] += found.low <= 1.2335 <= found.high  # the median of the sum, by 10 million draws
+    assert 0.85 < hits["independent"] / 400 <= 1
+    assert 0.85 < hits["in bursts"] / 400 <= 1
+    assert median_interval([3.0, 1.0, 2.0] * 4)[0] == 2.0
+    assert median_interval([5.0]) == (5.0, 5.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +264,7 @@ def test_two_saved_runs_are_compared(tmp_path: Path) -> None:
         (3, ["missing.onnx"], "not found"),
         (4, [DIGITS, "missing.png"], "missing.png"),
         (6, [DIGITS, "--device", "abacus"], "no device named 'abacus'"),
-        (4, ["--compare", "a.json", "b.json"], "holds no measurement"),
+        (4, ["--compare", "a.json", "b.json"], "a.json: There is no such file."),
     ],
 )
 def test_mistakes(code: int, arguments: list[object], words: str, tmp_path: Path) -> None:
@@ -274,7 +360,7 @@ def test_more_numbers_than_memory_holds(tmp_path: Path) -> None:
         '{"schema": 2, "kind": "perf", "cases": [{"phases": {"load": {"p50_ms": 1}}}]}',
         '{"schema": 2, "kind": "perf", "cases": 3}',
         '{"schema": 2, "kind": "perf", "cases": [{"model": "m", "device": "d", "engine": "e", '
-        '"precision": "p", "threads": 1, "phases": {"load": {"p50_ms": "x"}}}]}',
+        '"precision": "p", "threads": 1, "evaluation": {"p50_ms": 1, "low_ms": 1, "high_ms": "x"}, "phases": {}}]}',
     ],
 )
 def test_files_that_hold_no_measurement(tmp_path: Path, text: str) -> None:

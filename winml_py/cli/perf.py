@@ -15,7 +15,6 @@ from ..base.cpu_cores import usable_cores
 from ..runtime.providers.plugins import runtime_version
 from ..session.result import LearningModelEvaluationResult
 from ..tools.input_files import models_of
-from ..tools.perf import compare as comparing
 from ..tools.perf import runner_files
 from ..tools.perf.case import Case
 from ..tools.perf.measure import Prepared, Receiver, prepare_together
@@ -32,6 +31,7 @@ from .arguments import (
     settings_option,
     size_options,
 )
+from .comparison import compare_runs
 from .failures import naming
 from .output_files import require_no_input
 from .sizes import print_sizes, tell_assumed
@@ -74,8 +74,7 @@ def perf(
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     if compare:
-        rows = comparing.compare(*map(comparing.load, compare))
-        emit({"kind": "comparison", "rows": rows}, as_json, _print_comparison)
+        compare_runs(*compare, as_json)
         return
     if not models:
         raise click.UsageError("Name a MODEL, or two saved runs: --compare OLD NEW.")
@@ -159,11 +158,3 @@ def _print_case(case: dict[str, Any]) -> None:
     steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
     on_device = "" if device is None else f"; {device:.0f} MB on the device"
     say(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
-
-
-def _print_comparison(facts: dict[str, Any]) -> None:
-    if not facts["rows"]:
-        raise click.UsageError("The two runs have no case in common: model, device, engine, precision and threads.")
-    cells = [tuple(row.values()) for row in facts["rows"]]
-    rows = [[case, phase, number(old), number(new), number(ratio, 2)] for case, phase, old, new, ratio in cells]
-    show(rows, ["case", "phase", "old ms", "new ms", "new / old"], "llr")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...features.free_sizes import ExampleShape
 from ..input_sizes import to_json
+from .interval import Interval, median_interval
 
 PHASES = ("load", "session", "decode", "tensorize", "bind", "evaluate", "detensorize")
 """In the order in which they happen: a file's header is read; the model is compiled; a picture file is decoded, and
@@ -80,12 +81,18 @@ class Measurement:
         """Evaluations a second, with decoding and binding."""
         return self.iterations / self.elapsed if self.elapsed else 0.0
 
+    @property
+    def evaluation(self) -> Interval:
+        """The median time of whole evaluations after the first, in milliseconds."""
+        return median_interval([sum(sample.wall for sample in lap.values()) * 1e3 for lap in self.laps])
+
     def to_json(self) -> dict[str, Any]:
         """The figures, in milliseconds and megabytes."""
         samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "threads", "iterations")
         return {name: getattr(self, name) for name in names} | {
             "sizes": to_json(self.sizes),
             "evaluations_per_second": self.rate,
+            "evaluation": dict(zip(("p50_ms", "low_ms", "high_ms"), self.evaluation, strict=True)),
             "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
             "phases": {phase: self._phase(samples[phase]) for phase in PHASES if phase in samples},
             "memory_mb": {step: size / 1e6 for step, size in self.memory.items()},
