@@ -58,6 +58,7 @@ NOT_CALLED = {
     "CompiledOperator",
     "ConversionReport",
     "EvaluationStream",
+    "ExampleShape",
     "Explanation",
     "LearningModel",
     "LearningModelBuilder",
@@ -86,8 +87,10 @@ PUBLIC_SIGNATURES = {
     "LearningModelBinding": "(session: LearningModelSession, /)",
     "LearningModelSession": "(model: LearningModel, device: LearningModelDevice | None = None, "
     "options: LearningModelSessionOptions | None = None, /)",
+    "StatedSizes": "(dimensions: Mapping[str, int] = {}, picture: tuple[int, int] | None = None)",
 }
-"""Constructors that also take what only the package itself passes: the site shows what programs pass."""
+"""Constructors that also take what only the package itself passes, or whose defaults Sphinx cannot read: the site shows
+what programs pass."""
 
 
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
+from build import data, tensor
 from conftest import MODELS
+from onnx import helper
 from test_cli import call, failure
 
 from winml_py.cli.main import main
+from winml_py.tools.perf import speed
+from winml_py.tools.perf.speed import measure_speed
 
 DIGITS = MODELS / "digits.onnx"
 ARGUMENTS = {
@@ -132,8 +138,6 @@ def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path
 
 
 def test_several_models_and_a_folder_of_them(tmp_path: Path, seven: Path) -> None:
-    import json
-
     folder = tmp_path / "models"
     folder.mkdir()
     for name in ("digits", "digits_batch"):
@@ -153,3 +157,47 @@ def test_several_models_and_a_folder_of_them(tmp_path: Path, seven: Path) -> Non
     written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").glob("*/*"))
     assert written == ["digits/seven.npz", "digits_batch/seven.npz", "invert/seven.png"]
     assert "--output takes a folder" in failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("name", ["convert", "optimize"])
+def test_a_model_that_is_not_smaller_or_not_faster_is_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.onnx"
+    more = ["--float16", "--keep-float32", "Conv"] if name == "convert" else []
+    for gains, verdict in (([1.0, 0.5], "faster"), ([1.0, 2.0], "slower"), ([1.0, 1.01], "same")):
+        turns = iter([0.001, 0.001, *gains * speed.ROUNDS])  # the first two say how long a block is
+        monkeypatch.setattr(speed, "_seconds", lambda *_, turns=turns: next(turns))
+        done = call(name, DIGITS, *more, "--output", out, "--json")
+        facts = json.loads(done.stdout)["speed"]
+        assert (facts["verdict"], facts["before_ms"], facts["after_ms"]) == (verdict, 1e3, gains[1] * 1e3)
+        assert facts["ratio"] == pytest.approx(gains[0] / gains[1])
+        told = f"{out}: It is not faster on the CPU: {gains[0] / gains[1]:.2f} times as fast."
+        assert (told in " ".join(done.stderr.split())) is (verdict != "faster")
+    assert ("It is not smaller" in done.stderr) is (name == "optimize")  # by 355 bytes
+    monkeypatch.undo()
+    ends = [tensor(end, [2]) for end in "xy"]
+    (tmp_path / "tiny.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+    done = call(name, tmp_path / "tiny.onnx", *(["--float16", "--keep-io-types"] if more else []), "--output", out)
+    assert f"{out}: It is not smaller: " in done.stderr
+    assert "speed on the CPU: " in done.stdout
+
+
+def test_the_time_of_a_model_is_that_of_its_nodes(tmp_path: Path) -> None:
+    """Of two models, the one with many more nodes is slower, and by how much is the quotient of the times."""
+    paths = [tmp_path / "small.onnx", tmp_path / "large.onnx"]
+    for path, count in zip(paths, (1, 200), strict=True):
+        nodes = [helper.make_node("Sin", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+        path.write_bytes(data(nodes, [tensor("v0", [100_000])], [tensor(f"v{count}", [100_000])]))
+    values = {"v0": np.zeros(100_000, np.float32)}
+    found = measure_speed(str(paths[1]), str(paths[0]), values)
+    assert found.verdict == "faster"
+    assert found.ratio > 2
+    assert measure_speed(str(paths[0]), str(paths[1]), values).verdict == "slower"
+
+
+def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    shutil.copy(DIGITS, model)
+    done = call("optimize", model, "--output", model, "--force", "--json")
+    assert json.loads(done.stdout)["speed"] is None

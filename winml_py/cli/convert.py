@@ -19,8 +19,14 @@ from .arguments import (
     written_model,
 )
 from .failures import naming
+from .gains import print_speed, speed_of, tell_no_gain
 from .sizes import print_sizes, tell_assumed
 from .style import emit, progress, say
+
+_REMEDIES = (
+    "Its weights are few, or stay in float32: see the nodes above.",
+    "Float16 is for GPUs, and for CPUs that compute in it: winml-py perf OUT --device gpu, or --precision half.",
+)
 
 
 @click.command()
@@ -41,14 +47,18 @@ def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, 
     much stay in float32, and are named.
     """
     with naming(model):
-        values = given_values(load_model(model, options["contract"]), inputs)
+        loaded = load_model(model, options["contract"])
+        values = given_values(loaded, inputs)
     with progress("converting") as advance, naming(model):
         report = to_float16(model, output, inputs=values, progress=lambda what: advance(None, what), **options)
-    facts = {"model": model, "output": output} | report.to_json()
+        speed = speed_of(loaded, (model, output), values, options["sizes"])
+    facts = {"model": model, "output": output} | report.to_json() | {"speed": speed}
     emit(facts, as_json, lambda _: _print(facts, report))
     tell_assumed(model, facts["sizes"])
+    tell_no_gain(output, (report.size_before, report.size_after), speed, _REMEDIES)
 
 
 def _print(facts: dict[str, Any], report: object) -> None:
     say(report)
     print_sizes(facts["sizes"])
+    print_speed(facts["speed"])

@@ -21,8 +21,14 @@ from .arguments import (
     written_model,
 )
 from .failures import naming
+from .gains import print_speed, speed_of, tell_no_gain
 from .sizes import print_sizes, tell_assumed
 from .style import emit, progress, say
+
+_REMEDIES = (
+    "--level basic changes less.",
+    "Sessions optimise models by themselves: a file helps old models, and those of --transformer.",
+)
 
 
 @click.command()
@@ -42,13 +48,17 @@ def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **
     ONNX's own operators alone, "extended" (default) also those of ONNX Runtime, and "all" is for this processor alone.
     """
     with progress("optimising"), naming(model):
-        values = given_values(load_model(model, options["contract"]), inputs)
+        loaded = load_model(model, options["contract"])
+        values = given_values(loaded, inputs)
         report = to_optimized(model, output, inputs=values, **options)
-    facts = {"model": model, "output": output} | report.to_json()
+        speed = speed_of(loaded, (model, output), values, options["sizes"])
+    facts = {"model": model, "output": output} | report.to_json() | {"speed": speed}
     emit(facts, as_json, lambda _: _print(facts, report))
     tell_assumed(model, facts["sizes"])
+    tell_no_gain(output, report.size, speed, _REMEDIES)
 
 
 def _print(facts: dict[str, Any], report: object) -> None:
     say(report)
     print_sizes(facts["sizes"])
+    print_speed(facts["speed"])

@@ -135,7 +135,7 @@ def optimize(
     if not agreement.is_good:
         raise ConversionError(
             f"The optimised model does not give what the model gives: {agreement}; nothing was written.",
-            hint="Try a lower level, or give inputs that the model is meant for.",
+            hint="Try a lower --level, or give inputs that the model is meant for: NAME=FILE.",
         )
     write_whole(out, data)
     size = loaded.size, len(data)

@@ -36,7 +36,8 @@ def fused(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
         ) from None
     except Exception as error:  # it was written for the models it knows, and trips over others in every way
         raise NotSupportedError(
-            f"ONNX Runtime's optimizer of {kind} failed: {error}.", hint="Leave the transformer option out."
+            f"ONNX Runtime's optimizer of {kind} failed: {error}.",
+            hint="Leave --transformer out.",
         ) from error
     finally:
         logger.setLevel(before)

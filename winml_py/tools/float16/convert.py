@@ -77,7 +77,7 @@ def convert(
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)}: This is a float16 model already.", hint="Use it as it is.")
     if not 0 < tolerance < 1:
-        raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1.")
+        raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1 (--tolerance).")
     require_folder(destination)
     asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     tell = progress or (lambda _: None)
@@ -91,7 +91,8 @@ def convert(
     if not report.is_good:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
-            hint="Keep inputs and outputs in float32, allow a larger tolerance, or name nodes to keep in float32.",
+            hint="Keep inputs and outputs in float32 (--keep-io-types), allow a larger --tolerance, or name nodes to "
+            "keep in float32 (--keep-float32 NODE).",
             report=report,
         )
     tell("writing")
