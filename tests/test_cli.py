@@ -156,7 +156,7 @@ def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
         (5, [DIGITS, "seven", "--output", "x.png"], "gives no picture .* Use a .npz file"),
         (2, [EDGES, "seven", "seven", "--output", "x.png"], "--output takes a folder"),
         (2, [EDGES, "seven", "seven", "--output", "./"], "Two inputs are named seven"),
-        (2, [EDGES], "Name an INPUT"),
+        (2, [EDGES], "edges.onnx: Name an INPUT after the model"),
         (2, [DIGITS, "seven", "--top-k", "0"], "0 is not in the range"),
         (2, [DIGITS, "seven", "--labels", "nope.txt"], "nope.txt: There is no such file for --labels"),
     ],

@@ -228,7 +228,13 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("winml_py.cli.doctor.diagnose", lambda: facts)
     code, out = call("doctor")
     assert code == 0
-    for words in ("winml-py[gpu]", "usable", "Vulkan", "first evaluation after"):
+    for words in (
+        "winml-py[gpu]",
+        "are used; the machine has",
+        "Vulkan",
+        "works; a small model took",
+        "No problem was found.",
+    ):
         assert words in out
     facts["problems"] = ["two of them"]
     facts["devices"] = [{"device": "card", "problem": "it is gone"}]
@@ -236,6 +242,15 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 1
     assert "two of them" in out
     assert "card: it is gone" in out
+    assert "No problem was found." not in out
+    facts["cache"] = str(Path.home() / "a|b")
+    code, out = call("doctor", "--markdown")
+    lines = out.splitlines()
+    assert (code, lines[0]) == (1, "<details><summary>winml-py doctor: 2 problems</summary>")
+    assert lines[1:4] == ["", "| what | found |", "| --- | --- |"]
+    assert all(line.startswith("| ") and line.endswith(" |") for line in lines[4:-2])
+    assert "| cache folder | ~/a\\|b |" in lines
+    assert lines[-3:] == ["| problem | card: it is gone |", "", "</details>"]
 
 
 def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ CALLS: dict[str, str] = {
     "perf on threads": "perf digits.onnx -n 3 --threads 2",
     "profile": "profile digits.onnx -n 2",
     "run": "run digits.onnx seven.png",
+    "run an example": "run digits.onnx --example",
     "run on two": "run digits.onnx edges.onnx seven.png broken.png",
     "run with a picture": "run edges.onnx cat.jpg --output out.png",
     "run a list": "run list.onnx x.npy",

@@ -180,6 +180,9 @@ def test_a_model_that_is_not_smaller_or_not_faster_is_told(
     (tmp_path / "tiny.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
     done = call(name, tmp_path / "tiny.onnx", *(["--float16", "--keep-io-types"] if more else []), "--output", out)
     assert f"{out}: It is not smaller: " in done.stderr
+    np.save(tmp_path / "x.npy", np.ones(2, np.float32))
+    done = call(name, tmp_path / "tiny.onnx", tmp_path / "x.npy", *more[:1], "--output", out)
+    assert done.exit_code == 0, done.output
     assert "speed on the CPU: " in done.stdout
 
 

@@ -209,7 +209,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx",
         2,
-        "Name an INPUT: a picture, a video, a folder of pictures, or an array.",
+        "digits.onnx: Name an INPUT after the model (a picture, a video, a folder of pictures, an array), "
+        "or write --example, and no INPUT.",
     ),
     (
         "run digits.onnx page.png",

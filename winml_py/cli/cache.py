@@ -9,7 +9,7 @@ import click
 
 from ..cache import answers, folders
 from .arguments import json_option
-from .style import emit, say, show
+from .style import emit, say, show, size_of
 
 
 @click.command()
@@ -40,14 +40,14 @@ def cache(clear: bool, as_json: bool) -> None:
 def _print(facts: dict[str, Any]) -> None:
     entries, optimized = facts["entries"], facts["optimized"]
     folder = facts["folder"] or "no folder: WINML_PY_CACHE is empty, and nothing is kept"
-    say(f"{len(entries)} remembered choices, {_size(entries):,} bytes in {folder}")
+    say(f"{len(entries)} remembered choices, {size_of(_size(entries))} in {folder}")
     if entries:
         columns = ["model", "engine", "precision", "reason"]
         rows = [[str(entry.get(key, "damaged")) for key in columns] for entry in entries]
         show([[os.path.basename(row[0]), *row[1:]] for row in rows], columns)
     if optimized:
-        say(f"\n{len(optimized)} optimised models, {_size(optimized):,} of {folders.limit():,} bytes")
-        show([[os.path.basename(kept["model"]), f"{kept['size']:,}"] for kept in optimized], ["model", "bytes"], "lr")
+        say(f"\n{len(optimized)} optimised models, {size_of(_size(optimized))} of {size_of(folders.limit())}")
+        show([[os.path.basename(kept["model"]), size_of(kept["size"])] for kept in optimized], ["model", "size"], "lr")
 
 
 def _size(kept: list[dict[str, Any]]) -> int:

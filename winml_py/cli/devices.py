@@ -8,7 +8,7 @@ import click
 
 from ..session.device import LearningModelDevice
 from .arguments import json_option
-from .style import emit, number, show
+from .style import emit, show, size_of
 
 
 @click.command()
@@ -29,7 +29,7 @@ def _facts(device: LearningModelDevice) -> dict[str, Any]:
 def _print(facts: dict[str, Any]) -> None:
     rows = []
     for device in facts["devices"]:
-        memory = f"{number(device['memory'] / (1 << 30), 1)} GiB" if device["memory"] else ""
+        memory = size_of(device["memory"]) if device["memory"] else ""
         half = "yes" if device["supports_float16"] else "no"
         rows.append([device["name"], device["hardware"], device["provider"], memory, half])
     show(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")

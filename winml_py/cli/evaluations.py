@@ -14,15 +14,20 @@ from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..session.ranking import is_row
 from ..session.session import LearningModelSession
-from ..tools.input_files import jobs, read
+from ..tools.input_files import generated, jobs, read
+from ..tools.input_sizes import input_sizes, to_json
 from ..tools.perf.case import Case
 from .arguments import read_labels
 from .failures import Failure, error_facts, naming, status_of
 from .findings import Finder
+from .sizes import tell_assumed
 from .style import Advance, say
 from .summary import summarize
 from .videos import video_of, write_video
 from .written_outputs import folders_of, targets_of, write
+
+EXAMPLE = "example inputs"
+"""What stands in the place of an input's name."""
 
 
 class Wanted(NamedTuple):
@@ -108,7 +113,8 @@ class _ModelRun:
 
     def __init__(self, case: Case, wanted: Wanted, output: str | None) -> None:
         self._path, self._wanted, model = case.model, wanted, case.load()
-        self.todo = list(jobs(model, case.inputs))
+        self.todo = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
+        self._sizes = case.sizes
         settings = case.options(model)
         if any(video_of(files) for _, files in self.todo):
             settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
@@ -143,7 +149,9 @@ class _ModelRun:
         return write_video(self._session, path, target, self._finder, tell, inputs)
 
     def _one(self, files: Mapping[str, str], target: str) -> dict[str, Any]:
-        values = read(self._session.model, files, self._wanted.fast_decode)
+        model = self._session.model
+        values = read(model, files, self._wanted.fast_decode) if files else generated(model, self._sizes)
+        features = self._sizes.applied(model.input_features)
         result = self._session.evaluate_features(values)
         outputs, found = result.outputs, self._finder.find(result)
         if self._wanted.labels and found is None:
@@ -152,7 +160,10 @@ class _ModelRun:
         inputs = () if self._wanted.force else self._files
         written = {"written": [write(target, outputs, drawn, inputs)]} if target else {}
         summary = {name: summarize(value, self._wanted.top_k, self._classes) for name, value in outputs.items()}
-        return ({} if found is None else found.facts) | {"outputs": summary} | written
+        sizes = to_json(input_sizes(features, values if files else {}))
+        if not files:
+            tell_assumed(self._path, sizes)
+        return {"sizes": sizes} | ({} if found is None else found.facts) | {"outputs": summary} | written
 
 
 def _log_cpu_fallback(session: LearningModelSession) -> None:

@@ -20,6 +20,9 @@ from .arguments import json_option, model_argument
 from .failures import naming
 from .style import emit, pairs, say, show
 
+LONGEST, LINES = 300, 4
+"""How much of a text is shown: characters and lines."""
+
 _FACTS = ("name", "author", "domain", "description", "version", "size", "precision", "ir_version")
 
 
@@ -80,7 +83,7 @@ def _print(facts: dict[str, Any]) -> None:
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **facts["metadata"],
     }
-    pairs(about.items())
+    pairs((name, _shortened(value)) for name, value in about.items())
     say("")
     rows = []
     for direction in ("input", "output"):
@@ -90,6 +93,16 @@ def _print(facts: dict[str, Any]) -> None:
             words = [feature["name"], feature["kind"], _type(feature), shape, "; ".join(filter(None, notes))]
             rows.append([direction, *words])
     show(rows, ["", "name", "kind", "type", "shape", "notes"])
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a long text, and how long it is: some models carry their whole vocabulary."""
+    lines = text.splitlines()
+    if len(text) <= LONGEST and len(lines) <= LINES:
+        return text
+    begin = "\n".join(lines[:LINES])[:LONGEST].rstrip()
+    count = f"{len(lines):,} lines, " if len(lines) > 1 else ""
+    return f"{begin} ... ({count}{len(text):,} characters; --json prints all)"
 
 
 def _type(feature: dict[str, Any]) -> str:

@@ -40,6 +40,7 @@ from .summary import print_results
     help="What the outputs are: yolo, detr, masks, none, ...",
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="The lowest score of an object.")
+@click.option("--example", is_flag=True, help="Evaluate on example inputs; no INPUT.")
 @output_option("What to write; see above.")
 @force_option
 @device_option()
@@ -54,6 +55,7 @@ from .summary import print_results
 def run(
     models: tuple[str, ...],
     inputs: tuple[str, ...],
+    example: bool,
     output: str | None,
     force: bool,
     top_k: int,
@@ -71,15 +73,18 @@ def run(
     several of one model as NAME=FILE.
 
     \b
-    --output FILE.png    an effect model's picture, or the input with what
-                         was found drawn on it; of a video .mp4
+    --output FILE.png    a picture that the model gives, or the input with
+                         what was found drawn on it; of a video .mp4
     --output FILE.npz    all outputs as arrays
     --output FOLDER/     one file for each input, named like it
     """  # noqa: D301 - click wants the backspace itself
     require_one_engine(options["settings"], options["engine"], options["precision"])
     paths = [path for model in models for path in models_of(model)]
-    if not inputs:
-        raise click.UsageError("Name an INPUT: a picture, a video, a folder of pictures, or an array.")
+    if example == bool(inputs):
+        raise click.UsageError(
+            f"{' '.join(models)}: Name an INPUT after the model (a picture, a video, a folder of pictures, an array), "
+            "or write --example, and no INPUT."
+        )
     require_no_input(output, [*paths, *inputs], force)
     wanted = Wanted(top_k, labels, layout, threshold, output, force, log_cpu_fallback, fast_decode)
     given = {name: value for name, value in options.items() if value}

@@ -67,6 +67,16 @@ def number(value: float | None, digits: int = 3) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
+def size_of(count: int) -> str:
+    """A number of bytes, in the largest unit of which it is at least one."""
+    size, unit = float(count), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+
+
 def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), align: str = "l", indent: int = 0) -> None:
     """Prints a table. Columns whose cells are all empty are left out.
 

@@ -27,8 +27,8 @@ USUAL_RATE = 25.0
 
 def video_of(files: Mapping[str, str]) -> str:
     """The video among the files of an evaluation, where there is no other; or ""."""
-    (path, *others) = files.values()
-    return path if not others and is_video(path) else ""
+    paths = list(files.values())
+    return paths[0] if len(paths) == 1 and is_video(paths[0]) else ""
 
 
 def write_video(

@@ -13,8 +13,10 @@ import numpy as np
 from ..base.atomic_files import require_folder, written_whole
 from ..base.numpy_values import as_numpy
 from ..features.pictures import ImageFeatureValue
+from ..tools.tensor_pictures import tensor_picture
 from .failures import OUTPUT, Failure, failures
 from .output_files import require_no_input
+from .style import say
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -87,8 +89,18 @@ def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | N
         elif pictures:
             pictures[0].save(path)
         else:
-            raise Failure(f"{path}: The model gives no picture that could be written here. Use a .npz file.", OUTPUT)
+            _save_tensor(path, outputs)
     return path
+
+
+def _save_tensor(path: str, outputs: Mapping[str, Any]) -> None:
+    """Writes an output that is a picture as a plain tensor, and says what its numbers were taken for."""
+    found = tensor_picture(outputs)
+    if found is None:
+        raise Failure(f"{path}: The model gives no picture that could be written here. Use a .npz file.", OUTPUT)
+    found.bitmap.save(path)
+    words = found.contract.describe()
+    say(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
 
 
 def _save_arrays(path: str, outputs: Mapping[str, Any]) -> None:

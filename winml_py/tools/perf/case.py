@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...enums import Precision
+from ...enums import LearningModelDeviceKind, Precision
 from ...features.free_sizes import NOTHING_STATED, StatedSizes
 from ...imaging.contract import ImageContract
 from ...session.device import LearningModelDevice
 from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
 from ..load_model import load_model
+
+_KINDS = {
+    "cpu": LearningModelDeviceKind.CPU,
+    "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
+    "gpu-min-power": LearningModelDeviceKind.DIRECTX_MIN_POWER,
+}
+"""Devices that are named by what they are for."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class Case:
     Attributes:
         model: the path of an .onnx file.
         inputs: files, as `winml-py run` takes them; none for example inputs.
-        device: "cpu", or a name that `LearningModelDevice.find` finds.
+        device: "cpu", "gpu-high-performance", "gpu-min-power", or a name that `LearningModelDevice.find` finds.
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.
         settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
@@ -65,4 +72,5 @@ class Case:
         Raises:
             InvalidDeviceError: there is no device of that name.
         """
-        return LearningModelDevice() if self.device == "cpu" else LearningModelDevice.find(self.device)
+        kind = _KINDS.get(self.device.casefold())
+        return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)

@@ -8,6 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ...features.tensor_classes import TENSOR_CLASSES
 from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.session import LearningModelSession
@@ -59,11 +63,18 @@ def _verdict(ratio: float) -> str:
 def _block(session: LearningModelSession, values: Mapping[str, Any]) -> Callable[[], float]:
     """Gives the seconds of an evaluation, the mean of a short block of them."""
     binding = LearningModelBinding(session)
-    for name, value in values.items():
-        binding.bind(name, value)
+    for feature in session.model.input_features:
+        binding.bind(feature.name, _as_taken(feature, values[feature.name]))
     session.evaluate(binding)
     count = max(1, int(BLOCK_SECONDS / max(_seconds(session, binding, 1), 1e-6)))
     return lambda: _seconds(session, binding, count)
+
+
+def _as_taken(feature: FeatureDescriptor, value: Any) -> Any:
+    """A value in the type that a model takes: one that became float16 takes other arrays than before."""
+    if not isinstance(value, np.ndarray) or not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        return value
+    return value.astype(TENSOR_CLASSES[feature.tensor_kind].dtype, copy=False)
 
 
 def _seconds(session: LearningModelSession, binding: LearningModelBinding, count: int) -> float:

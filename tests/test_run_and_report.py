@@ -1,0 +1,133 @@
+"""What the commands do for a quick look: example inputs, pictures in tensors, long texts, sizes, devices by power."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import INT64, data, tensor, unary
+from conftest import MODELS
+from onnx import helper
+from PIL import Image
+from reference import run_raw
+from test_cli import call, failure
+
+from winml_py import LearningModel, LearningModelDeviceKind
+from winml_py.cli import style
+from winml_py.tools.input_files import generated
+from winml_py.tools.perf import case as cases
+from winml_py.tools.perf.case import Case
+
+
+def test_an_example_is_evaluated_where_that_is_asked_for(tmp_path: Path) -> None:
+    """The values are those of `perf`, and the results raw ONNX Runtime's of them."""
+    out = tmp_path / "out.npz"
+    result = call("run", MODELS / "digits.onnx", "--example", "--output", out)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("example inputs\n")
+    values = generated(LearningModel.load(MODELS / "digits.onnx"))
+    expected = run_raw(str(MODELS / "digits.onnx"), values)["probabilities"]
+    np.testing.assert_allclose(np.load(out)["probabilities"], expected, atol=1e-6)
+    path = tmp_path / "ids.onnx"
+    path.write_bytes(unary("Neg", [1, "length"], INT64))
+    result = call("run", path, "--example", "--dim", "length=7", "--json")
+    (one,) = json.loads(result.stdout)["results"]
+    assert one["sizes"] == {"x": {"shape": [1, 7], "assumed": []}}
+    assert one["outputs"]["y"]["shape"] == [1, 7]
+    assert "Nothing states the size of length" in call("run", path, "--example").stderr
+    assert "or write --example, and no INPUT" in failure(2, "run", MODELS / "digits.onnx")
+    assert "or write --example, and no INPUT" in failure(2, "run", MODELS / "digits.onnx", "x.png", "--example")
+
+
+RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        (RAMP.reshape(1, 3, 8, 6), 255 * RAMP.reshape(3, 8, 6).transpose(1, 2, 0)),
+        (2 * RAMP.reshape(1, 3, 8, 6) - 1, 255 * RAMP.reshape(3, 8, 6).transpose(1, 2, 0)),
+        (255 * RAMP.reshape(1, 3, 8, 6), 255 * RAMP.reshape(3, 8, 6).transpose(1, 2, 0)),
+        (RAMP.reshape(1, 8, 6, 3), 255 * RAMP.reshape(8, 6, 3)),
+        (RAMP[:48].reshape(1, 8, 6) * 3, 255 * 3 * RAMP[:48].reshape(8, 6)),
+        (RAMP.reshape(3, 8, 6).astype(np.float16), 255 * RAMP.reshape(3, 8, 6).transpose(1, 2, 0)),
+        (np.uint8(RAMP * 200).reshape(1, 3, 8, 6), np.uint8(RAMP * 200).reshape(3, 8, 6).transpose(1, 2, 0)),
+    ],
+    ids=["0 to 1", "-1 to 1", "0 to 255", "channels last", "gray", "half", "bytes"],
+)
+def test_a_picture_in_a_tensor_is_written(values: Any, levels: Any, tmp_path: Path) -> None:
+    model, target = tmp_path / "model.onnx", tmp_path / "out.png"
+    element = {"float32": 1, "float16": 10, "uint8": 2}[values.dtype.name]
+    model.write_bytes(unary(shape=values.shape, element=element))
+    np.save(tmp_path / "x.npy", values)
+    result = call("run", model, tmp_path / "x.npy", "--output", target)
+    assert result.exit_code == 0, result.output
+    assert f"{target}: The output y is a tensor, and was written as a picture: " in result.stderr
+    with Image.open(target) as picture:
+        pixels = np.asarray(picture).astype(float)
+    assert pixels.shape == levels.shape
+    assert np.abs(pixels - np.clip(levels, 0, 255)).max() <= 0.5 + (values.dtype == np.float16) * 0.5
+
+
+@pytest.mark.parametrize("shape", [(1, 10), (2, 3, 8, 8), (1, 5, 8, 8), (3, 3, 3), (1, 3, 8, 8, 1)])
+def test_what_is_no_picture_is_not_written(shape: tuple[int, ...], tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(unary(shape=shape))
+    np.save(tmp_path / "x.npy", np.zeros(shape, np.float32))
+    words = failure(5, "run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
+    assert "x.png: The model gives no picture that could be written here. Use a .npz file." in words
+
+
+def test_info_cuts_long_texts(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    vocabulary = "\n".join(f"word {number}" for number in range(18_719))
+    path.write_bytes(unary(metadata={"vocabulary": vocabulary, "licence": "MIT", "long": "x" * 5000}))
+    lines = call("info", path).stdout.splitlines()
+    assert len(lines) < 40
+    assert f"(18,719 lines, {len(vocabulary):,} characters; --json prints all)" in " ".join(" ".join(lines).split())
+    assert any("licence" in line and "MIT" in line for line in lines)
+    assert "... (5,000 characters; --json" in " ".join(" ".join(lines).split())
+    assert json.loads(call("info", path, "--json").stdout)["metadata"]["vocabulary"] == vocabulary
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 bytes"),
+        (1023, "1,023 bytes"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (5 << 20, "5.0 MiB"),
+        (4 << 30, "4.0 GiB"),
+        (9 << 40, "9,216.0 GiB"),
+    ],
+)
+def test_sizes_can_be_read(count: int, words: str) -> None:
+    assert style.size_of(count) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cpu", LearningModelDeviceKind.CPU),
+        ("gpu-high-performance", LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE),
+        ("GPU-min-power", LearningModelDeviceKind.DIRECTX_MIN_POWER),
+    ],
+)
+def test_power_preferences_are_devices(
+    name: str, kind: LearningModelDeviceKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cases, "LearningModelDevice", lambda found: found)
+    assert Case("m.onnx", device=name).target() is kind
+
+
+def test_two_outputs_of_which_one_is_a_picture(tmp_path: Path) -> None:
+    nodes = [helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3]), helper.make_node("Neg", ["x"], ["y"])]
+    ends = [tensor("x", [1, 1, 8, 8]), tensor("mean", [1, 1, 1, 1]), tensor("y", [1, 1, 8, 8])]
+    (tmp_path / "model.onnx").write_bytes(data(nodes, ends[:1], ends[1:], opset=13))
+    np.save(tmp_path / "x.npy", np.full((1, 1, 8, 8), -100, np.float32))
+    call("run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
+    with Image.open(tmp_path / "x.png") as picture:
+        assert (np.asarray(picture) == 100).all()
