@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
 from build import data, tensor
-from conftest import MODELS
+from conftest import MODELS, ROOT
 from onnx import helper
 from test_cli import call, failure
 
@@ -204,3 +205,101 @@ def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:
     shutil.copy(DIGITS, model)
     done = call("optimize", model, "--output", model, "--force", "--json")
     assert json.loads(done.stdout)["speed"] is None
+
+
+# A table of every command, made from the program itself
+
+TABLE_PAGE = ROOT / "docs" / "command-line.md"
+WRITES = ("--output", "--html", "--trace", "--csv", "--per-iteration")
+OUTPUT = ["--output", "nowhere/out.onnx"]
+MORE: dict[str, list[str]] = {
+    "contract": ["--preset", "clip"],
+    "convert": ["--float16"],
+    "edit": ["--rename", "x=z"],
+    "join": ["m.onnx", "--link", "y=x"],
+    "perf": ["-n", "1"],
+    "profile": ["-n", "1"],
+}
+"""What a command needs beside its models, its inputs and its output."""
+
+
+def probes(command: click.Command) -> dict[int, list[str]]:
+    """For each exit code, a call that must end with it, made of what the command declares."""
+    name, names = str(command.name), {name for option in options(command) for name in option.opts}
+    words, more = words_of(command), MORE.get(name, [])
+    output = ["--output", "out.onnx"] if any(o.required and "--output" in o.opts for o in options(command)) else []
+    calls = {2: ["--nonsense"]}
+    if "MODEL" in words or name == "join":
+        calls[3] = ["missing.onnx", *more, *output, *(["--example"] if name == "run" else [])]
+    if "[INPUT]" in words:
+        calls[4] = ["m.onnx", *more[:1], "x=missing.npy", *more[1:], *output]
+        if name != "join":
+            calls[4] = ["m.onnx", "missing.npy", *more, *output]
+        calls[1] = ["fails.onnx", *(["fails.onnx", *more[1:]] if name == "join" else more), *output]
+        calls[1] += ["--example"] if name == "run" else []
+    if "--output" in names and name != "run":
+        calls[5] = ["m.onnx", *more, *OUTPUT]
+    elif "--output" in names:
+        calls[5] = ["m.onnx", "--example", *OUTPUT]
+    for option, path in (("--html", "nowhere/p.html"), ("--csv", "nowhere/p.csv")):
+        if option in names:
+            calls[5] = ["m.onnx", *more, option, path]
+    if "--device" in names:
+        calls[6] = ["m.onnx", *more, "--device", "abacus", *(["--example"] if name == "run" else [])]
+    if "--html" in names:
+        calls[7] = ["m.onnx", *more, "--html", "p.html"]
+    return calls
+
+
+@pytest.fixture
+def probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model that works, and one that fails when it is evaluated."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    ends = [tensor(end, ["n", 3, "h", "w"]) for end in "xy"]
+    Path("m.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+    nodes = [helper.make_node("Gather", ["x", "index"], ["y"], axis=3)]
+    Path("fails.onnx").write_bytes(data(nodes, ends[:1], ends[1:], {"index": np.array([10**6])}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", main.commands.values(), ids=main.commands)
+def test_every_command_fails_in_the_same_manner(command: click.Command, probed: Path) -> None:
+    for code, words in probes(command).items():
+        result = call(command.name, *words, "--json")
+        assert result.exit_code == code, (words, result.output)
+        facts = json.loads(result.stdout)
+        if "results" in facts:
+            facts |= {"kind": "error", "command": "run", "error": facts["results"][0]["error"]}
+        assert (facts["kind"], facts["command"], facts["error"]["exit_code"]) == ("error", command.name, code), words
+        message, first = facts["error"]["message"], words[0] if code in (1, 3) else "missing.npy"
+        if code in (1, 3, 4):
+            assert message.startswith(f"{first}: "), message
+        assert not [path for path in probed.iterdir() if path.suffix not in (".onnx",) or path.name == "out.onnx"]
+
+
+def table() -> list[str]:
+    """A row for each command: its arguments, what it writes, the keys of its JSON, its exit codes."""
+    kinds = json.loads((TABLE_PAGE.parent / "_static" / "winml-py.schema.json").read_text())["$defs"]
+    heads = ["command", "arguments", "writes", "JSON, beside `schema` and `kind`", "exit codes"]
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
+    for name, command in sorted(main.commands.items()):
+        writes = [option.opts[0] for option in options(command) if option.opts[0] in WRITES]
+        kind = kinds[f"kind_{name}"]
+        keys = dict.fromkeys(key for one in kind.get("oneOf", [kind]) for key in one["properties"])
+        codes = {0, *probes(command), *({1} if name == "doctor" else ())}
+        cells = [
+            f"`{name}`",
+            f"`{words_of(command)}`" if words_of(command) else "",
+            ", ".join(f"`{option}`" for option in writes),
+            ", ".join(f"`{key}`" for key in keys if key not in ("schema", "kind")),
+            ", ".join(map(str, sorted(codes))),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def test_the_page_has_the_table() -> None:
+    text = TABLE_PAGE.read_text(encoding="utf-8")
+    assert "\n".join(table()) in text, "the table of docs/command-line.md is now:\n" + "\n".join(table())

@@ -131,7 +131,7 @@ class _ModelRun:
         for index, ((label, files), target) in enumerate(zip(self.todo, self._targets, strict=True)):
             tell(index / len(self.todo), label)
             about = {"model": self._path, "input": label}
-            with results.collecting(about), naming(label, *files.values()):
+            with results.collecting(about), naming(*([label, *files.values()] if files else [self._path])):
                 video = video_of(files)
                 steps = partial(self._tell_frames, tell, label, index)
                 facts = self._video(video, target, steps) if video else self._one(files, target)
