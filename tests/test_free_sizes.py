@@ -16,6 +16,8 @@ from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
 from winml_py.features.free_sizes import StatedSizes, example_shape
 from winml_py.tools.perf import tune as tuning
 
+pytestmark = pytest.mark.one_python
+
 COMMANDS = {
     "convert": ("--float16", "--output", "out.onnx"),
     "optimize": ("--output", "out.onnx"),

@@ -18,6 +18,8 @@ from winml_py.cli.main import main
 from winml_py.tools.perf import tune as tuning
 from winml_py.tools.report_schema import SCHEMA
 
+pytestmark = pytest.mark.one_python
+
 SCHEMA_FILE = ROOT / "docs" / "_static" / "winml-py.schema.json"
 
 

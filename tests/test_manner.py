@@ -19,6 +19,8 @@ from winml_py.cli.main import main
 from winml_py.tools.perf import speed
 from winml_py.tools.perf.speed import measure_speed
 
+pytestmark = pytest.mark.one_python
+
 DIGITS = MODELS / "digits.onnx"
 ARGUMENTS = {
     "MODEL",
@@ -175,6 +177,8 @@ def test_a_model_that_is_not_smaller_or_not_faster_is_told(
         assert facts["ratio"] == pytest.approx(gains[0] / gains[1])
         told = f"{out}: It is not faster on the CPU: {gains[0] / gains[1]:.2f} times as fast."
         assert (told in " ".join(done.stderr.split())) is (verdict != "faster")
+        if name == "convert" and verdict != "faster":
+            assert f"winml-py perf {out} --device gpu" in done.stderr
     assert ("It is not smaller" in done.stderr) is (name == "optimize")  # by 355 bytes
     monkeypatch.undo()
     ends = [tensor(end, [2]) for end in "xy"]

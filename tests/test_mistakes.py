@@ -65,6 +65,7 @@ def write_inputs(seven: bytes) -> None:
     Path("page.npy").write_text(HTML)
     Path("words.csv").write_text("one, two\n")
     Path("few.csv").write_text("1, 2, 3\n")
+    Path("page.csv").write_text(HTML)
     Path("nine.txt").write_text("\n".join("abcdefghi"))
     Path("odd.json").write_text('{"colour": 1}')
     Path("nothing").mkdir()
@@ -274,6 +275,17 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "run digits.onnx words.csv",
         4,
         "words.csv: It holds no numbers: could not convert string to float: 'one'. Separate numbers by commas.",
+    ),
+    (
+        "run digits.onnx page.csv",
+        4,
+        "page.csv: This is an HTML page, as servers send for a login or an error, and a table of numbers is "
+        "expected. Download the file itself: open the address in a browser, and take the download link.",
+    ),
+    (
+        "run digits.onnx --dim width=3 seven.png",
+        4,
+        "digits.onnx: No input of the model has a dimension 'width'. Known: none.",
     ),
     (
         "run digits.onnx few.csv",

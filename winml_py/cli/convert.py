@@ -25,7 +25,7 @@ from .style import emit, progress, say
 
 _REMEDIES = (
     "Its weights are few, or stay in float32: see the nodes above.",
-    "Float16 is for GPUs, and for CPUs that compute in it: winml-py perf OUT --device gpu, or --precision half.",
+    "Float16 is for GPUs, and for CPUs that compute in it: winml-py perf {output} --device gpu, or --precision half.",
 )
 
 

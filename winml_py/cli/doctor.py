@@ -84,4 +84,5 @@ def _run(device: dict[str, Any]) -> str:
     if "problem" in device:
         return str(device["problem"])
     times = f"{number(device['first_ms'], 0)} ms with its session, then {number(device['evaluation_ms'])} ms each"
-    return f"works; a small model took {times}; its results differ from the CPU's by {device['error']:.1g}"
+    error = "" if device["hardware"] == "cpu" else f"; its results differ from the CPU's by {device['error']:.1g}"
+    return f"works; a small model took {times}{error}"

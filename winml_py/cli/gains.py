@@ -43,10 +43,11 @@ def tell_no_gain(output: str, sizes: tuple[int, int], speed: dict[str, Any] | No
         output: its path.
         sizes: bytes before and after.
         speed: what `speed_of` gives.
-        remedies: what to do where it is not smaller, and where it is not faster.
+        remedies: what to do where it is not smaller, and where it is not faster; there `{output}` is the path.
     """
     if sizes[1] >= sizes[0]:
         say(f"{output}: It is not smaller: {sizes[0]:,} bytes became {sizes[1]:,}. {remedies[0]}", is_error=True)
     if speed is not None and speed["verdict"] != "faster":
         ratio = number(speed["ratio"], 2)
-        say(f"{output}: It is not faster on the CPU: {ratio} times as fast. {remedies[1]}", is_error=True)
+        remedy = remedies[1].format(output=output)
+        say(f"{output}: It is not faster on the CPU: {ratio} times as fast. {remedy}", is_error=True)

@@ -26,7 +26,7 @@ from .sizes import print_sizes, tell_assumed
 from .style import emit, progress, say
 
 _REMEDIES = (
-    "--level basic changes less.",
+    "Optimisers look for time, and not for bytes; --level basic changes least.",
     "Sessions optimise models by themselves: a file helps old models, and those of --transformer.",
 )
 

@@ -95,9 +95,17 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             numbers = np.array(file.read().replace(",", " ").split(), np.float64)
+    except FileNotFoundError as error:
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError) as error:
-        reason = "There is no such file" if isinstance(error, FileNotFoundError) else f"It holds no numbers: {error}"
-        raise InvalidArgumentError(f"{path}: {reason}.", hint="Separate numbers by commas.") from error
+        kind = kind_of_file(path)
+        if kind is not None and kind.replacement:
+            raise InvalidArgumentError(
+                f"{path}: This is {kind.words}, and a table of numbers is expected.", hint=kind.replacement
+            ) from error
+        raise InvalidArgumentError(
+            f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas."
+        ) from error
     return as_feature(feature, numbers, path)
 
 
