@@ -18,6 +18,7 @@ from .failures import cautions, failures, new_words
 from .info import info
 from .join import join
 from .json_errors import asks_for_json, errors_in_json
+from .map import map_command
 from .optimize import optimize
 from .perf import perf
 from .profile import profile
@@ -54,7 +55,22 @@ class _Program(click.Group):
 
 @click.group(
     cls=_Program,
-    commands=[cache, contract, convert, devices, doctor, edit, info, join, optimize, perf, profile, run, tune],
+    commands=[
+        cache,
+        contract,
+        convert,
+        devices,
+        doctor,
+        edit,
+        info,
+        join,
+        map_command,
+        optimize,
+        perf,
+        profile,
+        run,
+        tune,
+    ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="winml-py")

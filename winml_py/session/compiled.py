@@ -150,7 +150,8 @@ class CompiledModel(Object):
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(
             "A session belongs to the process that made it, and cannot be pickled.",
-            hint="Pickle the model and the options, and make the session in the other process.",
+            hint="Pickle the model and the options, and make the session in the other process. "
+            "winml_py.scale.Evaluator(model) does that.",
         )
 
 

@@ -1,0 +1,115 @@
+"""`Evaluator` in the real Dask and the real Spark: the rows of pictures, some broken, in order.
+
+Neither is part of the extra [test], and Spark needs a Java:
+
+    pip install -e '.[test,ray]' 'dask[dataframe]' distributed pyspark && pytest tests/test_dask_and_spark.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from maps import answer, linear, pictures
+
+pytestmark = pytest.mark.once
+
+COUNT, BROKEN = 200, {3, 77, 199}
+
+
+def missing(*packages: str) -> str:
+    return ", ".join(package for package in packages if find_spec(package) is None)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("source")
+    return linear(folder / "linear.onnx"), pictures(folder / "in", COUNT, BROKEN)
+
+
+def run(program: str, source: tuple[Path, Path], folder: Path, **variables: str) -> Any:
+    """What a program prints in its last line; it is given a model and a folder of pictures."""
+    path = folder / "program.py"  # a file, because Dask's workers import it
+    path.write_text(program)
+    command = [sys.executable, str(path), *map(str, source)]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | variables, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def require_right(rows: Any) -> None:
+    assert [row["id"] for row in rows] == list(range(COUNT))
+    assert {row["id"] for row in rows if row["error"] is not None} == BROKEN
+    for row in rows:
+        if row["id"] in BROKEN:
+            assert row["error"].startswith("PictureError: ")
+        else:
+            np.testing.assert_allclose(row["scores"], answer(row["id"]), rtol=1e-5)
+
+
+DASK = """
+import json, sys
+import dask.dataframe, dask.distributed, pandas
+from winml_py.scale import Evaluator
+
+def sessions():
+    from winml_py.scale.sessions import SESSIONS
+    return len(SESSIONS._sessions)
+
+if __name__ == "__main__":
+    model, folder = sys.argv[1:]
+    evaluate = Evaluator(model, columns={"image": "path"}, keep=["id"])
+    frame = pandas.DataFrame({"id": range(200), "path": [f"{folder}/{number}.png" for number in range(200)]})
+    with (
+        dask.distributed.LocalCluster(2, 2, host="127.0.0.1", dashboard_address=None) as cluster,
+        dask.distributed.Client(cluster) as client,
+    ):
+        rows = dask.dataframe.from_pandas(frame, npartitions=16)
+        answered = rows.map_partitions(evaluate, meta=evaluate(frame.head(0))).compute()
+        made = client.run(sessions)
+    rows = [{"id": row.id, "scores": None if row.error else list(map(float, row.scores)), "error": row.error}
+            for row in answered.itertuples()]
+    print(json.dumps({"rows": rows, "sessions": sorted(made.values()), "types": answered.dtypes.astype(str).to_dict()}))
+"""
+
+
+@pytest.mark.skipif(bool(missing("dask", "distributed", "pandas", "pyarrow")), reason="Dask is not installed")
+def test_map_partitions(source: tuple[Path, Path], tmp_path: Path) -> None:
+    found = run(DASK, source, tmp_path)
+    require_right(found["rows"])
+    assert found["sessions"] == [1, 1]  # one for each process, whatever its threads and tasks
+    assert found["types"] == {"id": "int64", "scores": "object", "error": "object"}
+
+
+SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+from winml_py.scale import Evaluator
+
+model, folder = sys.argv[1:]
+evaluate = Evaluator(model, columns={"image": "path"}, keep=["id"])
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+rows = session.createDataFrame([(number, f"{folder}/{number}.png") for number in range(200)], "id bigint, path string")
+answered = rows.repartition(4).mapInPandas(
+    lambda frames: map(evaluate, frames), "id bigint, scores array<float>, error string"
+)
+print(json.dumps([row.asDict() for row in answered.sort("id").collect()]))
+session.stop()
+"""
+
+
+@pytest.mark.skipif(
+    bool(missing("pyspark", "pandas", "pyarrow")) or not shutil.which("java"), reason="Spark or Java is not installed"
+)
+def test_map_in_pandas(source: tuple[Path, Path], tmp_path: Path) -> None:
+    require_right(run(SPARK, source, tmp_path, SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable))

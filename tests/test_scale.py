@@ -1,0 +1,341 @@
+"""Evaluator: batches of columns in and out, in this process and in others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from build import data, tensor
+from conftest import MODELS, PICTURES
+from onnx import TensorProto, helper
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    CorruptModelError,
+    ImageContract,
+    InvalidArgumentError,
+    InvalidDeviceError,
+    LearningModelSessionOptions,
+    SoftwareBitmap,
+)
+from winml_py.scale import Evaluator
+from winml_py.scale.sessions import MOST, SESSIONS
+from winml_py.testing import FakeDevice
+
+DIGITS, BATCHES, EDGES = (str(MODELS / name) for name in ("digits.onnx", "digits_batch.onnx", "edges.onnx"))
+SEVEN = str(PICTURES / "seven.png")
+
+
+def raw(model: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What ONNX Runtime gives, without us."""
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: array})[0])
+
+
+@pytest.fixture
+def images() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).random((5, 1, 28, 28), np.float32)
+
+
+@pytest.fixture
+def scores() -> np.ndarray[Any, Any]:
+    """What the digit model makes of seven.png, which Pillow has scaled."""
+    with Image.open(SEVEN) as image:
+        pixels = np.asarray(image.resize((28, 28), Image.Resampling.BICUBIC), np.float32)
+    return raw(DIGITS, pixels[None, None] / 255)[0]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_rows_of_arrays_give_what_the_runtime_gives(images: np.ndarray[Any, Any], batch: int) -> None:
+    evaluate = Evaluator(BATCHES, batch=batch)
+    answered = evaluate({"id": np.arange(5), "image": images})
+    assert list(answered) == ["id", "image", "probabilities", "error"]
+    np.testing.assert_array_equal(answered["id"], np.arange(5))
+    np.testing.assert_allclose(answered["probabilities"], raw(BATCHES, images), atol=1e-6)
+    assert answered["error"].tolist() == [None] * 5
+
+
+def test_pictures_come_as_paths_bytes_and_pixels(scores: np.ndarray[Any, Any]) -> None:
+    with Image.open(SEVEN) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    cells = np.empty(4, object)
+    cells[:3] = [SEVEN, Path(SEVEN).read_bytes(), Path(SEVEN)]
+    cells[3] = pixels
+    answered = Evaluator(DIGITS)({"image": cells})
+    for probabilities in answered["probabilities"]:
+        np.testing.assert_allclose(probabilities, scores, atol=1e-2)
+    assert answered["error"].tolist() == [None] * 4
+
+
+def test_a_row_that_fails_does_not_end_the_others(tmp_path: Path, scores: np.ndarray[Any, Any]) -> None:
+    (tmp_path / "text.png").write_text("no picture")
+    paths = [SEVEN, str(tmp_path / "text.png"), SEVEN, str(tmp_path), str(tmp_path / "*.png"), "missing.mp4", None]
+    answered = Evaluator(DIGITS, columns={"image": "path"})({"path": np.array(paths, object)})
+    assert answered["probabilities"].shape == (7, 10)
+    for row in (0, 2):
+        np.testing.assert_allclose(answered["probabilities"][row], scores, atol=1e-2)
+    errors = answered["error"].tolist()
+    assert [error is None for error in errors] == [True, False, True, False, False, False, False]
+    assert np.isnan(answered["probabilities"][[1, 3, 4, 5, 6]]).all()
+    assert errors[1].startswith("PictureError: ")
+    assert "text.png" in errors[1]
+    assert "There is no value for image" in errors[6]
+
+
+def two_outputs(tmp_path: Path) -> str:
+    """A scalar, texts and a list for each row of numbers."""
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["label"], axis=1, keepdims=0),
+        helper.make_node("ReduceSum", ["x"], ["sum"], axes=[1], keepdims=0),
+        helper.make_node("Greater", ["x", "half"], ["large"]),
+        helper.make_node("Identity", ["word"], ["same"]),
+    ]
+    inputs = [tensor("x", ["n", 3]), tensor("word", [1], TensorProto.STRING)]
+    outputs = [
+        tensor("label", ["n"], TensorProto.INT64),
+        tensor("sum", ["n"]),
+        tensor("large", ["n", 3], TensorProto.BOOL),
+        tensor("same", [1], TensorProto.STRING),
+    ]
+    path = tmp_path / "table.onnx"
+    path.write_bytes(data(nodes, inputs, outputs, {"half": np.float32(0.5)}, opset=12))
+    return str(path)
+
+
+TABLE = {"a": [0.25, 0.5, 2.0], "b": [1.0, 0.25, 1.0], "c": [0.0, 0.75, 1.0], "w": ["x", "é", "z"]}
+COLUMNS = {"x": ["a", "b", "c"], "word": "w"}
+
+
+def test_columns_of_numbers_become_a_row(tmp_path: Path) -> None:
+    evaluate = Evaluator(two_outputs(tmp_path), columns=COLUMNS, keep=["w"])
+    answered = evaluate({name: np.array(column) for name, column in TABLE.items()})
+    assert list(answered) == ["w", "label", "sum", "large", "same", "error"]
+    assert answered["label"].tolist() == [1, 2, 0]
+    assert answered["label"].dtype == np.int64
+    assert answered["sum"].tolist() == [1.25, 1.5, 4.0]
+    assert answered["large"].tolist() == [[False, True, False], [False, False, True], [True, True, True]]
+    assert answered["same"].tolist() == ["x", "é", "z"]
+
+
+def test_frames_of_pandas_keep_types_and_index(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    evaluate = Evaluator(two_outputs(tmp_path), columns=COLUMNS)
+    frame = pandas.DataFrame(TABLE, index=[7, 8, 9])
+    answered = evaluate(frame)
+    assert answered.index.tolist() == [7, 8, 9]
+    assert answered["label"].tolist() == [1, 2, 0]
+    assert answered["large"][8].tolist() == [False, False, True]
+    frame.loc[8, "w"] = None
+    failed = evaluate(frame)
+    assert failed["label"].tolist() == [1, pandas.NA, 0]
+    assert failed["sum"].isna().tolist() == [False, True, False]
+    assert failed["error"].notna().tolist() == [False, True, False]
+    empty = evaluate(frame.head(0))
+    assert empty.dtypes.tolist() == failed.dtypes.tolist() == answered.dtypes.tolist()
+
+
+def test_tables_of_arrow_keep_their_types(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    evaluate = Evaluator(two_outputs(tmp_path), columns=COLUMNS)
+    table = arrow.table(TABLE)
+    answered = evaluate(table)
+    assert answered.select(["label", "large", "same"]).to_pydict() == {
+        "label": [1, 2, 0],
+        "large": [[False, True, False], [False, False, True], [True, True, True]],
+        "same": ["x", "é", "z"],
+    }
+    assert answered.schema.field("label").type == arrow.int64()
+    assert answered.schema.field("large").type == arrow.list_(arrow.bool_())
+    failed = evaluate(table.set_column(3, "w", arrow.array([None, None, None], arrow.string())))
+    assert failed.schema == answered.schema == evaluate(table.slice(0, 0)).schema
+    assert failed["label"].null_count == failed["large"].null_count == 3
+    (batch,) = table.to_batches()
+    assert evaluate(batch).to_pydict() == answered.to_pydict()
+
+
+def test_lists_of_arrow_are_arrays(images: np.ndarray[Any, Any]) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    lists = arrow.array(images[:, 0].tolist(), arrow.list_(arrow.list_(arrow.float32())))
+    answered = Evaluator(BATCHES)(arrow.table({"image": lists}))
+    np.testing.assert_allclose(answered["probabilities"].to_pylist(), raw(BATCHES, images), atol=1e-6)
+
+
+def test_maps_and_sequences_are_columns() -> None:
+    kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[3, 5])
+    value = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
+    evaluate = Evaluator(data([node], [tensor("x", [1, 2])], [value], domains={"ai.onnx.ml": 3}))
+    rows = {"x": np.float32([[0.25, 0.75], [0.5, 0.5]])}
+    assert evaluate(rows)["y"].tolist() == [[{3: 0.25, 5: 0.75}], [{3: 0.5, 5: 0.5}]]
+    arrow = pytest.importorskip("pyarrow")
+    answered = evaluate(arrow.table({"x": rows["x"].tolist()}))
+    assert answered["y"].to_pylist() == [[[(3, 0.25), (5, 0.75)]], [[(3, 0.5), (5, 0.5)]]]
+
+
+def test_a_picture_comes_out_as_a_png_that_the_next_model_takes(cat: Path) -> None:
+    evaluate = Evaluator(EDGES)
+    answered = evaluate({"image": [str(cat)]})
+    (name,) = {*answered} - {"image", "error"}
+    assert isinstance(answered[name][0], bytes)
+    again = evaluate({"image": [answered[name][0]]})
+    assert again["error"].tolist() == [None]
+    with Image.open(cat) as image:
+        assert SoftwareBitmap.load(again[name][0]).pixel_width == image.width
+
+
+def test_a_contract_says_how_pictures_become_a_tensor(images: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    path = tmp_path / "plain.onnx"
+    nodes = [helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0)]
+    path.write_bytes(data(nodes, [tensor("x", [1, 1, 28, 28])], [tensor("mean", [1])], opset=12))
+    contract = ImageContract(BitmapPixelFormat.GRAY8, mean=(100,), std=(2,))
+    answered = Evaluator(path, contract=contract)({"x": np.full((2, 28, 28), 150, np.uint8)})
+    assert answered["mean"].tolist() == [25, 25]
+
+
+def test_what_cannot_be_right_is_refused(tmp_path: Path, images: np.ndarray[Any, Any]) -> None:
+    for wrong, words in [
+        (lambda: Evaluator(DIGITS, outputs=["probability"]), "no output 'probability'.*Did you mean"),
+        (lambda: Evaluator(DIGITS, outputs="probabilities"), "Write a list of names"),
+        (lambda: Evaluator(DIGITS, columns={"picture": "a"}), "no input 'picture'"),
+        (lambda: Evaluator(DIGITS, threads=0), "threads"),
+        (lambda: Evaluator(DIGITS, contract=ImageContract.yolo()), "contract"),
+        (lambda: Evaluator(DIGITS)({"a": [], "b": []}), "comes from the column 'image'"),
+        (lambda: Evaluator(DIGITS)({"image": images, "probabilities": images}), "named like one of the answers"),
+        (lambda: Evaluator(DIGITS)({"image": images, "error": images}), "named like one of the answers"),
+        (lambda: Evaluator(DIGITS, keep=["id"])({"image": images}), "'id' is to be kept"),
+        (lambda: Evaluator(DIGITS)([1, 2]), "A batch is a dict of arrays"),
+        (lambda: Evaluator(DIGITS)({"image": images, "id": [1]}), "have .* rows"),
+        (lambda: Evaluator(DIGITS, device=3), "device|cpu"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(InvalidArgumentError, match=words):
+            wrong()
+    with pytest.raises(InvalidDeviceError):
+        Evaluator(DIGITS, device="no such device")({"image": images})
+
+
+def test_numbers_that_do_not_fit_are_errors_of_their_row(tmp_path: Path) -> None:
+    path = tmp_path / "whole.onnx"
+    whole = [tensor(name, ["n", 2], TensorProto.INT32) for name in "xy"]
+    path.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], whole[:1], whole[1:]))
+    evaluate = Evaluator(path)
+    answered = evaluate({"x": np.float64([[1, 2], [1.5, 2]])})
+    assert answered["y"].tolist() == [[-1, -2], [0, 0]]
+    assert "takes Int32" in answered["error"][1]
+    assert evaluate({"x": np.array([[1, 2**40]])})["error"][0] is not None
+    assert (
+        "3 numbers" in evaluate({"x": np.ones((1, 3), int)})["error"][0]
+        or "shape" in evaluate({"x": np.ones((1, 3), int)})["error"][0]
+    )
+    assert "does not hold numbers" in evaluate({"x": [["a", "b"]]})["error"][0]
+
+
+def test_an_output_that_counts_something_else_keeps_its_first_size(tmp_path: Path) -> None:
+    path = tmp_path / "found.onnx"
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Squeeze", ["places"], ["found"], axes=[0]),
+    ]
+    path.write_bytes(data(nodes, [tensor("x", [4])], [tensor("found", ["many"], TensorProto.INT64)], opset=12))
+    answered = Evaluator(path)({"x": np.float32([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0]])})
+    assert [cell.tolist() for cell in answered["found"]] == [[0, 3], [1], []]
+
+
+def pid_and_answer(evaluate: Evaluator, image: np.ndarray[Any, Any]) -> tuple[int, Any]:
+    return os.getpid(), evaluate({"image": image})["probabilities"]
+
+
+@pytest.mark.parametrize("given", [Path(BATCHES), Path(BATCHES).read_bytes()], ids=["path", "bytes"])
+def test_other_processes_make_sessions_of_their_own(given: Any, images: np.ndarray[Any, Any]) -> None:
+    evaluate = Evaluator(given)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, context) as pool:
+        answers = list(pool.map(pid_and_answer, [evaluate] * 4, [images[:2]] * 4, timeout=120))
+    assert os.getpid() not in {process for process, _ in answers}
+    for _, probabilities in answers:
+        np.testing.assert_allclose(probabilities, raw(BATCHES, images[:2]), atol=1e-6)
+
+
+def test_copies_in_one_process_use_one_session(images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate, made = Evaluator(BATCHES), []
+    original = Evaluator._session
+    monkeypatch.setattr(Evaluator, "_session", lambda self: made.append(self) or original(self))
+    pickled = pickle.dumps(evaluate)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: pickle.loads(pickled)({"image": images}), range(8)))
+    assert len(made) == 1
+    evaluate({"image": images[:0]})
+    evaluate.close()
+    evaluate.close()
+    pickle.loads(pickled)({"image": images})
+    assert len(made) == 2
+
+
+def test_only_the_last_sessions_are_kept(images: np.ndarray[Any, Any]) -> None:
+    evaluators = [Evaluator(BATCHES) for _ in range(MOST + 2)]
+    for evaluate in evaluators:
+        evaluate({"image": images})
+    assert list(SESSIONS._sessions) == [evaluate._name for evaluate in evaluators[-MOST:]]
+    for evaluate in evaluators:
+        evaluate.close()
+    assert not SESSIONS._sessions
+
+
+def test_threads_are_those_that_the_engine_grants(
+    images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from winml_py import LearningModelSession
+    from winml_py.scale import evaluator
+
+    seen: list[tuple[int, int, bool]] = []
+    original = LearningModelSession.evaluate_many
+
+    def watched(self: LearningModelSession, *items: Any, concurrency: int, **more: Any) -> Any:
+        seen.append((concurrency, self.get_intra_op_num_threads(), self.get_intra_op_thread_spinning()))
+        return original(self, *items, concurrency=concurrency, **more)
+
+    monkeypatch.setattr(LearningModelSession, "evaluate_many", watched)
+    monkeypatch.setattr(evaluator, "usable_cores", lambda: 8)
+    options = LearningModelSessionOptions()
+    options.intra_op_num_threads, options.close_model_on_session_creation = 5, True
+    options.batch_size_override = 0
+    evaluate = Evaluator(BATCHES, options=options)
+    for said in ("", "3", "64", "0", "words"):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        evaluate({"image": images})
+    Evaluator(BATCHES, threads=2)({"image": images})
+    assert seen == [(threads, 1, False) for threads in (1, 3, 8, 1, 1, 2)]
+    assert options.intra_op_num_threads == 5
+    pickle.dumps(evaluate)  # the model is not disposed of
+
+
+def test_progress_is_told(images: np.ndarray[Any, Any]) -> None:
+    told: list[tuple[int, int | None]] = []
+    Evaluator(BATCHES)({"image": images}, progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, 5) for done in range(1, 6)]
+
+
+def fakes(inputs: Any) -> dict[str, Any]:
+    return {"probabilities": np.full((1, 10), inputs["image"].sum(), np.float32)}
+
+
+def test_a_device_of_the_callers_goes_along(images: np.ndarray[Any, Any]) -> None:
+    evaluate = pickle.loads(pickle.dumps(Evaluator(DIGITS, device=FakeDevice(fakes))))
+    answered = evaluate({"image": images})
+    np.testing.assert_allclose(answered["probabilities"][:, 3], images.sum((1, 2, 3)), rtol=1e-5)
+
+
+def test_a_model_that_changed_on_the_way_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "digits.onnx"
+    path.write_bytes(Path(DIGITS).read_bytes())
+    pickled = pickle.dumps(Evaluator(path))
+    path.write_bytes(Path(BATCHES).read_bytes())
+    with pytest.raises(CorruptModelError, match="is not what it was"):
+        pickle.loads(pickled)

@@ -1,0 +1,148 @@
+"""`winml-py map`: columns of answers for everything in a folder or a table, in a job that can be resumed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ..base.cpu_cores import usable_cores
+from ..imaging.contract import ImageContract
+from ..onnx_file.packed import PackedFile, packed
+from ..scale.arrow import import_arrow
+from ..scale.evaluator import Evaluator
+from ..scale.job import Job, Outcome, here, run
+from ..scale.on_ray import import_ray, on_ray
+from ..scale.parts import Parts
+from ..scale.source import Source
+from ..session.model import LearningModel, content_of
+from ..session.options import LearningModelSessionOptions
+from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
+from .failures import EVALUATION, failures, usage
+from .style import emit, number, progress, say
+
+PART = 1000
+
+
+@click.command(name="map")
+@model_argument
+@click.argument("inputs", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--output", type=click.Path(), required=True, metavar="FILE.parquet", help="The file to write.")
+@pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="Where an input comes from; A,B,C for a row.")
+@click.option("--answer", "outputs", multiple=True, metavar="OUTPUT", help="An output to write; all by default.")
+@click.option("--keep", multiple=True, metavar="COLUMN", help="A column to write, too; all by default.")
+@click.option(
+    "--on",
+    "engine",
+    type=click.Choice(["here", "ray"]),
+    default="here",
+    metavar="WHERE",
+    help="here (default), or ray.",
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Cores that work; all by default.")
+@click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Rows evaluated together.")
+@click.option("--part", type=click.IntRange(1), default=PART, show_default=True, metavar="N", help="Rows in a part.")
+@device_option()
+@settings_option
+@click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as needed.")
+@contract_options
+@json_option
+def map_command(
+    model: str,
+    inputs: tuple[str, ...],
+    output: str,
+    engine: str,
+    workers: int | None,
+    part: int,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Evaluate MODEL on each picture or row of SOURCE.
+
+    SOURCE: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on.
+    """
+    import_arrow()
+    if engine == "ray":
+        import_ray()
+    with usage():
+        rows = Source.of(inputs)
+        evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
+    parts = Parts(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
+    job = Job(evaluator, rows, parts, part)
+    with progress("evaluating") as advance, failures():
+
+        def tell(done: int, total: int | None) -> None:
+            advance(done / total if total else None, f"{done:,}" + (f" of {total:,}" if total else ""))
+
+        outcome = run(job, here if engine == "here" else on_ray(workers), tell)
+    emit(_facts(output, outcome), as_json, _show)
+    if outcome.done.rows and outcome.done.failed == outcome.done.rows:
+        raise click.exceptions.Exit(EVALUATION)
+
+
+def _evaluator(
+    path: str,
+    source: Source,
+    threads: int | None,
+    columns: tuple[tuple[str, str], ...],
+    outputs: tuple[str, ...],
+    keep: tuple[str, ...],
+    settings: str,
+    contract: ImageContract | None,
+    **same: Any,
+) -> tuple[Evaluator, dict[str, Any]]:
+    """What evaluates, and all that its answers depend on."""
+    model = LearningModel.load_from_file_path(path)
+    options = LearningModelSessionOptions.load(settings) if settings else None
+    sources = {name: column.split(",") if "," in column else column for name, column in columns}
+    evaluator = Evaluator(
+        model,
+        options=options,
+        contract=contract,
+        columns=sources,
+        outputs=outputs or None,
+        keep=keep or None,
+        threads=threads,
+        **same,
+    )
+    evaluator.require_columns(source.columns)
+    stated = {
+        "model": _digest(model),
+        "settings": options and options.to_dict(),
+        "contract": contract and contract.to_metadata(),
+        "columns": sources,
+        "answers": outputs,
+        "kept columns": keep,
+    }
+    return evaluator, stated | same
+
+
+def _digest(model: LearningModel) -> str:
+    file = packed(content_of(model).open())
+    return file.digest if isinstance(file, PackedFile) else ""
+
+
+def _facts(output: str, outcome: Outcome) -> dict[str, Any]:
+    done, resumed, seconds = outcome
+    rate = (done.rows - resumed) / seconds if seconds else 0.0
+    return {
+        "written": output,
+        "rows": done.rows,
+        "succeeded": done.rows - done.failed,
+        "failed": done.failed,
+        "first_error": done.first,
+        "resumed": resumed,
+        "seconds": seconds,
+        "rows_a_second": rate,
+    }
+
+
+def _show(facts: dict[str, Any]) -> None:
+    if facts["resumed"]:
+        say(f"{facts['resumed']:,} of {facts['rows']:,} rows were done before")
+    if facts["failed"]:
+        say(f"{facts['failed']:,} rows failed; the first: {facts['first_error']}", "bold red", is_error=True)
+    rate = f"{number(facts['rows_a_second'], 1)} a second"
+    say(f"{facts['succeeded']:,} of {facts['rows']:,} rows succeeded in {number(facts['seconds'], 1)} s, {rate}")
+    say(f"written to {facts['written']}")

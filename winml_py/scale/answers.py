@@ -1,0 +1,108 @@
+"""Answers: an output of a model as a column, with one cell for each row."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.suggestions import did_you_mean
+from ..errors import EvaluationError, InvalidArgumentError
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor import Tensor
+from ..features.tensor_classes import TENSOR_CLASSES
+from ..session.model import LearningModel
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An output as a column.
+
+    Attributes:
+        feature: the output.
+        is_batched: whether its first size is the batch, which a cell does without.
+    """
+
+    feature: FeatureDescriptor
+    is_batched: bool
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The type of the numbers or texts in a cell; None where cells are pictures, maps or lists."""
+        feature = self.feature
+        return TENSOR_CLASSES[feature.tensor_kind].dtype if isinstance(feature, TensorFeatureDescriptor) else None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The sizes of a cell, -1 where they vary; None where the model does not say, or a cell is no array."""
+        feature = self.feature
+        if not isinstance(feature, TensorFeatureDescriptor) or not feature.has_rank:
+            return None
+        return tuple(feature.shape)[1:] if self.is_batched else tuple(feature.shape)
+
+    def cell(self, value: Any) -> Any:
+        """What stands in a row for an output of one item: an array, a number, a text, a PNG, a dict or a list.
+
+        Raises:
+            EvaluationError: the first size is taken for the batch, and is not 1.
+        """
+        if isinstance(value, ImageFeatureValue):
+            return _png(value)
+        if not isinstance(value, Tensor):
+            return _plain(value)
+        array = value.to_numpy()
+        if self.is_batched and len(array) != 1:
+            raise EvaluationError(
+                f"The output {self.feature.name} gave {len(array)} entries for one row, and its first size was taken "
+                "for the batch.",
+                hint="If it counts something else, give that size a name of its own in the model.",
+            )
+        cell = array[0] if self.is_batched else array
+        return cell[()] if isinstance(cell, np.ndarray) else cell
+
+
+def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answer]:
+    """The outputs that are wanted, as columns; all of them where no names are given.
+
+    Raises:
+        InvalidArgumentError: the model has no such output.
+    """
+    features = {feature.name: feature for feature in model.output_features}
+    for name in names or ():
+        if name not in features:
+            raise InvalidArgumentError(f"The model has no output {name!r}.", hint=did_you_mean(name, features))
+    firsts = {_first(feature) for feature in model.input_features}
+    return [Answer(features[name], _first(features[name]) in firsts - {None}) for name in names or features]
+
+
+def _first(feature: FeatureDescriptor) -> tuple[int, str] | None:
+    """The first size and its name, which are the same in inputs and outputs where they are the batch."""
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or not feature.shape:
+        return None
+    size = feature.shape[0]
+    if size not in (-1, 1):
+        return None
+    return size, feature.dimension_names[0] if size == -1 and feature.dimension_names else ""
+
+
+def _plain(value: Any) -> Any:
+    """Maps and sequences as Python has them, with arrays in place of tensors and PNGs in place of pictures."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.to_numpy() if isinstance(value, Tensor) else value
+
+
+def _png(picture: ImageFeatureValue) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, kind="PNG")
+    return file.getvalue()

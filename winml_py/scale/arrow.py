@@ -1,0 +1,91 @@
+"""What Arrow makes of features and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import NotSupportedError
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+from ..features.tensor_classes import TENSOR_CLASSES
+
+
+def import_arrow() -> Any:
+    """The package pyarrow.
+
+    Raises:
+        NotSupportedError: it is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError as error:
+        raise NotSupportedError(
+            "The package pyarrow, which reads and writes tables, is not installed.",
+            hint="pip install 'winml-py[ray]', or pip install pyarrow.",
+        ) from error
+    return pyarrow
+
+
+def cells_of(column: Any) -> Sequence[Any]:
+    """The cells of a column: numbers and lists as arrays, all else as Python has it."""
+    arrow = import_arrow()
+    kind = column.type
+    if not (arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind)):
+        plain: list[Any] = column.to_pylist()
+        return plain
+    return [None if cell is None else _array(cell) for cell in column.to_numpy(zero_copy_only=False)]
+
+
+def _array(cell: Any) -> np.ndarray[Any, Any]:
+    """Lists of lists are arrays of arrays, which become one."""
+    return np.stack([_array(part) for part in cell]) if cell.dtype == object and cell.size else np.asarray(cell)
+
+
+def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[Any]) -> Any:
+    """A column of answers. Its type is the same for every batch, but where the model does not state a rank."""
+    arrow = import_arrow()
+    return arrow.array([_nested(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))
+
+
+def _nested(value: Any) -> Any:
+    """What Arrow makes lists and maps of: it takes arrays of one dimension only."""
+    if isinstance(value, dict):
+        return [(key, _nested(item)) for key, item in value.items()]
+    if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 1):
+        return [_nested(item) for item in value]
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+
+
+def _type(feature: FeatureDescriptor, rank: int | None) -> Any:
+    """Arrow's type for a feature; None where it depends on the values."""
+    arrow = import_arrow()
+    if isinstance(feature, ImageFeatureDescriptor):
+        return arrow.binary()
+    if isinstance(feature, MapFeatureDescriptor):
+        return arrow.map_(_scalar(feature.key_kind), _type(feature.value_descriptor, 0))
+    if isinstance(feature, SequenceFeatureDescriptor):
+        element = feature.element_descriptor
+        kind = _type(element, len(element.shape) if isinstance(element, TensorFeatureDescriptor) else None)
+        return None if kind is None else arrow.list_(kind)
+    if not isinstance(feature, TensorFeatureDescriptor) or rank is None:
+        return None
+    kind = _scalar(feature.tensor_kind)
+    for _ in range(rank):
+        kind = arrow.list_(kind)
+    return kind
+
+
+def _scalar(tensor_kind: Any) -> Any:
+    arrow = import_arrow()
+    dtype = TENSOR_CLASSES[tensor_kind].dtype
+    return arrow.string() if dtype.kind == "O" else arrow.from_numpy_dtype(dtype)

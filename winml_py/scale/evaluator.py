@@ -1,0 +1,201 @@
+"""Evaluator: one evaluation as a callable that can be sent to other processes."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from ..base.arguments import require_type, truth, whole_number
+from ..base.closeable import Closeable
+from ..base.cpu_cores import usable_cores
+from ..errors import InvalidArgumentError, WinMLError
+from ..imaging.contract import ImageContract
+from ..session.device import LearningModelDevice
+from ..session.jobs import require_fitting
+from ..session.model import LearningModel
+from ..session.options import LearningModelSessionOptions
+from ..session.session import LearningModelSession
+from .answers import answers_of
+from .batches import ERROR, Batch, batch_of
+from .rows import Reader
+from .sessions import SESSIONS
+
+if TYPE_CHECKING:
+    from ..session.model import Source
+
+THREADS = "OMP_NUM_THREADS"
+"""The variable by which Ray, Dask and Spark tell a worker how many threads are its share."""
+
+
+class Evaluator(Closeable):
+    """Evaluates batches of columns: a class for Ray Data's `map_batches`, a function for Dask's `map_partitions`.
+
+    It pickles, and makes its session where it is called first. All copies of it in a process use one session, and the
+    processes of a machine share the weights of a large model file through its saved graph. A batch is a dict of numpy
+    arrays, a DataFrame of pandas, or a Table of Arrow, and comes back as the same with more columns: one for each
+    output, and `error`, which says why a row has no answers, or is None. A row that fails does not end the others.
+
+    A cell of an input is what `evaluate_many` takes: the path of a picture or its bytes, an array, a number. A uint8
+    array of height x width x 3 is a picture, red first. Outputs lose the first size where it is the batch; a picture
+    comes as the bytes of a PNG.
+
+    Args:
+        model: a model, or what `LearningModel.load` takes. Give a path that all machines have: bytes are sent along.
+        device: where to run: "cpu", a name that `LearningModelDevice.find` finds on the machine of the worker, or a
+            device.
+        options: how to compile. The threads are replaced, and the model is not closed.
+        contract: how pictures become the inputs that it fits, in place of what the model states.
+        outputs: the outputs that become columns; by default all.
+        columns: for each input the column that it comes from, or a list of columns of numbers; by default the column of
+            its name, or the only column.
+        keep: the columns of a batch that it comes back with; by default all.
+        batch: how many rows to evaluate together, at most; the model's first sizes must be free.
+        threads: rows that are evaluated at the same time, each on one thread. By default what the engine says in
+            `OMP_NUM_THREADS`, or 1: engines start a worker for each core.
+        fast_decode: as for `ImageFeatureValue.load`.
+
+    Raises:
+        InvalidArgumentError: names that the model does not have, or a contract that fits no input.
+        WinMLError: the model cannot be loaded.
+
+    Example:
+        >>> from winml_py.scale import Evaluator
+        >>> evaluate = Evaluator("models/digits.onnx", outputs=["probabilities"])
+        >>> batch = evaluate({"image": ["samples/pictures/seven.png"]})
+        >>> list(batch), int(batch["probabilities"][0].argmax())
+        (['image', 'probabilities', 'error'], 7)
+    """
+
+    def __init__(
+        self,
+        model: LearningModel | Source,
+        *,
+        device: str | LearningModelDevice = "cpu",
+        options: LearningModelSessionOptions | None = None,
+        contract: ImageContract | None = None,
+        outputs: Sequence[str] | None = None,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        keep: Sequence[str] | None = None,
+        batch: int = 1,
+        threads: int | None = None,
+        fast_decode: bool = False,
+    ) -> None:
+        self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
+        require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
+        require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
+        self._device, self._options, self._contract = device, _single_threaded(options), contract
+        inputs = {feature.name: feature for feature in self._model.input_features}
+        if contract is not None:
+            require_fitting(contract, inputs)
+        self._reader = Reader(inputs, dict(columns or {}), contract)
+        self._answers = answers_of(self._model, _names(outputs, "outputs"))
+        self._keep, self._batch = _names(keep, "keep"), whole_number(batch, "batch", 1)
+        self._threads = None if threads is None else whole_number(threads, "threads", 1)
+        self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
+
+    def __call__(self, batch: Any, /, *, progress: Callable[[int, int | None], object] | None = None) -> Any:
+        """Evaluates each row of a batch.
+
+        Args:
+            batch: a dict of arrays, a `pandas.DataFrame` or a `pyarrow.Table`.
+            progress: called with the number of rows that are done, and that of all.
+
+        Returns:
+            A batch of the same kind with the columns of `batch`, or those that are kept, the outputs, and `error`. The
+            answers of rows that failed are nulls; in arrays NaN, 0 or "".
+
+        Raises:
+            InvalidArgumentError: no batch, a column that it lacks, or one that is named like an output.
+            WinMLError: no session can be made here, or its device is lost.
+        """
+        columns = batch_of(batch)
+        kept = self.require_columns(columns.names)
+        failed = [None] * len(self._answers)
+        rows: list[list[Any]] = []
+        errors: list[str | None] = []
+        for result in self._results(columns, progress):
+            try:
+                rows.append([answer.cell(result.outputs[answer.feature.name]) for answer in self._answers])
+                errors.append(None)
+            except WinMLError as error:
+                rows.append(failed)
+                errors.append(f"{type(error).__name__}: {error}")
+        answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
+        return columns.answered(kept, answers, errors)
+
+    def require_columns(self, names: Sequence[str]) -> Sequence[str]:
+        """Refuses a batch that lacks a column, or has one that is named like an output; gives those that are kept.
+
+        Args:
+            names: the columns of the batch.
+
+        Raises:
+            InvalidArgumentError: it does.
+        """
+        self._reader.require(names)
+        missing = next((name for name in self._keep or () if name not in names), None)
+        if missing is not None:
+            raise InvalidArgumentError(f"The column {missing!r} is to be kept, and there are {', '.join(names)}.")
+        kept = names if self._keep is None else self._keep
+        twice = next((name for name in (*(a.feature.name for a in self._answers), ERROR) if name in kept), None)
+        if twice is not None:
+            raise InvalidArgumentError(
+                f"The column {twice!r} of the batch is named like one of the answers.",
+                hint="Rename it, name the columns to keep, or the outputs that are wanted.",
+            )
+        return kept
+
+    def close(self) -> None:
+        """Closes the session in this process, if there is one; the next call makes another."""
+        SESSIONS.close(self._name)
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(answer.feature.name for answer in self._answers)
+        return f"<Evaluator {self._model.name!r}: {outputs}>"
+
+    def _results(self, columns: Batch, progress: Callable[[int, int | None], object] | None) -> Any:
+        if not columns.rows:
+            return []  # engines call with empty batches to see the columns that come out
+        return SESSIONS.get(self._name, self._session).evaluate_many(
+            self._reader.items(columns),
+            concurrency=self._threads or _share(),
+            batch=self._batch,
+            contract=self._contract,
+            fast_decode=self._fast_decode,
+            progress=progress,
+        )
+
+    def _session(self) -> LearningModelSession:
+        device = self._device
+        if isinstance(device, str):
+            device = LearningModelDevice() if device == "cpu" else LearningModelDevice.find(device)
+        return LearningModelSession(self._model, device, self._options)
+
+
+def _single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
+    """The options of a worker: rows run side by side, each on one thread, and none spins on another worker's core."""
+    if options is None:
+        made = LearningModelSessionOptions()
+        made.batch_size_override = 0
+    else:
+        made = copy(options)
+    made.intra_op_num_threads, made.intra_op_thread_spinning = 1, False
+    made.close_model_on_session_creation = False
+    return made
+
+
+def _share() -> int:
+    """The threads that the engine grants this process."""
+    said = os.environ.get(THREADS, "")
+    return min(int(said), usable_cores()) if said.isdigit() and int(said) else 1
+
+
+def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InvalidArgumentError(f"{what} is {names!r}.", hint=f'Write a list of names: {what}=["name"].')
+    return tuple(names)

@@ -1,0 +1,121 @@
+"""A job on Ray: Ray Data hands the parts to workers, starts those anew that end, and does their parts again."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from ..errors import EvaluationError, NotSupportedError
+from .arrow import import_arrow
+from .evaluator import Evaluator
+from .job import Job, Tell, Todo, Way
+from .parts import Done, Parts
+
+USAGE = "RAY_USAGE_STATS_ENABLED"
+"""The variable without which Ray reports how it is used."""
+
+
+class PartWorker:
+    """Does parts, in a process that Ray starts.
+
+    Args:
+        evaluator: what is done with each row.
+        parts: where the answers go: a folder that all machines share.
+    """
+
+    def __init__(self, evaluator: Evaluator, parts: Parts) -> None:
+        self._evaluator, self._parts = evaluator, parts
+
+    def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """Does a part; says what there is of it. Done again, it writes the same file."""
+        table = import_arrow().ipc.open_stream(part["table"]).read_all()
+        return self._parts.write(part["index"], self._evaluator(table))._asdict()
+
+
+def on_ray(workers: int | None) -> Way:
+    """The way to do the parts on a cluster of Ray, or on one that is started here for as long as it takes.
+
+    Args:
+        workers: processes of one core each; by default all cores of the cluster but one, which Ray itself needs.
+    """
+    return partial(_parts_done, workers=workers)
+
+
+def _parts_done(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
+    ray = import_ray()
+    parts = [{"index": index, "table": _serialized(table)} for index, table in todo]
+    if not parts:
+        return
+    with _connected(ray):
+        data = ray.data.from_items(parts, override_num_blocks=len(parts)).map(
+            PartWorker,
+            fn_constructor_args=(job.evaluator, job.parts),
+            num_cpus=1,
+            compute=ray.data.ActorPoolStrategy(size=min(workers or _cores(ray), len(parts))),
+        )
+        try:
+            for done in data.iter_rows():
+                yield Done(**done)
+        except ray.exceptions.RayError as error:
+            raise EvaluationError(
+                f"Ray could not do the job: {error}", hint="The same command goes on with the parts that are left."
+            ) from error
+
+
+def import_ray() -> Any:
+    """The package ray, with Ray Data.
+
+    Raises:
+        NotSupportedError: it is not installed.
+    """
+    os.environ.setdefault(USAGE, "0")
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise NotSupportedError(
+            "The package ray, with Ray Data, is not installed.", hint="pip install 'winml-py[ray]'"
+        ) from error
+    return ray
+
+
+@contextmanager
+def _connected(ray: Any) -> Iterator[None]:
+    """Connects to the cluster that `RAY_ADDRESS` names, or starts one on this machine, which nothing else can reach."""
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        _connect(ray)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # the command has a bar and a summary of its own
+    try:
+        yield
+    finally:
+        if is_ours:
+            ray.shutdown()
+
+
+def _connect(ray: Any) -> None:
+    local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+    except Exception as error:  # Ray raises no class of its own where it does not start
+        raise EvaluationError(
+            f"Ray could not be started or reached: {error}", hint="Check RAY_ADDRESS, and the log in /tmp/ray."
+        ) from error
+
+
+def _cores(ray: Any) -> int:
+    """The cores for workers. Ray Data needs one to hand out the parts, and would wait for it forever."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
+
+
+def _serialized(table: Any) -> bytes:
+    arrow = import_arrow()
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,173 @@
+"""Parts: the folder of a job that is not finished. What is done of it lies there in files that are whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..base.atomic_files import require_folder, write_whole, written_to, written_whole
+from ..errors import InvalidArgumentError, StorageAccessError, StorageExistsError
+from .arrow import import_arrow
+from .batches import ERROR
+
+KIND = "winml-py map"
+_JOB, _LOCK = "job.json", "lock"
+_KEY = b"winml_py.map"
+
+
+class Done(NamedTuple):
+    """What there is of a part, or of a job.
+
+    Attributes:
+        rows: how many were evaluated.
+        failed: how many of them have no answers.
+        first: why the first of these has none, or "".
+    """
+
+    rows: int = 0
+    failed: int = 0
+    first: str = ""
+
+    def plus(self, other: Done) -> Done:
+        """Both together."""
+        return Done(self.rows + other.rows, self.failed + other.failed, self.first or other.first)
+
+
+class Parts:
+    """The parts of a job beside the file that it will become.
+
+    Args:
+        output: the path of that file.
+        facts: what the job is. Parts of a job with other facts are not used.
+    """
+
+    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
+        self.output, self.folder = output, f"{output}.parts"
+        self._facts: dict[str, Any] = json.loads(json.dumps(dict(facts)))
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Makes the folder, or takes the one that an earlier run left, for this process alone.
+
+        Raises:
+            StorageExistsError: the folder, or the file, is another job's or no job's.
+            StorageAccessError: another process works on it, or the folder cannot be made.
+        """
+        import filelock
+
+        self._require_ours()
+        with written_to(self.folder):
+            os.makedirs(self.folder, exist_ok=True)
+        lock = filelock.FileLock(os.path.join(self.folder, _LOCK))
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout as error:
+            raise StorageAccessError(
+                f"Another process works on the job in {self.folder}.", hint="Wait until it is done."
+            ) from error
+        with lock:
+            write_whole(os.path.join(self.folder, _JOB), json.dumps({"kind": KIND, "job": self._facts}).encode())
+            yield
+
+    def finished(self) -> Done | None:
+        """What the file holds, where this job has written it; None where there is no file.
+
+        Raises:
+            StorageExistsError: the file is another's.
+            StorageNotFoundError: there is no folder to write it to.
+        """
+        require_folder(self.output)
+        if not os.path.lexists(self.output):
+            return None
+        arrow = import_arrow()
+        try:
+            metadata = arrow.parquet.read_schema(self.output).metadata or {}
+            is_ours = json.loads(metadata.get(_KEY, b"{}")) == self._facts
+        except (OSError, ValueError, arrow.ArrowInvalid):
+            is_ours = False
+        if not is_ours:
+            raise StorageExistsError(
+                f"{self.output} is there already, and another job has written it.",
+                hint="Name another file, or remove this one.",
+            )
+        return _done(self.output)
+
+    def done(self, index: int) -> Done | None:
+        """What there is of a part; None where it has yet to be done."""
+        path = self._path(index)
+        return _done(path) if os.path.exists(path) else None
+
+    def write(self, index: int, table: Any) -> Done:
+        """Writes a part, whole or not at all, and says what is in it.
+
+        Raises:
+            StorageAccessError: it cannot be written.
+        """
+        path = self._path(index)
+        with written_to(path), written_whole(path) as file:
+            import_arrow().parquet.write_table(table, file)
+        return _counted(table.column(ERROR))
+
+    def join(self, count: int) -> None:
+        """Writes the file from the parts, in their order, and removes the folder.
+
+        Raises:
+            StorageAccessError: it cannot be written.
+        """
+        arrow = import_arrow()
+        paths = list(map(self._path, range(count)))
+        schema = arrow.unify_schemas(map(arrow.parquet.read_schema, paths), promote_options="permissive")
+        schema = schema.with_metadata({_KEY: json.dumps(self._facts)})
+        with (
+            written_to(self.output),
+            written_whole(self.output) as file,
+            arrow.parquet.ParquetWriter(file, schema) as writer,
+        ):
+            for path in paths:
+                writer.write_table(arrow.parquet.ParquetFile(path).read().cast(schema))
+
+    def remove(self) -> None:
+        """Removes the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, index: int) -> str:
+        return os.path.join(self.folder, f"part-{index:08d}.parquet")
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether the run that made the folder ended before it wrote anything."""
+        return not [name for name in os.listdir(self.folder) if name != _LOCK and not name.startswith(f".{_JOB}.")]
+
+    def _require_ours(self) -> None:
+        """Refuses a folder that is another's: it would be removed in the end."""
+        if not os.path.lexists(self.folder) or (os.path.isdir(self.folder) and self._is_new):
+            return
+        try:
+            with open(os.path.join(self.folder, _JOB), encoding="utf-8") as file:
+                found = json.load(file)
+            job = found["job"] if found["kind"] == KIND else None
+        except (OSError, ValueError, KeyError, TypeError):
+            job = None
+        if not isinstance(job, dict):
+            raise StorageExistsError(
+                f"{self.folder} is there already, and holds no unfinished job.", hint="Name another file to write."
+            )
+        other = sorted(key for key in {*job, *self._facts} if job.get(key) != self._facts.get(key))
+        if other:
+            raise InvalidArgumentError(
+                f"{self.folder} holds a job that was begun with another {', '.join(other)}.",
+                hint="Finish it as it was begun, name another file to write, or remove the folder.",
+            )
+
+
+def _done(path: str) -> Done:
+    return _counted(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]).column(ERROR))
+
+
+def _counted(errors: Any) -> Done:
+    failed = errors.drop_null()
+    return Done(len(errors), len(failed), failed[0].as_py() if len(failed) else "")

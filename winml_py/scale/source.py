@@ -1,0 +1,114 @@
+"""Source: what a job goes through, in tables of equal length: pictures by their paths, or the rows of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import InvalidArgumentError
+from ..session.source_files import files_of
+from .arrow import import_arrow
+
+PATH = "path"
+"""The column of pictures that are named by their files."""
+
+TABLES = (".csv", ".parquet")
+
+
+class Source(NamedTuple):
+    """What a job goes through.
+
+    Attributes:
+        files: the pictures, or one table, by their absolute paths.
+        is_table: which of the two.
+    """
+
+    files: tuple[str, ...]
+    is_table: bool
+
+    @classmethod
+    def of(cls, sources: Sequence[str]) -> Source:
+        """Finds the files: folders and patterns stand for the pictures in them.
+
+        Raises:
+            InvalidArgumentError: a folder or a pattern without files, or a table among others.
+        """
+        is_table = any(source.endswith(TABLES) and not os.path.isdir(source) for source in sources)
+        if is_table and len(sources) > 1:
+            raise InvalidArgumentError(
+                f"A job goes through one table, or through pictures, and {len(sources)} sources came.",
+                hint="Join the tables first, or start a job for each.",
+            )
+        files = sources if is_table else [file for source in sources for file in files_of(source) or [source]]
+        return cls(tuple(map(os.path.abspath, files)), is_table)
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are; None where the file does not say."""
+        if not self.is_table:
+            return len(self.files)
+        return None if self._is_text else int(import_arrow().parquet.read_metadata(self.files[0]).num_rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns.
+
+        Raises:
+            InvalidArgumentError: the table cannot be read.
+        """
+        return list(next(self.tables(1)).column_names) if self.is_table else [PATH]
+
+    def fingerprint(self) -> str:
+        """What tells the source from another: the names of the files; of a table also its size and time."""
+        digest = hashlib.blake2b(digest_size=20)
+        for file in self.files:
+            digest.update(f"{file}\0".encode(errors="surrogateescape"))
+        if self.is_table:
+            status = os.stat(self.files[0])
+            digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+        return digest.hexdigest()
+
+    def tables(self, rows: int) -> Iterator[Any]:
+        """Tables of so many rows, the last of what is left; one without rows, where there are none.
+
+        Raises:
+            InvalidArgumentError: the table cannot be read.
+        """
+        arrow = import_arrow()
+        if not self.is_table:
+            for start in range(0, len(self.files), rows):
+                yield arrow.table({PATH: list(self.files[start : start + rows])})
+            return
+        try:
+            with self._reader(rows) as reader:
+                yield from _equal(reader, rows)
+        except (OSError, arrow.ArrowInvalid) as error:
+            raise InvalidArgumentError(f"The table {self.files[0]} cannot be read: {error}.") from error
+
+    @property
+    def _is_text(self) -> bool:
+        return self.files[0].endswith(".csv")
+
+    def _reader(self, rows: int) -> Any:
+        arrow = import_arrow()
+        if self._is_text:
+            return arrow.csv.open_csv(self.files[0])
+        file = arrow.parquet.ParquetFile(self.files[0])
+        return arrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=rows))
+
+
+def _equal(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """The same rows in tables of so many."""
+    arrow = import_arrow()
+    schema = batches.schema  # type: ignore[attr-defined]
+    rest = schema.empty_table()
+    is_first = True
+    for batch in batches:
+        rest = arrow.concat_tables([rest, arrow.Table.from_batches([batch])])
+        while rest.num_rows >= rows:
+            yield rest.slice(0, rows)
+            rest, is_first = rest.slice(rows), False
+    if rest.num_rows or is_first:
+        yield rest
