@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
 
@@ -46,6 +50,8 @@ html_theme = "furo"
 html_title = "winml-py"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_favicon = html_logo = "_static/icon.svg"
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
@@ -114,7 +120,29 @@ def shorten_signature(
     return ("", None) if is_hidden and obj is not winml_py.WinMLError else None
 
 
+def link_names(app: Sphinx, doctree: nodes.document) -> None:
+    """Makes links of the names in the table of the reference. On GitHub they are only code.
+
+    A name is one of `winml_py`, or of the module that its row is about.
+    """
+    if app.env.docname != "api/index":
+        return
+    for row in doctree.findall(nodes.row):
+        modules = ["winml_py", "winml_py.authoring", *re.findall(r"winml_py\.\w+", row[0].astext())]
+        for name in list(row[1].findall(nodes.literal)):
+            target = next((f"{module}.{name.astext()}" for module in modules if _has(module, name.astext())), None)
+            if target:
+                link = pending_xref(refdomain="py", reftype="obj", reftarget=target, refexplicit=True, refwarn=True)
+                name.replace_self(link)
+                link += name
+
+
+def _has(module: str, name: str) -> bool:
+    return hasattr(importlib.import_module(module), name)
+
+
 def setup(app: Sphinx) -> None:
-    """Connects the two above."""
+    """Connects the three above."""
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("autodoc-process-signature", shorten_signature)
+    app.connect("doctree-read", link_names)

@@ -116,7 +116,7 @@ def test_every_page_is_on_the_site() -> None:
     for page in PAGES[1:]:
         for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
             lines = [line for line in toctree.splitlines() if line and not line.startswith(":")]
-            names = [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
+            names = {re.sub(r".*<(.*)>", r"\1", line) for line in lines} - {"genindex"}  # made by Sphinx
             listed |= {(page.parent / f"{name}.md").resolve() for name in names}
     assert listed == set(PAGES[1:]) - {DOCS / "index.md"}
 
@@ -459,6 +459,16 @@ class TestSite:
                 assert place.is_file(), f"{path.name}: {link}"
                 if place in pages:
                     assert unquote(anchor) in pages[place].anchors, f"{path.name}: {link}"
+
+    def test_the_names_in_the_reference_are_links(self, site: Path) -> None:
+        links = Page(site / "api" / "index.html").links
+        table = (DOCS / "api" / "index.md").read_text()
+        for name in re.findall(r"`(\w+)`", "".join(line for line in table.splitlines() if line.startswith("| ["))):
+            assert [link for link in links if re.search(rf"#winml_py\.(\w+\.)?{name}$", link)], name
+
+    def test_it_has_an_icon(self, site: Path) -> None:
+        icons = [link for link in Page(site / "index.html").loaded if link.endswith("icon.svg")]
+        assert len(icons) >= 2  # of the window, and above the contents
 
     def test_it_asks_the_network_for_nothing(self, site: Path) -> None:
         for path in site.rglob("*.html"):
