@@ -111,6 +111,44 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(place), link
 
 
+TASKS = sorted(set((DOCS / "tasks").glob("*.md")) - {DOCS / "tasks" / "index.md"})
+TASK_PICTURES = sorted((DOCS / "_static" / "tasks").iterdir())
+
+
+@pytest.mark.parametrize("page", TASKS, ids=page_name)
+def test_every_task_has_a_picture_a_command_a_program_and_help(page: Path) -> None:
+    text = page.read_text()
+    (picture,) = re.findall(r"!\[[^\]]{20,}\]\((.*)\)", text)
+    assert (page.parent / picture).resolve() in TASK_PICTURES
+    headings = HEADING.findall(FENCED.sub("", text))
+    order = [headings.index(name) for name in ("What you need", "From a shell", "In a program", "What goes wrong")]
+    assert order == sorted(order)
+    assert "```sh" in text
+    assert PYTHON.findall(text)
+    for overview in (DOCS / "index.md", DOCS / "tasks" / "index.md"):
+        listed = overview.read_text()
+        assert f"{Path(picture).name})]({page.relative_to(overview.parent).as_posix()})" in listed
+
+
+def test_the_pictures_of_tasks_are_small() -> None:
+    sizes = [path.stat().st_size for path in TASK_PICTURES]
+    assert len(sizes) == len(TASKS)
+    assert max(sizes) <= 40_000
+    assert sum(sizes) <= 400_000
+
+
+@pytest.mark.skipif(importlib.util.find_spec("rapidocr") is None, reason="rapidocr is not installed")
+def test_the_pictures_of_tasks_are_what_the_programs_make(tmp_path: Path) -> None:
+    script = DOCS / "_static" / "make_pictures.py"
+    subprocess.run([sys.executable, script, tmp_path], check=True, capture_output=True)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [path.name for path in TASK_PICTURES]
+    for path in TASK_PICTURES:
+        with Image.open(path) as committed, Image.open(tmp_path / path.name) as made:
+            assert made.size == committed.size == (960, 540)
+            levels = [np.asarray(image.convert("RGB"), np.float32) for image in (made, committed)]
+            assert np.abs(levels[0] - levels[1]).mean() < 4, path.name  # other fonts, and scores of changed pages
+
+
 def test_every_page_is_on_the_site() -> None:
     listed = set()
     for page in PAGES[1:]:

@@ -1,0 +1,120 @@
+"""Makes the pictures of the pages on tasks, from what the programs of this repository print and write.
+
+python docs/_static/make_pictures.py [FOLDER]
+
+They go to docs/_static/tasks, or to the folder. One of the programs needs rapidocr.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+ROOT = Path(__file__).parents[2]
+SAMPLES, PICTURES = ROOT / "samples", ROOT / "samples" / "pictures"
+WIDTH, HEIGHT, MARGIN = 960, 540, 40
+GROUND, TEXT, SOFT, ACCENT, TRACK = "#f4f5f7", "#1d1d1f", "#5f6368", "#4477aa", "#dde1e6"
+
+
+class Card:
+    """A picture of one size, on which pictures and lines of text are placed."""
+
+    def __init__(self) -> None:
+        self.image = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
+        self.pen = ImageDraw.Draw(self.image)
+
+    def write(self, text: str, x: float, y: float, size: int = 34, colour: str = TEXT, anchor: str = "lm") -> None:
+        """Writes a line; the anchor is Pillow's."""
+        self.pen.text((x, y), text, colour, ImageFont.load_default(size), anchor)
+
+    def place(self, picture: Image.Image, x: int, y: int, width: int) -> None:
+        """Places a picture, scaled to a width."""
+        height = round(picture.height * width / picture.width)
+        self.image.paste(picture.convert("RGB").resize((width, height), Image.Resampling.LANCZOS), (x, y))
+
+    def bars(self, rows: Iterable[tuple[str, str, float]], x: int, y: int, width: int, step: int) -> None:
+        """Names and values, and a bar below each; its share of the width is the third."""
+        for number, (name, value, share) in enumerate(rows):
+            top = y + number * step
+            self.write(name, x, top)
+            self.write(value, x + width, top, colour=SOFT, anchor="rm")
+            self.pen.rounded_rectangle((x, top + 24, x + width, top + 36), 6, TRACK)
+            self.pen.rounded_rectangle((x, top + 24, x + max(12, share * width), top + 36), 6, ACCENT)
+
+
+def printed(*command: str | Path) -> list[str]:
+    """The lines that a program of ours prints, in the working directory."""
+    done = subprocess.run([sys.executable, *map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.splitlines()
+
+
+def classification() -> Card:
+    card = Card()
+    card.place(Image.open(PICTURES / "seven.png"), MARGIN, 70, 400)
+    rows = [re.fullmatch(r"(\w+) +(\d\S*)%", line).groups() for line in printed(SAMPLES / "classify.py")]
+    card.bars([(name, f"{share}%", float(share) / 100) for name, share in rows], 500, 140, 420, 110)
+    return card
+
+
+def text() -> Card:
+    card = Card()
+    lines = [line.split(" ", 1) for line in printed(SAMPLES / "read_text.py")]
+    page = runpy.run_path(str(SAMPLES / "read_text.py"))["drawn"]()
+    card.place(page, 150, 30, 660)
+    for number, (confidence, line) in enumerate(lines):
+        card.write(line, 150, 350 + number * 66)
+        card.write(confidence, 810, 350 + number * 66, colour=SOFT, anchor="rm")
+    return card
+
+
+def sound() -> Card:
+    card = Card()
+    sample = runpy.run_path(str(SAMPLES / "audio_stream.py"))
+    waves = {"in": sample["tones"](), "out": sample["filtered"](sample["tones"]())}
+    for number, (name, blocks) in enumerate(waves.items()):
+        middle = 150 + number * 240
+        samples = np.concatenate(list(blocks))[4096 : 4096 + 160]
+        card.write(name, MARGIN, middle, colour=SOFT)
+        x = np.linspace(MARGIN + 80, WIDTH - MARGIN, len(samples))
+        card.pen.line((x[0], middle, x[-1], middle), TRACK, 2)
+        points = np.stack([x, middle - samples * 100], axis=1)
+        card.pen.line([tuple(point) for point in points.tolist()], ACCENT, 4, "curve")
+    return card
+
+
+def service() -> Card:
+    card = Card()
+    _, good, *_, bad = printed(SAMPLES / "asyncio_service.py")
+    card.place(Image.open(PICTURES / "seven.png"), MARGIN, 50, 200)
+    for top, sent, answer in ((80, "seven.png", good), (320, "no picture", bad)):
+        status, body = re.fullmatch(r"HTTP/1.1 (.*?) (\{.*\})", answer).groups()
+        card.write(f"POST {sent}", 290, top, colour=SOFT)
+        for number, line in enumerate([status, *textwrap.wrap(body, 36)[:3]]):
+            card.write(line, 290, top + 50 + number * 44, 32, TEXT if number else ACCENT)
+    return card
+
+
+TASKS = (classification, text, sound, service)
+
+
+def main() -> None:
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs" / "_static" / "tasks").resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for task in TASKS:
+            task().image.save(target / f"{task.__name__}.webp", quality=82, method=6)
+        os.chdir(ROOT)
+
+
+if __name__ == "__main__":
+    main()
