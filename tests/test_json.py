@@ -73,6 +73,7 @@ CALLS: dict[str, str] = {
     "info": "info digits.onnx",
     "info of a list": "info list.onnx",
     "join": "join edges.onnx edges.onnx --link result=image --output out.onnx",
+    "map": "map digits.onnx seven.png --output answers.parquet",
     "optimize": "optimize digits.onnx --output out.onnx",
     "perf": "perf digits.onnx seven.png -n 3",
     "perf on threads": "perf digits.onnx -n 3 --threads 2",
@@ -94,7 +95,7 @@ def test_every_document_is_of_the_schema(name: str, folder: Path) -> None:
     facts = validated(result.stdout)
     assert facts["kind"] == words[0]
     assert result.exit_code == (4 if name == "run on two" else result.exit_code if name == "doctor" else 0)
-    if name in ("contract", "convert", "edit", "info", "join", "optimize", "profile", "tune"):
+    if name in ("contract", "convert", "edit", "info", "join", "map", "optimize", "profile", "tune"):
         assert facts["model"] == words[1]
     if words[0] in ("perf", "run"):
         assert all(one["model"].endswith(".onnx") for one in facts.get("cases", facts.get("results")))

@@ -25,7 +25,9 @@ DIGITS = MODELS / "digits.onnx"
 ARGUMENTS = {
     "MODEL",
     "MODEL [INPUT]...",
+    "[MODEL] [INPUT]...",
     "MODEL... [INPUT]...",
+    "MODEL INPUT...",
     "A B [INPUT]...",
     "",
 }
@@ -221,6 +223,7 @@ MORE: dict[str, list[str]] = {
     "convert": ["--float16"],
     "edit": ["--rename", "x=z"],
     "join": ["m.onnx", "--link", "y=x"],
+    "map": ["m.csv"],
     "perf": ["-n", "1"],
     "profile": ["-n", "1"],
 }
@@ -241,6 +244,9 @@ def probes(command: click.Command) -> dict[int, list[str]]:
             calls[4] = ["m.onnx", "missing.npy", *more, *output]
         calls[1] = ["fails.onnx", *(["fails.onnx", *more[1:]] if name == "join" else more), *output]
         calls[1] += ["--example"] if name == "run" else []
+    if name == "map":
+        calls[4] = ["m.onnx", "missing.csv", *output]
+        calls[7] = ["m.onnx", *more, *output, "--on", "ray"]
     if "--output" in names and name != "run":
         calls[5] = ["m.onnx", *more, *OUTPUT]
     elif "--output" in names:
@@ -249,9 +255,7 @@ def probes(command: click.Command) -> dict[int, list[str]]:
         if option in names:
             calls[5] = ["m.onnx", *more, option, path]
     if "--device" in names:
-        calls[6] = ["m.onnx", *more, "--device", "abacus", *(["--example"] if name == "run" else [])]
-    if "--html" in names:
-        calls[7] = ["m.onnx", *more, "--html", "p.html"]
+        calls[6] = ["m.onnx", *more, "--device", "abacus", *output, *(["--example"] if name == "run" else [])]
     return calls
 
 
@@ -259,8 +263,9 @@ def probes(command: click.Command) -> dict[int, list[str]]:
 def probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model that works, and one that fails when it is evaluated."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    Path("m.csv").write_text("x\n1\n")
     ends = [tensor(end, ["n", 3, "h", "w"]) for end in "xy"]
     Path("m.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
     nodes = [helper.make_node("Gather", ["x", "index"], ["y"], axis=3)]
@@ -270,6 +275,7 @@ def probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", main.commands.values(), ids=main.commands)
 def test_every_command_fails_in_the_same_manner(command: click.Command, probed: Path) -> None:
+    missing = "missing.csv" if command.name == "map" else "missing.npy"
     for code, words in probes(command).items():
         result = call(command.name, *words, "--json")
         assert result.exit_code == code, (words, result.output)
@@ -277,10 +283,10 @@ def test_every_command_fails_in_the_same_manner(command: click.Command, probed: 
         if "results" in facts:
             facts |= {"kind": "error", "command": "run", "error": facts["results"][0]["error"]}
         assert (facts["kind"], facts["command"], facts["error"]["exit_code"]) == ("error", command.name, code), words
-        message, first = facts["error"]["message"], words[0] if code in (1, 3) else "missing.npy"
+        message, first = facts["error"]["message"], words[0] if code in (1, 3) else missing
         if code in (1, 3, 4):
-            assert message.startswith(f"{first}: "), message
-        assert not [path for path in probed.iterdir() if path.suffix not in (".onnx",) or path.name == "out.onnx"]
+            assert message.startswith((f"{first}: ", f"{probed / first}: ")), message
+        assert sorted(path.name for path in probed.iterdir()) == ["fails.onnx", "m.csv", "m.onnx"]
 
 
 def table() -> list[str]:

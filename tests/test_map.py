@@ -239,18 +239,18 @@ def test_wrong_usage(tmp_path: Path) -> None:
         ([DIGITS, rows, "--output", output], "comes from the column 'image'"),
         ([DIGITS, folder, "--output", output, "--keep", "name"], "'name' is to be kept"),
     ]:
-        assert word in " ".join(call(*arguments, code=2).stderr.split())
+        assert word in " ".join(call(*arguments, code=4).stderr.split())
     call(DIGITS, folder, "--output", tmp_path / "nowhere" / "out.parquet", code=5)
     assert not list(tmp_path.glob("out*"))
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = call(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", code=3)
+    result = call(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", code=7)
     assert "pip install 'winml-py[ray]'" in result.stderr
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    result = call(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", "--on", "ray", code=3)
+    result = call(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", "--on", "ray", code=7)
     assert "pip install 'winml-py[ray]'" in result.stderr

@@ -427,9 +427,10 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "Write it with `winml-py perf MODEL --json > FILE`.",
     ),
     (
-        "profile digits.onnx --html page.html -n 1",
+        "map digits.onnx seven.png --output answers.parquet",
         7,
-        "The page's map is drawn by plotly, which is not installed. Install it: pip install 'winml-py[tools]'.",
+        "The package pyarrow, which reads and writes tables, is not installed. pip install 'winml-py[ray]', or pip "
+        "install pyarrow.",
     ),
     (
         "tune digits.onnx --output digits.onnx",
@@ -440,7 +441,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "classify digits.onnx seven.png",
         2,
         "There is no command 'classify'. Known: cache, contract, convert, devices, doctor, edit, info, join, "
-        "optimize, perf, profile, run, tune.",
+        "map, optimize, perf, profile, run, tune.",
     ),
     (
         "run digits.onnx seven.png --topk 3",
@@ -463,8 +464,7 @@ def line_of(call: str) -> tuple[int, str]:
 @pytest.mark.parametrize(("call", "code", "line"), MISTAKES, ids=[call for call, _, _ in MISTAKES])
 def test_a_mistake_has_its_line(call: str, code: int, line: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     before = sorted(place.iterdir())
     pattern = re.escape(line.replace("{place}", str(place))).replace("…", ".+")
     came = line_of(call)

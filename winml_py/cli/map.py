@@ -19,7 +19,7 @@ from ..scale.source import Source
 from ..session.model import LearningModel, content_of
 from ..session.options import LearningModelSessionOptions
 from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
-from .failures import EVALUATION, failures, usage
+from .failures import EVALUATION, failures, naming
 from .style import emit, number, progress, say
 
 PART = 1000
@@ -27,8 +27,8 @@ PART = 1000
 
 @click.command(name="map")
 @model_argument
-@click.argument("inputs", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--output", type=click.Path(), required=True, metavar="FILE.parquet", help="The file to write.")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--output", type=click.Path(), required=True, metavar="PATH", help="The .parquet file to write.")
 @pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="Where an input comes from; A,B,C for a row.")
 @click.option("--answer", "outputs", multiple=True, metavar="OUTPUT", help="An output to write; all by default.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column to write, too; all by default.")
@@ -45,7 +45,7 @@ PART = 1000
 @click.option("--part", type=click.IntRange(1), default=PART, show_default=True, metavar="N", help="Rows in a part.")
 @device_option()
 @settings_option
-@click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as needed.")
+@click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
 @contract_options
 @json_option
 def map_command(
@@ -58,14 +58,14 @@ def map_command(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """Evaluate MODEL on each picture or row of SOURCE.
+    """Evaluate MODEL on each picture or row of INPUT.
 
-    SOURCE: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on.
+    INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on.
     """
     import_arrow()
     if engine == "ray":
         import_ray()
-    with usage():
+    with naming(model, *inputs):
         rows = Source.of(inputs)
         evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
     parts = Parts(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
@@ -76,7 +76,7 @@ def map_command(
             advance(done / total if total else None, f"{done:,}" + (f" of {total:,}" if total else ""))
 
         outcome = run(job, here if engine == "here" else on_ray(workers), tell)
-    emit(_facts(output, outcome), as_json, _show)
+    emit({"model": model, "output": output} | _facts(outcome), as_json, _show)
     if outcome.done.rows and outcome.done.failed == outcome.done.rows:
         raise click.exceptions.Exit(EVALUATION)
 
@@ -123,11 +123,10 @@ def _digest(model: LearningModel) -> str:
     return file.digest if isinstance(file, PackedFile) else ""
 
 
-def _facts(output: str, outcome: Outcome) -> dict[str, Any]:
+def _facts(outcome: Outcome) -> dict[str, Any]:
     done, resumed, seconds = outcome
     rate = (done.rows - resumed) / seconds if seconds else 0.0
     return {
-        "written": output,
         "rows": done.rows,
         "succeeded": done.rows - done.failed,
         "failed": done.failed,
@@ -145,4 +144,4 @@ def _show(facts: dict[str, Any]) -> None:
         say(f"{facts['failed']:,} rows failed; the first: {facts['first_error']}", "bold red", is_error=True)
     rate = f"{number(facts['rows_a_second'], 1)} a second"
     say(f"{facts['succeeded']:,} of {facts['rows']:,} rows succeeded in {number(facts['seconds'], 1)} s, {rate}")
-    say(f"written to {facts['written']}")
+    say(f"written to {facts['output']}")

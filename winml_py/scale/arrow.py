@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import NotSupportedError
+from ..errors import MissingPackageError
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -22,14 +22,14 @@ def import_arrow() -> Any:
     """The package pyarrow.
 
     Raises:
-        NotSupportedError: it is not installed.
+        MissingPackageError: it is not installed.
     """
     try:
         import pyarrow
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
-        raise NotSupportedError(
+        raise MissingPackageError(
             "The package pyarrow, which reads and writes tables, is not installed.",
             hint="pip install 'winml-py[ray]', or pip install pyarrow.",
         ) from error

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from ..errors import EvaluationError, NotSupportedError
+from ..errors import EvaluationError, MissingPackageError
 from .arrow import import_arrow
 from .evaluator import Evaluator
 from .job import Job, Tell, Todo, Way
@@ -70,14 +70,14 @@ def import_ray() -> Any:
     """The package ray, with Ray Data.
 
     Raises:
-        NotSupportedError: it is not installed.
+        MissingPackageError: it is not installed.
     """
     os.environ.setdefault(USAGE, "0")
     try:
         import ray
         import ray.data
     except ImportError as error:
-        raise NotSupportedError(
+        raise MissingPackageError(
             "The package ray, with Ray Data, is not installed.", hint="pip install 'winml-py[ray]'"
         ) from error
     return ray

@@ -84,8 +84,12 @@ class Source(NamedTuple):
         try:
             with self._reader(rows) as reader:
                 yield from _equal(reader, rows)
+        except FileNotFoundError as error:
+            raise InvalidArgumentError(
+                f"{self.files[0]}: There is no such table.", hint="Check the working directory."
+            ) from error
         except (OSError, arrow.ArrowInvalid) as error:
-            raise InvalidArgumentError(f"The table {self.files[0]} cannot be read: {error}.") from error
+            raise InvalidArgumentError(f"{self.files[0]}: The table cannot be read: {error}.") from error
 
     @property
     def _is_text(self) -> bool:
