@@ -183,13 +183,13 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "info digit.onnx",
         3,
-        "digit.onnx: Model file not found. The models in {place}: add.onnx, digits.onnx, edges.onnx, "
-        "empty.onnx, free.onnx, half.onnx, half_digits.onnx, ids.onnx.",
+        "digit.onnx: Model file not found. Did you mean digits.onnx? The models in {place}: add.onnx, "
+        "digits.onnx, edges.onnx, empty.onnx, free.onnx, half.onnx, half_digits.onnx, ids.onnx.",
     ),
     (
         "run nothing seven.png",
         2,
-        "nothing: There is no model in this folder. Its name must end in .onnx.",
+        "nothing: There is no model in this folder. Names end in .onnx.",
     ),
     (
         "run seven.png digits.onnx",
@@ -239,7 +239,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx nothing",
         2,
-        "nothing: There is no picture in this folder. Its name must end in .avif, .bmp, .gif, .heic, .heif, "
+        "nothing: There is no picture in this folder. Names end in .avif, .bmp, .gif, .heic, .heif, "
         ".ico, .jp2, .jpeg, .jpg, .pgm, .png, .ppm, .qoi, .tga, .tif, .tiff, .webp.",
     ),
     (

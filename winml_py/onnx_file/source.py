@@ -321,6 +321,8 @@ def _reason(path: str, error: OSError | ValueError) -> str:
 
 
 def _neighbours(path: str) -> str:
+    from difflib import get_close_matches  # here, because only errors need it
+
     is_folder = os.path.isdir(path)
     folder = path if is_folder else os.path.dirname(path)
     try:
@@ -333,7 +335,8 @@ def _neighbours(path: str) -> str:
             if is_folder
             else f"There is no .onnx file in {folder}; check the working directory."
         )
-    return f"The models in {folder}: {', '.join(models[:8])}."
+    near = get_close_matches(os.path.basename(path), models, 1)
+    return f"{f'Did you mean {near[0]}? ' if near else ''}The models in {folder}: {', '.join(models[:8])}."
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -56,7 +56,7 @@ def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
     names = [name for name in os.listdir(folder) if name.lower().endswith(endings) and not name.startswith(".")]
     if not names:
         raise InvalidArgumentError(
-            f"{folder}: There is no {kind} in this folder.", hint=f"Its name must end in {', '.join(endings)}."
+            f"{folder}: There is no {kind} in this folder.", hint=f"Names end in {', '.join(endings)}."
         )
     return [os.path.join(folder, name) for name in in_natural_order(names)]
 
