@@ -235,6 +235,14 @@ def test_cases_are_paired_by_settings_by_model_and_by_place(tmp_path: Path) -> N
     assert "It has no case in common" in failure(2, "perf", "--compare", old, one)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_saved_runs_are_read_in_the_encodings_of_shells(encoding: str, tmp_path: Path) -> None:
+    run = saved(tmp_path / "run.json", case("ä.onnx", 1))
+    run.write_text(run.read_text(), encoding=encoding)
+    (pair,) = compared(run, run)["pairs"]
+    assert pair["new"] == "ä.onnx d e float32 x1"
+
+
 def test_the_interval_of_a_median_holds_it() -> None:
     """Independent times, and times of a machine that is slower for a while."""
     rng, hits = np.random.default_rng(0), {"independent": 0, "in bursts": 0}

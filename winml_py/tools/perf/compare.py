@@ -46,7 +46,7 @@ def load(path: str) -> list[SavedCase]:
         InvalidArgumentError: the file holds something else.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, "rb") as file:  # of bytes, json finds out the encoding: PowerShell's ">" writes UTF-16
             facts = json.load(file)
         if facts.get("schema") != SCHEMA or facts.get("kind") != "perf":
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema')!r}, not {SCHEMA}")
