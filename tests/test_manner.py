@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
@@ -15,6 +16,7 @@ from conftest import MODELS, ROOT
 from onnx import helper
 from test_cli import call, failure
 
+from winml_py import LearningModelSession
 from winml_py.cli.main import main
 from winml_py.tools.perf import speed
 from winml_py.tools.perf.speed import measure_speed
@@ -193,17 +195,27 @@ def test_a_model_that_is_not_smaller_or_not_faster_is_told(
     assert "speed on the CPU: " in done.stdout
 
 
-def test_the_time_of_a_model_is_that_of_its_nodes(tmp_path: Path) -> None:
-    """Of two models, the one with many more nodes is slower, and by how much is the quotient of the times."""
-    paths = [tmp_path / "small.onnx", tmp_path / "large.onnx"]
-    for path, count in zip(paths, (1, 200), strict=True):
-        nodes = [helper.make_node("Sin", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
-        path.write_bytes(data(nodes, [tensor("v0", [100_000])], [tensor(f"v{count}", [100_000])]))
-    values = {"v0": np.zeros(100_000, np.float32)}
-    found = measure_speed(str(paths[1]), str(paths[0]), values)
+def test_the_speed_is_that_of_evaluations_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only evaluations move: about 4 ms of the one model, and 1 ms of the other."""
+    clock, turns, evaluate = [0.0], [], LearningModelSession.evaluate
+
+    def evaluating(self: LearningModelSession, *arguments: object) -> object:
+        is_large = self.model.input_features[0].shape == (8,)  # type: ignore[attr-defined]
+        clock[0] += 1 / (256 if is_large else 1024)
+        turns.append(is_large)
+        return evaluate(self, *arguments)  # type: ignore[arg-type]
+
+    for name, size in (("small", 4), ("large", 8)):
+        ends = [tensor(end, [size]) for end in "xy"]
+        (tmp_path / name).write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+    monkeypatch.setattr(LearningModelSession, "evaluate", evaluating)
+    monkeypatch.setattr(speed.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(speed, "_as_taken", lambda feature, _: np.zeros(feature.shape, np.float32))
+    found = measure_speed(str(tmp_path / "large"), str(tmp_path / "small"), {"x": None})
+    assert (found.before_ms, found.after_ms, found.ratio) == (1e3 / 256, 1e3 / 1024, 4)
     assert found.verdict == "faster"
-    assert found.ratio > 2
-    assert measure_speed(str(paths[0]), str(paths[1]), values).verdict == "slower"
+    counts = [sum(1 for _ in group) for _, group in itertools.groupby(turns)]
+    assert counts == [2, 2, *[5, 20] * speed.ROUNDS]  # a warm-up and a trial of each; then blocks of 20 ms
 
 
 def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:
