@@ -105,9 +105,10 @@ def test_every_sample_picture_has_its_origin_stated() -> None:
             assert f"`{path.name}`" in readme
 
 
-def test_the_drawn_picture_is_made_by_its_script(tmp_path: Path, seven: Path) -> None:
+def test_the_drawn_pictures_are_made_by_their_script(tmp_path: Path, seven: Path) -> None:
     script = tmp_path / "make.py"
     script.write_bytes((seven.parent / "make.py").read_bytes())
     subprocess.run([sys.executable, script], check=True, capture_output=True)
-    with Image.open(tmp_path / "seven.png") as made, Image.open(seven) as committed:
-        np.testing.assert_array_equal(np.asarray(made), np.asarray(committed))
+    for drawn in (seven, seven.with_name("shapes.png")):
+        with Image.open(tmp_path / drawn.name) as made, Image.open(drawn) as committed:
+            np.testing.assert_array_equal(np.asarray(made), np.asarray(committed))

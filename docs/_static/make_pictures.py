@@ -2,7 +2,7 @@
 
 python docs/_static/make_pictures.py [FOLDER]
 
-They go to docs/_static/tasks, or to the folder. One of the programs needs rapidocr.
+They go to docs/_static/tasks, or to the folder. Two of the programs need rapidocr and tokenizers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from winml_py import ImageFeatureValue, VideoReader, VideoWriter
+
 ROOT = Path(__file__).parents[2]
-SAMPLES, PICTURES = ROOT / "samples", ROOT / "samples" / "pictures"
+SAMPLES, MODELS, PICTURES = ROOT / "samples", ROOT / "models", ROOT / "samples" / "pictures"
 WIDTH, HEIGHT, MARGIN = 960, 540, 40
 GROUND, TEXT, SOFT, ACCENT, TRACK = "#f4f5f7", "#1d1d1f", "#5f6368", "#4477aa", "#dde1e6"
 
@@ -58,11 +60,42 @@ def printed(*command: str | Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+def command(*arguments: str | Path) -> list[str]:
+    """The lines that `winml-py` prints."""
+    return printed("-c", "from winml_py.cli.main import main; main()", *arguments)
+
+
 def classification() -> Card:
     card = Card()
     card.place(Image.open(PICTURES / "seven.png"), MARGIN, 70, 400)
     rows = [re.fullmatch(r"(\w+) +(\d\S*)%", line).groups() for line in printed(SAMPLES / "classify.py")]
     card.bars([(name, f"{share}%", float(share) / 100) for name, share in rows], 500, 140, 420, 110)
+    return card
+
+
+def detection() -> Card:
+    card = Card()
+    model, picture = MODELS / "shapes.onnx", PICTURES / "shapes.png"
+    lines = command("run", model, picture, "--threshold", "0.5", "--output", "drawn.png")
+    card.place(Image.open("drawn.png"), 0, 0, HEIGHT)
+    found = [re.search(r"\b([a-z]+) +(0\.\d+|1\.0+) +(\d+) +(\d+) +(\d+) +(\d+)", line) for line in lines]
+    for number, one in enumerate(filter(None, found)):
+        label, score, *box = one.groups()
+        card.write(label, 590, 90 + number * 150)
+        card.write(score, WIDTH - MARGIN, 90 + number * 150, colour=ACCENT, anchor="rm")
+        card.write(", ".join(box), 590, 136 + number * 150, 30, SOFT)
+    return card
+
+
+def segmentation() -> Card:
+    card = Card()
+    lines = command("run", MODELS / "shapes_mask.onnx", PICTURES / "shapes.png", "--output", "drawn.png")
+    for number, path in enumerate((PICTURES / "shapes.png", Path("drawn.png"))):
+        card.place(Image.open(path), MARGIN + number * 540, 30, 340)
+    found = [re.search(r"\b([a-z]+) +(\d+\.\d%)", line) for line in lines]
+    for number, one in enumerate(filter(None, found)):
+        card.write(one[1], MARGIN + number * 222, 430, 32)
+        card.write(one[2], MARGIN + number * 222, 474, 32, SOFT)
     return card
 
 
@@ -92,6 +125,35 @@ def sound() -> Card:
     return card
 
 
+def language() -> Card:
+    card = Card()
+    question = "How do I draw boxes on a video?"
+    rows = [line.split(" ", 1) for line in printed(SAMPLES / "search_docs.py", question)]
+    card.write(question, MARGIN, 80, 42)
+    best = max(float(score) for score, _ in rows)
+    card.bars([(page, score, float(score) / best) for score, page in rows], MARGIN, 200, WIDTH - 2 * MARGIN, 110)
+    return card
+
+
+def video() -> Card:
+    card = Card()
+    with VideoWriter("in.avi", frame_rate=10) as writer:
+        for step in range(26):
+            frame = Image.new("RGB", (320, 320), "#e8e4da")
+            pen = ImageDraw.Draw(frame)
+            pen.ellipse((20 + 7 * step, 30, 120 + 7 * step, 130), "#c83c32")
+            pen.rectangle((210 - 7 * step, 185, 300 - 7 * step, 275), "#285aa0")
+            writer.write(ImageFeatureValue.from_pil(frame))
+    command("run", MODELS / "shapes.onnx", "in.avi", "--threshold", "0.5", "--output", "out.avi")
+    with VideoReader("out.avi") as reader:
+        shown = list(reader)[::5]
+    for number, frame in enumerate(shown):
+        x, y = 75 + number % 3 * 275, number // 3 * 275
+        card.place(frame.software_bitmap.to_pil(), x, y, 265)
+        card.write(f"{number / 2:.1f} s", x + 12, y + 244, 24, SOFT)
+    return card
+
+
 def service() -> Card:
     card = Card()
     _, good, *_, bad = printed(SAMPLES / "asyncio_service.py")
@@ -104,7 +166,7 @@ def service() -> Card:
     return card
 
 
-TASKS = (classification, text, sound, service)
+TASKS = (classification, detection, segmentation, text, sound, language, video, service)
 
 
 def main() -> None:
