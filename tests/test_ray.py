@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
@@ -41,12 +40,19 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return linear(folder / "linear.onnx"), pictures(folder / "in", COUNT, BROKEN)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _files_are_read() -> None:
+    """Ray gives its agents 15 seconds to start, which a busy machine may need to read their files alone."""
+    subprocess.run([sys.executable, "-c", "import ray.data, ray.dashboard.agent"], timeout=240, check=False)
+
+
 @contextmanager
-def running(command: list[str], **more: str) -> Iterator[subprocess.Popen[str]]:
+def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A program that uses Ray. Whatever it has started is gone in the end."""
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:  # names of sockets are short
         variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        variables |= {"RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "240"} | more
+        variables |= {"RAY_TMPDIR": folder, "RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "120"}
+        variables["RAY_OVERRIDE_RESOURCES"] = json.dumps({"CPU": CORES})
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables)
         family: list[psutil.Process] = []
         try:
@@ -60,38 +66,9 @@ def running(command: list[str], **more: str) -> Iterator[subprocess.Popen[str]]:
                     one.kill()
 
 
-def job(source: tuple[Path, Path], output: Path, **variables: str) -> AbstractContextManager[subprocess.Popen[str]]:
+def job(source: tuple[Path, Path], output: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     command = [sys.executable, "-c", PROGRAM, "map", *map(str, source), "--output", str(output)]
-    return running([*command, "--on", "ray", "--part", "100", "--json"], **variables)
-
-
-class Cluster(NamedTuple):
-    """A Ray that runs longer than a job."""
-
-    process: subprocess.Popen[str]
-    address: str
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    names = ("port", "metrics-export-port", "dashboard-agent-listen-port", "dashboard-agent-grpc-port")
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    options = ["--head", "--block", "--node-ip-address=127.0.0.1", f"--num-cpus={CORES}"]
-    options += [
-        f"--{name}={port}" for name, port in ports.items()
-    ]  # or a busy machine may be too slow for Ray to agree
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", *options]
-    with running([*command, "--include-dashboard=false", "--disable-usage-stats"]) as process:
-        wait(process, lambda: any("raylet" in child.name() for child in children(process)))
-        yield Cluster(process, f"127.0.0.1:{ports['port']}")
+    return running([*command, "--on", "ray", "--part", "100", "--json"])
 
 
 def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -134,9 +111,8 @@ def require_done(facts: Any, source: tuple[Path, Path], output: Path) -> None:
 
 
 def test_all_rows_are_right_and_nothing_is_reached_from_elsewhere(source: tuple[Path, Path], tmp_path: Path) -> None:
-    """On a Ray that the command starts."""
     output = tmp_path / "out.parquet"
-    with job(source, output, RAY_OVERRIDE_RESOURCES=json.dumps({"CPU": CORES})) as process:
+    with job(source, output) as process:
         wait(process, lambda: len(workers(process)) == CORES - 1)  # one core is left to Ray
         environments = [worker.environ() for worker in workers(process)]
         assert {variables["RAY_USAGE_STATS_ENABLED"] for variables in environments} == {"0"}
@@ -152,11 +128,11 @@ def some_parts(folder: Path) -> bool:
     return len(list(folder.glob("out.parquet.parts/part-*"))) >= 3
 
 
-def test_a_worker_that_is_killed_is_replaced(source: tuple[Path, Path], tmp_path: Path, cluster: Cluster) -> None:
+def test_a_worker_that_is_killed_is_replaced(source: tuple[Path, Path], tmp_path: Path) -> None:
     output = tmp_path / "out.parquet"
-    with job(source, output, RAY_ADDRESS=cluster.address) as process:
+    with job(source, output) as process:
         wait(process, lambda: some_parts(tmp_path))
-        killed = workers(cluster.process)[0]
+        killed = workers(process)[0]
         killed.kill()
         assert len(list(tmp_path.glob("out.parquet.parts/part-*"))) < 20
         facts = finished(process)
@@ -164,14 +140,13 @@ def test_a_worker_that_is_killed_is_replaced(source: tuple[Path, Path], tmp_path
     require_done(facts, source, output)
 
 
-def test_interrupted_it_goes_on_where_it_was(source: tuple[Path, Path], tmp_path: Path, cluster: Cluster) -> None:
+def test_interrupted_it_goes_on_where_it_was(source: tuple[Path, Path], tmp_path: Path) -> None:
     output = tmp_path / "out.parquet"
-    with job(source, output, RAY_ADDRESS=cluster.address) as process:
+    with job(source, output) as process:
         wait(process, lambda: some_parts(tmp_path))
-    wait(cluster.process, lambda: not workers(cluster.process))
     parts = list(tmp_path.glob("out.parquet.parts/part-*"))
     assert len(parts) < 20
-    with job(source, output, RAY_ADDRESS=cluster.address) as process:
+    with job(source, output) as process:
         facts = finished(process)
     assert facts["resumed"] == 100 * len(parts)
     require_done(facts, source, output)
@@ -181,7 +156,7 @@ BATCHES = """
 import json, sys, ray, ray.data
 from winml_py.scale import Evaluator
 model, folder = sys.argv[1:]
-ray.init(log_to_driver=False)
+ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
 data = ray.data.from_items([{"id": number, "path": folder + f"/{number}.png"} for number in range(400)])
 answers = {}
 for batch_format in ("numpy", "pandas", "pyarrow"):
@@ -200,8 +175,8 @@ print(json.dumps(answers))
 """
 
 
-def test_the_class_in_map_batches(source: tuple[Path, Path], cluster: Cluster) -> None:
-    with running([sys.executable, "-c", BATCHES, *map(str, source)], RAY_ADDRESS=cluster.address) as process:
+def test_the_class_in_map_batches(source: tuple[Path, Path]) -> None:
+    with running([sys.executable, "-c", BATCHES, *map(str, source)]) as process:
         formats = finished(process)
     assert list(formats) == ["numpy", "pandas", "pyarrow"]
     for answers in formats.values():

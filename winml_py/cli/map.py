@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 import click
@@ -70,7 +72,7 @@ def map_command(
         evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
     parts = Parts(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
     job = Job(evaluator, rows, parts, part)
-    with progress("evaluating") as advance, failures():
+    with progress("evaluating") as advance, failures(), redirect_stdout(sys.stderr):  # Ray writes to standard output
 
         def tell(done: int, total: int | None) -> None:
             advance(done / total if total else None, f"{done:,}" + (f" of {total:,}" if total else ""))
