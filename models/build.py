@@ -8,10 +8,13 @@ The models:
     digits_batch.onnx   the same for a batch of any size; the dimension is named `batch` and denoted DATA_BATCH
     edges, sharpen, blur, emboss, invert .onnx
                         a picture of any size -> a picture of the same size, made of convolutions
+    shapes.onnx         drawn circles, squares and triangles in a picture -> boxes and scores, as YOLO v8 gives them
+    shapes_mask.onnx    the same picture -> four classes for each pixel, the ground being one
     digits_float16, sharpen_float16 .onnx
                         twins of two of them, converted by `winml_py.float16` and checked
 """
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from winml_py import BitmapPixelFormat, ImageContract, ImageCropMode, ImageKernel, LearningModelPixelRange
 from winml_py.float16 import convert
 
 HERE = Path(__file__).parent
@@ -34,6 +38,9 @@ EFFECTS = {
     "emboss": ([[-2, -1, 0], [-1, 0, 1], [0, 1, 2]], 1, 128),
     "invert": ([[-1]], 1, 255),
 }
+SHAPES, SHAPES_SIDE = ("circle", "square", "triangle"), 128
+"""What the models of shapes find, in that order, and the side of the picture that they take."""
+
 SOBEL = np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]])
 
 
@@ -54,8 +61,7 @@ def model(
     inputs: list[ValueInfoProto],
     outputs: list[ValueInfoProto],
     weights: dict[str, np.ndarray],
-    pixel_format: str,
-    pixel_range: str,
+    metadata: dict[str, str],
 ) -> ModelProto:
     tensors = [numpy_helper.from_array(np.ascontiguousarray(value), key) for key, value in weights.items()]
     graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
@@ -64,15 +70,17 @@ def model(
     proto.producer_version = proto.domain = ""
     proto.model_version = 1
     proto.doc_string = description
-    helper.set_model_props(
-        proto,
-        {
-            "Image.BitmapPixelFormat": pixel_format,
-            "Image.ColorSpaceGamma": "SRGB",
-            "Image.NominalPixelRange": pixel_range,
-        },
-    )
+    helper.set_model_props(proto, metadata)
     return proto
+
+
+def pixels(pixel_format: str, pixel_range: str) -> dict[str, str]:
+    """The metadata that Windows ML reads."""
+    return {
+        "Image.BitmapPixelFormat": pixel_format,
+        "Image.ColorSpaceGamma": "SRGB",
+        "Image.NominalPixelRange": pixel_range,
+    }
 
 
 def digits(name: str, batch: int | str) -> ModelProto:
@@ -94,7 +102,7 @@ def digits(name: str, batch: int | str) -> ModelProto:
     if isinstance(batch, str):
         output.type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
     description = "Handwritten digits, trained on scikit-learn's bundled digits; 447 of 450 test pictures right."
-    return model(name, description, nodes, [image], [output], weights, "Gray8", "Normalized_0_1")
+    return model(name, description, nodes, [image], [output], weights, pixels("Gray8", "Normalized_0_1"))
 
 
 def depthwise(kernel: np.ndarray) -> np.ndarray:
@@ -111,7 +119,8 @@ def effect(
     shape: list[int | str] = [1, 3, "height", "width"]
     image = picture("image", shape, "any picture")
     result = picture("result", shape, "the picture, filtered")
-    return model(name, description, [pad, *filters], [image], [result], weights, "Bgr8", "NominalRange_0_255")
+    metadata = pixels("Bgr8", "NominalRange_0_255")
+    return model(name, description, [pad, *filters], [image], [result], weights, metadata)
 
 
 def convolution_effect(name: str) -> ModelProto:
@@ -136,9 +145,128 @@ def edges() -> ModelProto:
     return effect("edges", "Picture to picture: edges (Sobel).", nodes, 1, weights)
 
 
+def conv(name: str, source: str, to: str, **attributes: object) -> NodeProto:
+    """A convolution with the weights of that name."""
+    return helper.make_node("Conv", [source, f"{name}.weight", f"{name}.bias"], [to], **attributes)
+
+
+def shape_features() -> list[NodeProto]:
+    """The layers that both models of shapes share: `above0` has the finest grid of boxes, `above2` the coarsest."""
+    nodes, source = [], "image"
+    for index in range(5):
+        nodes += [
+            conv(f"down.{index}", source, f"{index}_small", strides=[2, 2], pads=[1] * 4),
+            helper.make_node("Relu", [f"{index}_small"], [f"{index}_in"]),
+            conv(f"same.{index}", f"{index}_in", f"{index}_conv", pads=[1] * 4),
+            helper.make_node("Relu", [f"{index}_conv"], [f"{index}_relu"]),
+            helper.make_node("Add", [f"{index}_in", f"{index}_relu"], [f"level{index}"]),
+        ]
+        source = f"level{index}"
+    for index in (2, 1, 0):
+        nodes.append(conv(f"side.{index}", f"level{index + 2}", f"side{index}"))
+        if index < 2:
+            nodes += [
+                doubled(f"above{index + 1}", f"larger{index}"),
+                helper.make_node("Add", [f"side{index}", f"larger{index}"], [f"sum{index}"]),
+            ]
+        nodes += [
+            conv(f"mixed.{index}", f"sum{index}" if index < 2 else "side2", f"mixed{index}", pads=[1] * 4),
+            helper.make_node("Relu", [f"mixed{index}"], [f"above{index}"]),
+        ]
+    return nodes
+
+
+def doubled(source: str, to: str) -> NodeProto:
+    modes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return helper.make_node("Resize", [source, "", "twice"], [to], **modes)
+
+
+def shape_weights(nodes: list[NodeProto]) -> dict[str, np.ndarray]:
+    """The trained weights that the nodes take."""
+    weights = {**np.load(HERE / "weights" / "shapes.npz"), "twice": np.float32([1, 1, 2, 2])}
+    taken = {name for node in nodes for name in node.input}
+    return {name: value for name, value in weights.items() if name in taken}
+
+
+def shapes() -> ModelProto:
+    """The detector. A place of a grid gives the middle of a box, its size, and a score for each class."""
+    nodes, constants = shape_features(), {"low": np.float32(-4), "high": np.float32(4)}
+    for index, stride in enumerate((8, 16, 32)):
+        steps = (np.arange(SHAPES_SIDE // stride, dtype=np.float32) + 0.5) * stride
+        constants[f"places{index}"] = np.stack(np.meshgrid(steps, steps))[None]
+        constants[f"stride{index}"], constants[f"unit{index}"] = np.float32(stride), np.float32(stride * 2)
+        sizes = [2, 2, len(SHAPES)]
+        nodes += [
+            conv(f"heads.{index}", f"above{index}", f"head{index}"),
+            helper.make_node("Split", [f"head{index}", "sizes"], [f"{part}{index}" for part in "msl"], axis=1),
+            helper.make_node("Mul", [f"m{index}", f"stride{index}"], [f"shift{index}"]),
+            helper.make_node("Add", [f"shift{index}", f"places{index}"], [f"middle{index}"]),
+            helper.make_node("Clip", [f"s{index}", "low", "high"], [f"clipped{index}"]),
+            helper.make_node("Exp", [f"clipped{index}"], [f"times{index}"]),
+            helper.make_node("Mul", [f"times{index}", f"unit{index}"], [f"size{index}"]),
+            helper.make_node("Sigmoid", [f"l{index}"], [f"score{index}"]),
+            helper.make_node(
+                "Concat", [f"{part}{index}" for part in ("middle", "size", "score")], [f"all{index}"], axis=1
+            ),
+            helper.make_node("Reshape", [f"all{index}", "rows"], [f"rows{index}"]),
+        ]
+        constants |= {"sizes": np.array(sizes, np.int64), "rows": np.array([1, sum(sizes), -1], np.int64)}
+    nodes.append(helper.make_node("Concat", [f"rows{index}" for index in range(3)], ["boxes"], axis=2))
+    places = sum((SHAPES_SIDE // stride) ** 2 for stride in (8, 16, 32))
+    output = helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, 4 + len(SHAPES), places], "as YOLO v8's")
+    description = (
+        "Finds drawn circles, squares and triangles. Trained on pictures that models/shapes_data.py draws; in 200 "
+        "others, above 0.5: 310 of 314 shapes found, 11 found that are none."
+    )
+    return shape_model("shapes", description, nodes, output, constants, SHAPES)
+
+
+def shapes_mask() -> ModelProto:
+    """The classes of pixels, as logits."""
+    nodes = [
+        *shape_features(),
+        doubled("above0", "larger"),
+        helper.make_node("Concat", ["level1", "larger"], ["both"], axis=1),
+        conv("fine", "both", "fine_conv", pads=[1] * 4),
+        helper.make_node("Relu", ["fine_conv"], ["fine_relu"]),
+        conv("pixels", "fine_relu", "small"),
+        helper.make_node("Resize", ["small", "", "fourfold"], ["logits"], mode="linear"),
+    ]
+    shape = [1, 1 + len(SHAPES), SHAPES_SIDE, SHAPES_SIDE]
+    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape, "of the classes of each pixel")
+    description = (
+        "Drawn circles, squares and triangles, pixel by pixel. Trained as shapes.onnx is; of 200 other pictures, "
+        "99.3% of the pixels right."
+    )
+    constants = {"fourfold": np.float32([1, 1, 4, 4])}
+    return shape_model("shapes_mask", description, nodes, output, constants, ("ground", *SHAPES))
+
+
+def shape_model(
+    name: str,
+    description: str,
+    nodes: list[NodeProto],
+    output: ValueInfoProto,
+    constants: dict[str, np.ndarray],
+    labels: tuple[str, ...],
+) -> ModelProto:
+    """A model of shapes: any picture lies as a whole in the middle of a gray square."""
+    image = picture("image", [1, 3, SHAPES_SIDE, SHAPES_SIDE], "a picture of drawn shapes")
+    contract = ImageContract(
+        BitmapPixelFormat.RGB8,
+        LearningModelPixelRange.ZERO_TO_ONE,
+        crop_mode=ImageCropMode.LETTERBOX,
+        kernel=ImageKernel.LINEAR,
+        pad=(114, 114, 114),
+    )
+    metadata = {**contract.to_metadata(), "Labels": json.dumps(labels)}
+    return model(name, description, nodes, [image], [output], shape_weights(nodes) | constants, metadata)
+
+
 def build() -> dict[str, bytes]:
     """Every model, by file name."""
     models = [digits("digits", 1), digits("digits_batch", "batch"), edges(), *map(convolution_effect, EFFECTS)]
+    models += [shapes(), shapes_mask()]
     built = {f"{proto.graph.name}.onnx": proto.SerializeToString(deterministic=True) for proto in models}
     return built | {f"{name}_float16.onnx": float16(built[f"{name}.onnx"]) for name in FLOAT16}
 

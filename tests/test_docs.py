@@ -316,7 +316,7 @@ def stopped(read: bool) -> None:
     binding.bind("v0", np.zeros((600, 600), np.float32))
     binding.bind(f"v{count}", output)
     try:
-        slow.evaluate(binding, timeout=0.01)
+        slow.evaluate(binding, timeout=0.3)
     except TimeoutError:
         if not read:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import http.client
 import json
+import math
 import re
 import subprocess
 import sys
@@ -69,6 +70,81 @@ def photo() -> Image.Image:
 def test_every_sample_has_a_test() -> None:
     tested = set(re.findall(r'run\("(\w+)"', Path(__file__).read_text()))
     assert tested == {path.stem for path in SAMPLES.glob("*.py")}
+
+
+def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """The part of two boxes (left, top, right, bottom) that both have."""
+    width, height = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) for i in (0, 1))
+    both = max(width, 0) * max(height, 0)
+    return both / (sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)) - both)
+
+
+SHAPES = {"circle": (60, 70, 190, 200), "square": (270, 60, 430, 220), "triangle": (150, 215, 270, 300)}
+"""Where samples/detect_shapes.py draws them: left, top, right, bottom."""
+
+
+def test_detect_shapes(tmp_path: Path) -> None:
+    lines = [
+        re.fullmatch(r"(\w+) +(\d+)% (\d+),(\d+) to (\d+),(\d+)", line)
+        for line in run("detect_shapes", folder=tmp_path)
+    ]
+    found = {line[1]: tuple(map(int, line.groups()[2:])) for line in lines}
+    assert len(lines) == len(found) == 3
+    for label, box in SHAPES.items():
+        assert overlap(found[label], box) > 0.7
+    with Image.open(tmp_path / "drawn.png") as drawn:
+        assert drawn.size == (480, 320)
+
+
+def test_detect_shapes_of_a_file(tmp_path: Path) -> None:
+    """A picture in portrait, whose file is turned."""
+    picture = Image.new("RGB", (200, 400), (90, 100, 80))
+    ImageDraw.Draw(picture).ellipse((40, 220, 140, 320), (220, 200, 60))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn clockwise makes it upright
+    picture.rotate(90, expand=True).save(tmp_path / "turned.png", exif=exif)
+    (line,) = run("detect_shapes", tmp_path / "turned.png", tmp_path / "out.png", folder=tmp_path)
+    numbers = list(map(int, re.findall(r"\d+", line)))
+    assert line.startswith("circle")
+    assert overlap(tuple(numbers[1:]), (40, 220, 140, 320)) > 0.7
+    drawn_on = np.asarray(Image.open(tmp_path / "out.png").convert("RGB")).astype(int)
+    assert drawn_on.shape == (400, 200, 3)
+    changed = np.abs(drawn_on - np.asarray(picture)).max(axis=2) > 100
+    assert changed[180:340, 20:].sum() == changed.sum() > 300  # around the circle, and its name above
+
+
+def test_segment_shapes(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (400, 300), (30, 60, 30))
+    ImageDraw.Draw(picture).ellipse((50, 50, 200, 200), "yellow")
+    picture.save(tmp_path / "picture.png")
+    lines = run("segment_shapes", tmp_path / "picture.png", tmp_path / "out.png", folder=tmp_path)
+    shares = {label: float(share.rstrip("%")) / 100 for share, label in map(str.split, lines)}
+    yellow = np.asarray(picture)[:, :, 0] > 128
+    assert shares["circle"] == pytest.approx(yellow.mean(), abs=0.01)
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    coloured = (np.asarray(Image.open(tmp_path / "out.png").convert("RGB")) != np.asarray(picture)).any(axis=2)
+    assert (coloured == yellow).mean() > 0.98
+
+
+def test_search_docs(tmp_path: Path) -> None:
+    pages = {"blue": "blue whales sing and dive", "green": "green whales sing sing", "red": "red apples and red pears"}
+    for name, text in pages.items():
+        (tmp_path / f"{name}.md").write_text(text)
+    words = {name: text.split() for name, text in pages.items()}
+
+    def weight(word: str, page: str) -> float:
+        count = sum(word in each for each in words.values())
+        return math.log(1 + words[page].count(word)) * math.log(4 / (1 + count))
+
+    scores = {
+        name: sum(weight(word, name) for word in ("blue", "whales", "dive"))
+        / math.hypot(*(weight(word, name) for word in set(page)))
+        for name, page in words.items()
+    }
+    expected = [f"{scores[name]:.2f} {name}.md" for name in ("blue", "green", "red")]
+    assert run("search_docs", "Blue WHALES dive", tmp_path, folder=tmp_path) == expected
+    lines = run("search_docs", "Convert a model to float16", folder=tmp_path)
+    assert {line.split()[1] for line in lines} >= {"float16.md", "api/float16.md"}
 
 
 def test_classify(tmp_path: Path, scores: np.ndarray) -> None:
