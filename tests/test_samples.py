@@ -20,6 +20,7 @@ import onnxruntime
 import pytest
 from conftest import MODELS, PICTURES, ROOT
 from PIL import Image, ImageDraw, ImageFont
+from test_services import SERVICES
 
 pytestmark = pytest.mark.one_python
 
@@ -68,7 +69,7 @@ def photo() -> Image.Image:
 
 
 def test_every_sample_has_a_test() -> None:
-    tested = set(re.findall(r'run\("(\w+)"', Path(__file__).read_text()))
+    tested = set(re.findall(r'run\("(\w+)"', Path(__file__).read_text())) | {f"service_{name}" for name in SERVICES}
     assert tested == {path.stem for path in SAMPLES.glob("*.py")}
 
 

@@ -1,0 +1,113 @@
+"""A service that classifies pictures over HTTP, with LitServe. It evaluates together what arrives at the same time.
+
+    pip install litserve
+    python samples/service_litserve.py [PORT [MODEL]]
+    curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000/predict
+
+Clients are not trusted: the size, the pixels and the time of a request are limited, and what is no picture is refused
+before it reaches the worker. A client that leaves while it sends costs no evaluation. LitServe evaluates for one that
+leaves while it waits, and drops the answer. On SIGTERM or Ctrl-C, it stops its worker, too.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import litserve
+from fastapi import Depends, HTTPException, Request
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+
+from winml_py import (
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelEvaluationResult,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    PictureError,
+)
+
+DIGITS = Path(__file__).parent.parent / "models" / "digits.onnx"
+MOST_BYTES, MOST_PIXELS, MOST_SECONDS = 8 << 20, 24_000_000, 10
+MOST_TOGETHER, GATHER_SECONDS = 16, 0.005
+
+
+class Picture:
+    """The bytes of a request. LitServe writes requests into its log, where an object is shorter than its bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+
+async def picture_of(request: Request) -> Picture:
+    """Receives a request whole, and refuses what holds no picture."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise HTTPException(413, f"Send at most {MOST_BYTES} bytes.")
+        ImageFeatureValue.load(bytes(body), fast_decode=True, max_pixels=MOST_PIXELS)  # reads the head alone
+    except TimeoutError:
+        raise HTTPException(408, f"Send within {MOST_SECONDS} seconds.") from None
+    except PictureError as error:
+        raise HTTPException(415, str(error)) from None
+    except ClientDisconnect:
+        raise HTTPException(400, "The client has left.") from None
+    return Picture(bytes(body))
+
+
+class Pictures(litserve.LitAPI):
+    """Runs in a process of its own."""
+
+    def __init__(self, model: str | Path) -> None:
+        super().__init__(max_batch_size=MOST_TOGETHER, batch_timeout=GATHER_SECONDS)
+        self.path = model
+
+    def setup(self, device: str) -> None:
+        options = LearningModelSessionOptions()
+        options.intra_op_num_threads, options.batch_size_override = 1, 0  # each picture on a core
+        self.session = LearningModelSession(LearningModel.load(self.path), None, options)
+
+    def decode_request(self, request: Annotated[Picture, Depends(picture_of)]) -> bytes:
+        return request.content
+
+    def batch(self, inputs: list[bytes]) -> list[bytes]:
+        return inputs
+
+    def predict(self, x: list[bytes]) -> list[LearningModelEvaluationResult]:
+        return list(self.session.evaluate_many(x, fast_decode=True))
+
+    def unbatch(self, output: list[LearningModelEvaluationResult]) -> list[LearningModelEvaluationResult]:
+        return output
+
+    def encode_response(self, output: LearningModelEvaluationResult) -> Any:
+        if output.succeeded:
+            return [asdict(best) for best in output.top_k(3)]
+        status = 415 if isinstance(output.error, PictureError) else 500
+        return JSONResponse({"detail": str(output.error)}, status)
+
+
+def stop(service: int, *_: object) -> NoReturn:
+    """Ends the service with its processes. Without it, SIGTERM would end the first of them alone."""
+    if os.getpid() == service:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+    sys.exit()
+
+
+def main() -> None:
+    port, model = (int(sys.argv[1]) if sys.argv[1:] else 8000), (sys.argv[2] if sys.argv[2:] else DIGITS)
+    signal.signal(signal.SIGTERM, partial(stop, os.getpid()))
+    server = litserve.LitServer(Pictures(model), accelerator="cpu", timeout=MOST_SECONDS)
+    server.run(host="127.0.0.1", port=port, log_level="warning", generate_client_file=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The services of samples/: good requests are answered, bad ones are refused, and the service outlives them.
+
+Their packages are no part of the extra [test]; `benchmarks/service.py` sends 2,000 requests.
+
+    pip install -e '.[test]' fastapi 'uvicorn[standard]' litserve && pytest tests/test_services.py
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime
+import psutil
+import pytest
+from conftest import MODELS, PICTURES, ROOT
+from PIL import Image
+
+pytestmark = pytest.mark.once
+
+SERVICES = {"fastapi": ("fastapi", "uvicorn"), "litserve": ("litserve",)}
+PATHS = {"fastapi": "/", "litserve": "/predict"}
+SEVEN = (PICTURES / "seven.png").read_bytes()
+
+
+class Service(NamedTuple):
+    """A service that runs."""
+
+    process: psutil.Popen
+    port: int
+    path: str
+
+    def ask(self, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        """The status and the answer."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("POST", self.path, body, headers or {})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+    def half(self) -> socket.socket:
+        """A connection on which half a request has been sent."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        head = f"POST {self.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(SEVEN)}\r\n\r\n"
+        connection.sendall(head.encode() + SEVEN[: len(SEVEN) // 2])
+        return connection
+
+
+def claiming(width: int, height: int) -> bytes:
+    """A PNG whose head claims so many pixels, and that has none."""
+    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = [head, b"IDAT" + zlib.compress(bytes(64)), b"IEND"]
+    framed = [struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
+@pytest.fixture(scope="module", params=list(SERVICES))
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    name = request.param
+    missing = [package for package in SERVICES[name] if find_spec(package) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = psutil.Popen([sys.executable, str(ROOT / "samples" / f"service_{name}.py"), str(port)])
+    made, family = Service(process, port, PATHS[name]), []
+    try:
+        until = time.monotonic() + 120
+        while time.monotonic() < until and process.poll() is None:
+            with suppress(OSError):
+                if made.ask(SEVEN)[0] == 200:
+                    break
+            time.sleep(0.1)
+        yield made
+        family = [process, *process.children(recursive=True)]
+        process.terminate()
+        _, alive = psutil.wait_procs(family, timeout=60)
+        assert alive == []  # it stops with all its processes
+    finally:
+        for one in family or [process]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+def require_seven(answer: tuple[int, Any]) -> None:
+    """What ONNX Runtime makes of the picture, which Pillow has scaled."""
+    with Image.open(PICTURES / "seven.png") as image:
+        pixels = np.asarray(image.resize((28, 28), Image.Resampling.BICUBIC), np.float32)
+    session = onnxruntime.InferenceSession(MODELS / "digits.onnx", providers=["CPUExecutionProvider"])
+    scores = np.asarray(session.run(None, {"image": pixels[None, None] / 255})[0])[0]
+    status, best = answer
+    assert status == 200
+    assert [one["index"] for one in best] == scores.argsort()[::-1][:3].tolist()
+    assert best[0]["score"] == pytest.approx(scores.max(), abs=0.01)
+
+
+def test_a_picture_is_classified(service: Service) -> None:
+    require_seven(service.ask(SEVEN))
+
+
+def test_what_is_no_picture_is_refused(service: Service) -> None:
+    for body in (b"no picture", b"", claiming(10_000, 10_000), SEVEN[: len(SEVEN) // 2]):
+        status, answer = service.ask(body)
+        assert status == 415, answer
+        assert answer["detail"]
+    assert "pixels" in service.ask(claiming(10_000, 10_000))[1]["detail"]
+    require_seven(service.ask(SEVEN))
+
+
+def test_a_large_body_is_refused(service: Service) -> None:
+    with suppress(ConnectionError):  # it may close the connection while the body is sent
+        assert service.ask(bytes(9 << 20))[0] == 413
+    require_seven(service.ask(SEVEN))
+
+
+def test_half_a_body_is_waited_for_no_longer_than_the_limit(service: Service) -> None:
+    with service.half() as connection:
+        answer = connection.recv(1 << 16)
+    assert b" 408 " in answer.splitlines()[0]
+    require_seven(service.ask(SEVEN))
+
+
+def test_clients_that_leave_do_no_harm(service: Service) -> None:
+    for number in range(20):
+        with service.half() as connection:
+            if number % 2:
+                connection.sendall(SEVEN[len(SEVEN) // 2 :])
+    require_seven(service.ask(SEVEN))
