@@ -119,7 +119,8 @@ def test_all_rows_are_right_and_nothing_is_reached_from_elsewhere(source: tuple[
         listening = set()
         for one in [psutil.Process(process.pid), *children(process)]:
             with suppress(psutil.NoSuchProcess):
-                listening |= {c.laddr.ip for c in one.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+                found = [c for c in one.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+                listening |= {c.laddr.ip.removeprefix("::ffff:") for c in found}
         assert listening <= {"127.0.0.1", "::1"}, listening
         require_done(finished(process), source, output)
 
@@ -156,7 +157,7 @@ BATCHES = """
 import json, sys, ray, ray.data
 from winml_py.scale import Evaluator
 model, folder = sys.argv[1:]
-ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
+ray.init(include_dashboard=False, log_to_driver=False)
 data = ray.data.from_items([{"id": number, "path": folder + f"/{number}.png"} for number in range(400)])
 answers = {}
 for batch_format in ("numpy", "pandas", "pyarrow"):

@@ -18,6 +18,9 @@ from .parts import Done, Parts
 USAGE = "RAY_USAGE_STATS_ENABLED"
 """The variable without which Ray reports how it is used."""
 
+ADDRESS, NETWORK = "RAY_ADDRESS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""The cluster to connect to; and whether a Ray that is started here listens to the network, on any system."""
+
 
 class PartWorker:
     """Does parts, in a process that Ray starts.
@@ -73,6 +76,8 @@ def import_ray() -> Any:
         MissingPackageError: it is not installed.
     """
     os.environ.setdefault(USAGE, "0")
+    if ADDRESS not in os.environ:
+        os.environ.setdefault(NETWORK, "0")  # Ray looks when it is imported
     try:
         import ray
         import ray.data
@@ -99,7 +104,7 @@ def _connected(ray: Any) -> Iterator[None]:
 
 
 def _connect(ray: Any) -> None:
-    local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    local = {} if ADDRESS in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     except Exception as error:  # Ray raises no class of its own where it does not start
