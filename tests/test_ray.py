@@ -154,7 +154,9 @@ def test_interrupted_it_goes_on_where_it_was(source: tuple[Path, Path], tmp_path
 
 
 BATCHES = """
-import json, sys, ray, ray.data
+import json, os, sys
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+import ray, ray.data
 from winml_py.scale import Evaluator
 model, folder = sys.argv[1:]
 ray.init(include_dashboard=False, log_to_driver=False)
