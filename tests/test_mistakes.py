@@ -166,14 +166,14 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "info seven.png",
         3,
-        "seven.png: This is a PNG picture, and an ONNX model is expected. Pictures are inputs: name the model "
-        "first, then the picture.",
+        "seven.png: This is a PNG picture, and an ONNX model is expected. Name a model's file; a picture is "
+        "an input, and comes after it.",
     ),
     (
         "info x.npy",
         3,
-        "x.npy: This is an array of numpy, and an ONNX model is expected. Arrays are inputs: name the model "
-        "first, then the array.",
+        "x.npy: This is an array of numpy, and an ONNX model is expected. Name a model's file; an array is "
+        "an input, and comes after it.",
     ),
     (
         "info nothing",
@@ -375,13 +375,14 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --engine cuda",
         6,
-        "There is no engine CUDAExecutionProvider on the CPU; there are …. Engines of GPUs run on a device "
-        "that is named: --device gpu, or LearningModelDevice.find('gpu').",
+        "There is no engine CUDAExecutionProvider on the CPU; there are …. Leave the engine out; or name a GPU, "
+        "which brings its own: --device gpu, or LearningModelDevice.find('gpu'). `winml-py devices` lists what there "
+        "is.",
     ),
     (
         "convert digits.onnx out.onnx --float16",
         2,
-        "Say where to write: winml-py convert digits.onnx --output out.onnx",
+        "Say where to write: winml-py convert digits.onnx --output out.onnx --float16",
     ),
     (
         "convert digits.onnx --output digits.onnx --float16",
@@ -412,8 +413,9 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "contract ids.onnx --preset imagenet --output out.onnx",
         4,
-        "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]. It has four dimensions, "
-        "of which one is the channels; say --tensor-layout or --pixel-format.",
+        "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]. A picture's tensor has "
+        "four dimensions, of which one is the channels. Where one has them in another order or number, say "
+        "--tensor-layout or --pixel-format; otherwise the model takes no pictures.",
     ),
     (
         "perf digits.onnx --input seven.png",

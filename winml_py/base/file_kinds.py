@@ -11,7 +11,7 @@ HEAD = 1024
 """How many bytes tell what a file is."""
 
 _EXPORT = "Export the model from the program that made it: torch.onnx.export(model, inputs, 'model.onnx')."
-_PICTURE = "Pictures are inputs: name the model first, then the picture."
+_PICTURE = "Name a model's file; a picture is an input, and comes after it."
 
 
 class FileKind(NamedTuple):
@@ -28,7 +28,7 @@ class FileKind(NamedTuple):
     replacement: str = ""
 
 
-ARRAY = FileKind("an array of numpy", "Arrays are inputs: name the model first, then the array.")
+ARRAY = FileKind("an array of numpy", "Name a model's file; an array is an input, and comes after it.")
 _STARTS: tuple[tuple[bytes, FileKind], ...] = (
     (b"\x89PNG\r\n", FileKind("a PNG picture", _PICTURE)),
     (b"\xff\xd8\xff", FileKind("a JPEG picture", _PICTURE)),
@@ -69,7 +69,7 @@ _SAFETENSORS = FileKind(
 )
 _TFLITE = FileKind("a TensorFlow Lite model", "Convert it: python -m tf2onnx.convert --tflite FILE --output FILE.onnx.")
 _ORT = FileKind("a model in ONNX Runtime's own format (.ort)", "Use the .onnx file that it was made from.")
-_VIDEO = FileKind("a video", "Videos are inputs: name the model first, then the video.")
+_VIDEO = FileKind("a video", "Name a model's file; a video is an input, and comes after it.")
 _OPENVINO = FileKind("a model of OpenVINO's own format (.xml)", "Use the .onnx file that it was made from.")
 _XML = FileKind("an XML file", "Name an .onnx file.")
 _JSON = FileKind("a JSON file", "Name an .onnx file.")

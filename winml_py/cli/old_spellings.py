@@ -25,5 +25,6 @@ def in_new_words(error: click.ClickException) -> click.ClickException:
     if ctx is not None and isinstance(error, click.MissingParameter) and error.param and error.param.name == "output":
         models = " ".join(ctx.params[name] for name in ("model", "first", "second") if name in ctx.params)
         last = (ctx.params.get("inputs") or ("OUT.onnx",))[-1]
-        return click.UsageError(f"Say where to write: winml-py {command} {models} --output {last}", ctx)
+        flags = " --float16" * (command == "convert")  # which it needs, too
+        return click.UsageError(f"Say where to write: winml-py {command} {models} --output {last}{flags}", ctx)
     return error

@@ -69,9 +69,13 @@ class Parts:
             raise StorageAccessError(
                 f"Another process works on the job in {self.folder}.", hint="Wait until it is done."
             ) from error
-        with lock:
-            write_whole(os.path.join(self.folder, _JOB), json.dumps({"kind": KIND, "job": self._facts}).encode())
-            yield
+        try:
+            with lock:
+                write_whole(os.path.join(self.folder, _JOB), json.dumps({"kind": KIND, "job": self._facts}).encode())
+                yield
+        finally:
+            if not any(name.startswith("part-") for name in os.listdir(self.folder)):  # nothing to go on with
+                self.remove()
 
     def finished(self) -> Done | None:
         """What the file holds, where this job has written it; None where there is no file.

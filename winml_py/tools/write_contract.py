@@ -111,6 +111,7 @@ def fitting_inputs(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
             + "; ".join(f"{feature.name} is {spell_type(feature)}" for feature in features)
             + ".",
-            hint="It has four dimensions, of which one is the channels; say --tensor-layout or --pixel-format.",
+            hint="A picture's tensor has four dimensions, of which one is the channels. Where one has them in another "
+            "order or number, say --tensor-layout or --pixel-format; otherwise the model takes no pictures.",
         )
     return fitting

@@ -158,8 +158,11 @@ def _named(name: str) -> ProviderDevice:
 
 def _engine_hint(provider: str) -> str:
     problems = plugins.problems()
-    if "openvino" not in provider.lower():
-        return "Engines of GPUs run on a device that is named: --device gpu, or LearningModelDevice.find('gpu')."
+    if not provider_of(provider).exact_operators:  # it computes on no CPU
+        return (
+            "Leave the engine out; or name a GPU, which brings its own: --device gpu, or "
+            "LearningModelDevice.find('gpu'). `winml-py devices` lists what there is."
+        )
     if problems:
         return f"{problems}; `winml-py doctor` says more."
     return "pip install 'winml-py[openvino]' brings OpenVINO; `winml-py doctor` says more."
