@@ -22,6 +22,7 @@ from ..session.model import LearningModel, content_of
 from ..session.options import LearningModelSessionOptions
 from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
 from .failures import EVALUATION, failures, naming
+from .interrupts import kept_interrupts
 from .style import emit, number, progress, say
 
 PART = 1000
@@ -72,9 +73,15 @@ def map_command(
         evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
     parts = Parts(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
     job = Job(evaluator, rows, parts, part)
-    with progress("evaluating") as advance, failures(), redirect_stdout(sys.stderr):  # Ray writes to standard output
+    with (
+        progress("evaluating") as advance,
+        failures(),
+        kept_interrupts() as check,
+        redirect_stdout(sys.stderr),  # Ray writes to standard output
+    ):
 
         def tell(done: int, total: int | None) -> None:
+            check()
             advance(done / total if total else None, f"{done:,}" + (f" of {total:,}" if total else ""))
 
         outcome = run(job, here if engine == "here" else on_ray(workers), tell)
