@@ -237,6 +237,19 @@ def test_numbers_that_do_not_fit_are_errors_of_their_row(tmp_path: Path) -> None
     assert "does not hold numbers" in evaluate({"x": [["a", "b"]]})["error"][0]
 
 
+def test_dimensions_in_another_order_are_not_scrambled(tmp_path: Path) -> None:
+    """Rows of height, width, channels have as many numbers as the input, which wants the channels first."""
+    path, ends = tmp_path / "negate.onnx", [tensor(name, [1, 3, 4, 5]) for name in "xy"]
+    path.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+    pixels = np.arange(60, dtype=np.float32).reshape(1, 3, 4, 5)
+    for row in (pixels[0], pixels.reshape(-1), pixels):
+        answered = Evaluator(str(path))({"x": row[None]})
+        assert answered["error"].tolist() == [None]
+        np.testing.assert_array_equal(answered["y"], -pixels)
+    (error,) = Evaluator(str(path))({"x": pixels.transpose(0, 2, 3, 1)})["error"]
+    assert error.startswith("SizeMismatchError: ")
+
+
 def test_an_output_that_counts_something_else_keeps_its_first_size(tmp_path: Path) -> None:
     path = tmp_path / "found.onnx"
     nodes = [

@@ -124,10 +124,17 @@ def _tensor(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, array: np
     shape = tuple(feature.shape)
     if converted.ndim >= len(shape):
         return converted
+    is_flat = converted.ndim < 2 or _without_ones(converted.shape) == _without_ones(shape[1:])
+    if not is_flat or shape[1:].count(-1) > 1:
+        return converted[None]  # in another order of dimensions it would be scrambled: the bind refuses it
     try:
-        return converted.reshape((1, *shape[1:])) if shape[1:].count(-1) < 2 else converted[None]
+        return converted.reshape((1, *shape[1:]))
     except ValueError as error:
         raise SizeMismatchError(
             f"A row has {converted.size} numbers of the shape {converted.shape} for {feature.name}, which takes "
             f"{feature.expects()}."
         ) from error
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
