@@ -3,6 +3,7 @@
 import argparse
 import gc
 import json
+import operator
 import platform
 import statistics
 import subprocess
@@ -47,7 +48,11 @@ def interleaved(
 
 
 def paired_processes(
-    commands: Mapping[str, list[str]], rounds: int, seconds: float, generations: int = 3
+    commands: Mapping[str, list[str]],
+    rounds: int,
+    seconds: float,
+    generations: int = 3,
+    most_seconds: float = float("inf"),
 ) -> dict[str, list[float]]:
     """Like `interleaved`, for engines with threads of their own, which spin for a while after their work.
 
@@ -59,15 +64,21 @@ def paired_processes(
         seconds: the duration of a turn, without its warm-up.
         generations: how many times all processes are started again. The memory addresses of a process make it some
             percent faster or slower for its whole life.
+        most_seconds: a generation ends after so long, and after three rounds at the earliest.
+
+    Returns:
+        The seconds of each way: a number for each round of each generation, in the same order for all.
     """
     samples: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(generations):
-        for name, seconds_each in _generation(commands, rounds, seconds).items():
-            samples[name].append(statistics.median(seconds_each))
+        for name, seconds_each in _generation(commands, rounds, seconds, most_seconds).items():
+            samples[name] += seconds_each
     return samples
 
 
-def _generation(commands: Mapping[str, list[str]], rounds: int, seconds: float) -> dict[str, list[float]]:
+def _generation(
+    commands: Mapping[str, list[str]], rounds: int, seconds: float, most_seconds: float
+) -> dict[str, list[float]]:
     processes = {
         name: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for name, command in commands.items()
@@ -78,7 +89,10 @@ def _generation(commands: Mapping[str, list[str]], rounds: int, seconds: float) 
         for process in processes.values():
             if _ask(process, "ready?") != "ready":
                 raise RuntimeError("a way could not be prepared; its message stands above")
+        started = time.perf_counter()
         for index in range(rounds):
+            if index >= 3 and time.perf_counter() - started > most_seconds:
+                break
             for name in names[index % len(names) :] + names[: index % len(names)]:
                 time.sleep(0.02)
                 samples[name].append(float(_ask(processes[name], str(seconds))))
@@ -116,6 +130,15 @@ def serve(call: Callable[[], object]) -> None:
 
 def geometric_mean(ratios: list[float]) -> float:
     return statistics.geometric_mean(ratios)
+
+
+def ratio(one: list[float], other: list[float]) -> float:
+    """How many times as fast the other is: the median of the rounds' ratios.
+
+    What disturbs the machine for longer than a round disturbs both sides of a ratio alike: this is steadier than
+    the ratio of two medians.
+    """
+    return statistics.median(map(operator.truediv, one, other))
 
 
 def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:

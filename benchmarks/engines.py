@@ -3,10 +3,12 @@
     python benchmarks/engines.py [--half] [--json FILE] [--models NAME ...]
 
 Of the two ways to OpenVINO, those that this machine has are measured. The results are compared first (1e-3, or 2e-2 in
-half precision). Then the ways take turns, each in its own process. Bars: auto reaches at least 0.97 of the best engine
-on every model; and of raw ONNX Runtime, in the geometric mean, at least 1.12 on Intel's processors and 1.05 on others,
-or 1.8 in half precision where the processor has AVX512-BF16 or AMX. With `--half`, a model whose result is wrong in
-half precision must be caught; where no engine computes in half precision, the program says so and ends.
+half precision). Then the ways take turns, each in its own process; a figure is the median of the turns' ratios. The
+processes are started ten times, because two of one kind can differ by some percent all their lives. Bars: auto
+reaches at least 0.97 of the best engine on every model; and of raw ONNX Runtime, in the geometric mean, at least 1.12
+on Intel's processors and 1.05 on others, or 1.8 in half precision where the processor has AVX512-BF16 or AMX. With
+`--half`, a model whose result is wrong in half precision must be caught; where no engine computes in half precision,
+the program says so and ends.
 """
 
 import os
@@ -17,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from _measure import arguments, geometric_mean, medians, paired_processes, report, serve
+from _measure import arguments, geometric_mean, medians, paired_processes, ratio, report, serve
 from _models import inputs, public_models
 from onnx import helper, numpy_helper
 
@@ -91,7 +93,8 @@ def work(path: str, way: str, precision: Precision) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--generations", type=int, default=10, help="how often the processes are started")
     parser.add_argument("--models", nargs="*", default=[])
     parser.add_argument("--half", action="store_true", help="allow half precision")
     parser.add_argument("--serve", nargs=2, metavar=("FILE", "WAY"), help="be one of the processes")
@@ -120,15 +123,15 @@ def main() -> None:
             commands = {
                 way: [sys.executable, __file__, *more, "--serve", path, way] for way in ("raw", *engines, "auto")
             }
-            middle = medians(paired_processes(commands, options.rounds, 0.06))
-            raw, auto = middle["raw"], middle["auto"]
-            best = min(seconds for way, seconds in middle.items() if way != "auto")
-            row = {"model": name} | {f"{way} ms": seconds * 1e3 for way, seconds in middle.items()} | {"took": took}
-            rows.append(row | {"auto, of the best": best / auto, "auto, of raw": raw / auto})
+            seconds = paired_processes(commands, options.rounds, 0.06, options.generations, 12)
+            row = {"model": name} | {f"{way} ms": middle * 1e3 for way, middle in medians(seconds).items()}
+            row |= {"took": took} | {f"{way}, of raw": ratio(seconds["raw"], seconds[way]) for way in engines}
+            best = min(ratio(seconds[way], seconds["auto"]) for way in ("raw", *engines))
+            rows.append(row | {"auto, of raw": ratio(seconds["raw"], seconds["auto"]), "auto, of the best": best})
             print(rows[-1], file=sys.stderr)
     print(processor.name())
     means = {
-        f"{way} over raw, geometric mean": geometric_mean([row["raw ms"] / row[f"{way} ms"] for row in rows])
+        f"{way} over raw, geometric mean": geometric_mean([row[f"{way}, of raw"] for row in rows])
         for way in (*engines, "auto")
     }
     report(

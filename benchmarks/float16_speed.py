@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from _measure import arguments, geometric_mean, medians, paired_processes, report, serve
+from _measure import arguments, geometric_mean, medians, paired_processes, ratio, report, serve
 from _models import inputs, public_models
 from engines import half_types, raw_session
 from onnx import helper, numpy_helper
@@ -114,9 +114,10 @@ def main() -> None:
         for name, path in paths.items():
             took = check(path)
             commands = {way: [sys.executable, __file__, "--serve", path, way] for way in ("raw", "winml-py")}
-            middle = medians(paired_processes(commands, options.rounds, 0.06))
+            seconds = paired_processes(commands, options.rounds, 0.06, generations=6)
+            middle = medians(seconds)
             row = {"model": name, "raw ms": middle["raw"] * 1e3, "winml-py ms": middle["winml-py"] * 1e3, "took": took}
-            rows.append(row | {"times as fast": middle["raw"] / middle["winml-py"]})
+            rows.append(row | {"times as fast": ratio(seconds["raw"], seconds["winml-py"])})
             print(rows[-1], file=sys.stderr)
     ratios = [row["times as fast"] for row in rows if row["model"] in CONVOLUTIONAL]
     summary = {"times as fast, geometric mean of the convolutional": geometric_mean(ratios), "least": min(ratios)}

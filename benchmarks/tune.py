@@ -9,14 +9,13 @@ are equal.
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import onnx
-from _measure import arguments, paired_processes, report
+from _measure import arguments, paired_processes, ratio, report
 from _models import public_models
 
 SERVE = f"""
@@ -60,10 +59,10 @@ def main() -> None:
             ways = {"default": "", "tuned": str(target)}
             commands = {name: [sys.executable, "-c", SERVE, str(path), file] for name, file in ways.items()}
             took = paired_processes(commands, options.rounds, 0.3, generations=2)
-            ratio = statistics.median(a / b for a, b in zip(took["default"], took["tuned"], strict=True))
+            gain = ratio(took["default"], took["tuned"])
             kept = ", ".join(trial["change"] for trial in found["trials"] if trial["kept"] and found["gain"] > 1)
-            print(name, kept or "nothing", f"{ratio:.3f}", file=sys.stderr)
-            rows.append({"model": name, "search's gain": found["gain"], "gain": ratio, "kept": kept or "nothing"})
+            print(name, kept or "nothing", f"{gain:.3f}", file=sys.stderr)
+            rows.append({"model": name, "search's gain": found["gain"], "gain": gain, "kept": kept or "nothing"})
     report("tune", rows, options.json)
 
 

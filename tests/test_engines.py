@@ -84,7 +84,7 @@ def picture(dtype: Any = np.float32, batch: int = 1) -> np.ndarray:
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     """Makes the timing say that one of the contenders is ten times as fast as the others; everything else is real."""
 
-    def timed(rivals: Any) -> dict[measure.Contender, float]:
+    def timed(rivals: Any, _: Any) -> dict[measure.Contender, float]:
         return {rival: 0.1 if place == index else 1.0 for place, rival in enumerate(rivals)}
 
     monkeypatch.setattr(measure, "_times", timed)
@@ -155,7 +155,7 @@ def test_other_options_models_and_shapes_are_other_questions(
 
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "_times", lambda rivals: dict(zip(rivals, (1.0, 0.985), strict=True)))
+    monkeypatch.setattr(measure, "_times", lambda rivals, _: dict(zip(rivals, (1.0, 0.995), strict=True)))
     assert session(conv(), engine="auto").engine == "onnxruntime"
 
 
@@ -164,7 +164,7 @@ def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
     assert all(candidate.milliseconds and candidate.milliseconds > 0 for candidate in explained.candidates)
     faster = min(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
     other = max(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
-    assert faster.engine == explained.engine or faster.milliseconds >= 0.97 * other.milliseconds  # type: ignore[operator]
+    assert faster.engine == explained.engine or faster.milliseconds >= 0.99 * other.milliseconds  # type: ignore[operator]
 
 
 def test_disagreement_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:

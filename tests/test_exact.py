@@ -162,7 +162,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> type[Blind]:
     monkeypatch.setattr(choice, "_plugin_devices", lambda: [DEVICE])
     monkeypatch.setattr(choice, "compile_model", compile_blind)
     monkeypatch.setattr(measure, "compile_model", compile_blind)
-    monkeypatch.setattr(measure, "_times", lambda rivals: {rival: 1.0 / (1 + i) for i, rival in enumerate(rivals)})
+    monkeypatch.setattr(measure, "_times", lambda rivals, _: {rival: 1.0 / (1 + i) for i, rival in enumerate(rivals)})
     monkeypatch.setattr(Blind, "runs", 0)
     monkeypatch.setattr(Blind, "closed", 0)
     return Blind

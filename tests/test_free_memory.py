@@ -94,7 +94,9 @@ def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None
     groups = control_groups(tmp_path, "0::/", {"memory.max": str(limit), "memory.current": "0"})
     monkeypatch.setattr(memory, "free_memory", partial(free_memory, *groups))
     monkeypatch.setattr(  # OpenVINO is the faster one wherever it may be tried
-        measure, "_times", lambda rivals: {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals}
+        measure,
+        "_times",
+        lambda rivals, _: {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals},
     )
 
 

@@ -303,7 +303,7 @@ def test_there_are_a_hundred_such_models() -> None:
 def test_auto_gives_onnxruntimes_results_for_every_type(element: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenVINO is the faster one wherever it may be tried, so that what keeps it from models is the rule alone."""
 
-    def times(rivals: Any) -> Any:
+    def times(rivals: Any, _: Any) -> Any:
         return {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals}
 
     monkeypatch.setattr(measure, "_times", times)

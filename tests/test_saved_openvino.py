@@ -326,7 +326,9 @@ def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatc
 def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first start compares, the second saves what was chosen, the third opens it."""
     monkeypatch.setattr(  # OpenVINO is the faster one
-        measure, "_times", lambda rivals: {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals}
+        measure,
+        "_times",
+        lambda rivals, _: {rival: 1.0 if rival.target.device is None else 0.1 for rival in rivals},
     )
     for count in (0, 1, 1):
         session = opened(chain, rows=2, engine="auto", precision=Precision.FLOAT32)

@@ -18,7 +18,7 @@ class Candidate(NamedTuple):
     Attributes:
         engine: "onnxruntime", or a provider's name.
         precision: the arithmetic.
-        milliseconds: the median of its samples; None where it was not timed.
+        milliseconds: the time of an evaluation, by the median of turns with the others; None where it was not timed.
         error: the largest difference from float32 arithmetic, over the largest magnitude; None where not compared.
         problem: why it was not taken, or "".
         number_type: what it computes half precision in: "float16" or "bfloat16"; "" where it does not, or does not say.
