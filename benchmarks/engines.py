@@ -4,7 +4,7 @@
 
 Of the two ways to OpenVINO, those that this machine has are measured. The results are compared first (1e-3, or 2e-2 in
 half precision). Then the ways take turns, each in its own process; a figure is the median of the turns' ratios. The
-processes are started ten times, because two of one kind can differ by some percent all their lives. Bars: auto
+processes are started eight times, because two of one kind can differ by some percent all their lives. Bars: auto
 reaches at least 0.97 of the best engine on every model; and of raw ONNX Runtime, in the geometric mean, at least 1.12
 on Intel's processors and 1.05 on others, or 1.8 in half precision where the processor has AVX512-BF16 or AMX. With
 `--half`, a model whose result is wrong in half precision must be caught; where no engine computes in half precision,
@@ -93,8 +93,9 @@ def work(path: str, way: str, precision: Precision) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=24)
-    parser.add_argument("--generations", type=int, default=10, help="how often the processes are started")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--generations", type=int, default=8, help="how often the processes are started")
+    parser.add_argument("--seconds", type=float, default=12, help="what the turns of one start take at most")
     parser.add_argument("--models", nargs="*", default=[])
     parser.add_argument("--half", action="store_true", help="allow half precision")
     parser.add_argument("--serve", nargs=2, metavar=("FILE", "WAY"), help="be one of the processes")
@@ -123,7 +124,7 @@ def main() -> None:
             commands = {
                 way: [sys.executable, __file__, *more, "--serve", path, way] for way in ("raw", *engines, "auto")
             }
-            seconds = paired_processes(commands, options.rounds, 0.06, options.generations, 12)
+            seconds = paired_processes(commands, options.rounds, 0.06, options.generations, options.seconds)
             row = {"model": name} | {f"{way} ms": middle * 1e3 for way, middle in medians(seconds).items()}
             row |= {"took": took} | {f"{way}, of raw": ratio(seconds["raw"], seconds[way]) for way in engines}
             best = min(ratio(seconds[way], seconds["auto"]) for way in ("raw", *engines))
