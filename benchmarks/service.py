@@ -232,14 +232,14 @@ def main() -> None:
         write_contract(folder / "plain.onnx", folder / "model.onnx", CONTRACT)
         files = pictures(folder)
         bodies = [file.read_bytes() for file in files]
-        before, answers = many(folder / "model.onnx", 400, files)
+        before, answers = many(folder / "model.onnx", 1000, files)
         wanted = requests(options.requests, bodies, answers)
         with started(options.service, folder / "model.onnx", bodies[0]) as (service, stopped):
             asyncio.run(load(service, PATHS[options.service], wanted[: len(wanted) // 10], options.clients))  # warm
             spent, began = service.seconds(), time.monotonic()
             outcomes, held = asyncio.run(load(service, PATHS[options.service], wanted, options.clients))
             seconds, spent = time.monotonic() - began, service.seconds() - spent
-        after, _ = many(folder / "model.onnx", 400, files)
+        after, _ = many(folder / "model.onnx", 1000, files)
     good = sum(count for outcome, count in outcomes.items() if outcome.startswith("good"))
     rows = [{"requests": outcome, "count": count} for outcome, count in sorted(outcomes.items())]
     figures = {

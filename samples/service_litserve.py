@@ -4,25 +4,30 @@
     python samples/service_litserve.py [PORT [MODEL]]
     curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000/predict
 
-Clients are not trusted: the size, the pixels and the time of a request are limited, and what is no picture is refused
-before it reaches the worker. A client that leaves while it sends costs no evaluation. LitServe evaluates for one that
-leaves while it waits, and drops the answer. On SIGTERM or Ctrl-C, it stops its worker, too.
+Clients are not trusted: the size, the pixels and the time of a request are limited, what is no picture is refused
+before it reaches the worker, and the picture of a client that leaves is not evaluated. On SIGTERM or Ctrl-C, it stops
+its worker, too.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from queue import Empty
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
+from uuid import uuid4
 
 import litserve
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import JSONResponse
+from litserve.loops import BatchedLoop
 from starlette.requests import ClientDisconnect
 
 from winml_py import (
@@ -58,21 +63,46 @@ async def body_of(request: Request) -> bytes:
     return bytes(body)
 
 
-async def file_of(body: Annotated[bytes, Depends(body_of)]) -> AsyncIterator[Path]:
+async def file_of(request: Request, body: Annotated[bytes, Depends(body_of)]) -> AsyncIterator[Path]:
     """A file that holds the picture until it is answered. LitServe would send its bytes through two more processes."""
-    with NamedTemporaryFile(delete=False) as file:
-        file.write(body)
+    path = Path(request.app.state.folder, uuid4().hex)
+    path.write_bytes(body)
+    leaving = asyncio.ensure_future(take_away(request, path))
     try:
-        yield Path(file.name)
+        yield path
     finally:
-        os.unlink(file.name)
+        leaving.cancel()
+        path.unlink(missing_ok=True)
+
+
+async def take_away(request: Request, path: Path) -> None:
+    """Removes the picture of a client that leaves: the worker does not evaluate it."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    path.unlink(missing_ok=True)
+
+
+class Gathering(BatchedLoop):
+    """Waits for the first request of a batch, where LitServe's own loop asks for one a thousand times a second."""
+
+    def get_batch_requests(self, lit_api: Any, request_queue: Any, transport: Any) -> tuple[list[Any], list[Any]]:
+        together: list[Any] = []
+        late: list[Any] = []
+        with suppress(Empty):
+            while len(together) < MOST_TOGETHER:
+                server, request, arrived, picture = request_queue.get(timeout=GATHER_SECONDS if together else None)
+                if time.monotonic() - arrived > MOST_SECONDS:
+                    late.append((server, request))
+                else:
+                    together.append((server, request, picture))
+        return together, late
 
 
 class Pictures(litserve.LitAPI):
     """Runs in a process of its own."""
 
     def __init__(self, model: str | Path) -> None:
-        super().__init__(max_batch_size=MOST_TOGETHER, batch_timeout=GATHER_SECONDS)
+        super().__init__(max_batch_size=MOST_TOGETHER, loop=Gathering())
         self.path = model
 
     def setup(self, device: str) -> None:
@@ -114,7 +144,8 @@ def main() -> None:
     port, model = (int(sys.argv[1]) if sys.argv[1:] else 8000), (sys.argv[2] if sys.argv[2:] else DIGITS)
     signal.signal(signal.SIGTERM, partial(stop, os.getpid()))
     server = litserve.LitServer(Pictures(model), accelerator="cpu", timeout=MOST_SECONDS)
-    server.run(host="127.0.0.1", port=port, log_level="warning", generate_client_file=False)
+    with TemporaryDirectory() as server.app.state.folder:
+        server.run(host="127.0.0.1", port=port, log_level="warning", generate_client_file=False)
 
 
 if __name__ == "__main__":
