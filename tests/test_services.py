@@ -7,8 +7,10 @@ Their packages are no part of the extra [test]; `benchmarks/service.py` sends 2,
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import runpy
 import socket
 import struct
 import sys
@@ -17,6 +19,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +28,8 @@ import psutil
 import pytest
 from conftest import MODELS, PICTURES, ROOT
 from PIL import Image
+
+from winml_py import PictureError
 
 pytestmark = pytest.mark.once
 
@@ -136,3 +141,25 @@ def test_clients_that_leave_do_no_harm(service: Service) -> None:
             if number % 2:
                 connection.sendall(SEVEN[len(SEVEN) // 2 :])
     require_seven(service.ask(SEVEN))
+
+
+def test_the_worker_gets_no_picture_of_a_client_that_has_left(tmp_path: Path) -> None:
+    pytest.importorskip("litserve")
+    sample = runpy.run_path(str(ROOT / "samples" / "service_litserve.py"))
+    messages = iter([{"type": "http.request"}, {"type": "http.disconnect"}])
+
+    class Client:
+        async def receive(self) -> dict[str, str]:
+            return next(messages)
+
+    path = tmp_path / "picture"
+    path.write_bytes(SEVEN)
+    worker = sample["Pictures"](MODELS / "digits.onnx")
+    worker.setup("cpu")
+    assert worker.decode_request(path) == SEVEN
+    asyncio.run(sample["take_away"](Client(), path))
+    assert not path.exists()
+    assert worker.decode_request(path) == b""
+    left, stayed = worker.predict([b"", SEVEN])
+    assert isinstance(left.error, PictureError)
+    assert stayed.top_k(1)[0].index == 7
