@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,9 +15,16 @@ from winml_py.runtime.providers import plugins
 from winml_py.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.runtime.providers.provider import ProviderDevice
 
+
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
 PICTURES = ROOT / "samples" / "pictures"
+
+
+def pytest_configure() -> None:
+    """Programs that tests interrupt inherit an ignored Ctrl-C, with which shells start what runs in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
