@@ -15,7 +15,6 @@ from winml_py.runtime.providers import plugins
 from winml_py.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.runtime.providers.provider import ProviderDevice
 
-
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
 PICTURES = ROOT / "samples" / "pictures"
