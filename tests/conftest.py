@@ -10,6 +10,7 @@ import pytest
 import sentences
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
+from winml_py.runtime.cpu import decision
 from winml_py.runtime.ort import session_options
 from winml_py.runtime.providers import plugins
 from winml_py.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
@@ -54,6 +55,7 @@ def _apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
+    monkeypatch.setattr(decision, "_trusted", set())
     monkeypatch.setattr(session_options, "_flushed", set())  # else one test would end all saved graphs after it
     if "WINML_PY_TEST_TROUBLE" in os.environ and not request.node.get_closest_marker("kept"):
         monkeypatch.delenv("WINML_PY_CACHE", raising=False)  # the user's folder, which is in trouble: under_trouble.py

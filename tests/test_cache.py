@@ -9,7 +9,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from click.testing import CliRunner
 
 from winml_py.cache import answers, folders
 from winml_py.cli.main import main
-from winml_py.runtime.cpu import choice
-from winml_py.runtime.cpu.choice import Target
+from winml_py.runtime.cpu.decision import CpuChoice
 from winml_py.runtime.engine import EngineOptions
+from winml_py.runtime.providers.provider import Target
 from winml_py.runtime.request import CompileRequest
 
 pytestmark = pytest.mark.kept
@@ -266,17 +265,15 @@ def candidate(**facts: Any) -> dict[str, Any]:
         candidate(precision=77),
     ],
 )
-def test_an_answer_of_wrong_types_counts_as_none(
-    place: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(choice, "compile_kept", lambda *_: SimpleNamespace())
-    targets: Any = [Target(None, False)]
-    answers.write(KEY, ANSWER)
+def test_an_answer_of_wrong_types_counts_as_none(place: Path, facts: dict[str, Any]) -> None:
     request = CompileRequest(b"", EngineOptions(1))
-    engine: Any = choice._remembered(request, targets, KEY)
-    assert str(engine.explanation).startswith("onnxruntime in float32: measured")
+    asked = CpuChoice(request, [Target(None, False)])
+    answers.write(KEY, ANSWER)
+    found = asked._remembered(request, KEY)
+    assert found is not None
+    assert str(found.explanation).startswith("onnxruntime in float32: measured")
     answers.write(KEY, ANSWER | facts)
-    assert choice._remembered(request, targets, KEY) is None
+    assert asked._remembered(request, KEY) is None
 
 
 def test_no_room_and_no_locks_are_no_errors(

@@ -28,12 +28,15 @@ from winml_py import (
     LearningModelSessionOptions,
     NotSupportedError,
     Precision,
+    TensorKind,
 )
 from winml_py.cache import answers
 from winml_py.onnx_file.source import FileSource
-from winml_py.runtime.cpu import choice, measure
+from winml_py.runtime.cpu import choice, decision, measure
 from winml_py.runtime.engine import EngineOptions
 from winml_py.runtime.explanation import Candidate
+from winml_py.runtime.openvino import compile as openvino_compile
+from winml_py.runtime.openvino.engine import OpenVinoEngine
 from winml_py.runtime.providers.catalogue import native_options, require_known
 from winml_py.runtime.providers.provider import ProviderDevice, Target
 from winml_py.runtime.request import CompileRequest
@@ -81,6 +84,14 @@ def picture(dtype: Any = np.float32, batch: int = 1) -> np.ndarray:
     return np.random.default_rng(1).random((batch, 3, 16, 16)).astype(dtype)
 
 
+def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
+    """A session that has been evaluated once, and has chosen."""
+    opened = session(model, **settings)
+    dtype = np.float16 if opened.model.input_features[0].tensor_kind is TensorKind.FLOAT16 else np.float32
+    opened.evaluate_features({opened.model.input_features[0].name: picture(dtype)})
+    return opened
+
+
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     """Makes the timing say that one of the contenders is ten times as fast as the others; everything else is real."""
 
@@ -91,13 +102,11 @@ def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
 
 
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "decide", None)
-    opened = session(MODELS / "digits.onnx")
-    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
-    assert str(opened.explain()) == "onnxruntime in float32: as asked for"
-    half = session(MODELS / "digits_float16.onnx")
-    assert half.precision is Precision.FLOAT32
-    assert "no installed engine computes in half precision" in str(half.explain())
+    monkeypatch.setattr(choice, "_plugin_devices", None)
+    for name in ("digits.onnx", "digits_float16.onnx"):
+        opened = session(MODELS / name)
+        assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
+        assert str(opened.explain()) == "onnxruntime in float32: by default"
     assert answers.entries() == []
 
 
@@ -120,7 +129,7 @@ def test_auto_takes_the_fastest_and_remembers(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, winner: int
 ) -> None:
     favour(monkeypatch, winner)
-    first = session(conv(), engine="auto")
+    first = decided(conv(), engine="auto")
     assert first.engine == ("onnxruntime", OPENVINO)[winner]
     explained = first.explain()
     assert [candidate.engine for candidate in explained.candidates] == ["onnxruntime", OPENVINO]
@@ -128,8 +137,8 @@ def test_auto_takes_the_fastest_and_remembers(
     assert explained.candidates[1].error <= 1e-3
     assert explained.candidates[1 - winner].problem == "it is slower"
     assert not explained.is_remembered
-    monkeypatch.setattr(measure, "compare", None)  # nothing is measured again
-    second = session(conv(), engine="auto")
+    monkeypatch.setattr(decision, "compare", None)  # nothing is measured again
+    second = decided(conv(), engine="auto")
     assert second.explain() == explained._replace(is_remembered=True)
     x = picture()
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
@@ -144,9 +153,9 @@ def test_other_options_models_and_shapes_are_other_questions(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     favour(monkeypatch, 1)
-    session(conv(), engine="auto")
-    session(conv(bias=1), engine="auto")
-    session(conv(), engine="auto", intra_op_num_threads=1)
+    decided(conv(), engine="auto")
+    decided(conv(bias=1), engine="auto")
+    decided(conv(), engine="auto", intra_op_num_threads=1)
     free = session(conv(batch="n"), engine="auto")
     free.evaluate_features({"x": picture(batch=2)})
     again = session(conv(batch="n"), engine="auto")
@@ -156,11 +165,11 @@ def test_other_options_models_and_shapes_are_other_questions(
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "_times", lambda rivals, _: dict(zip(rivals, (1.0, 0.995), strict=True)))
-    assert session(conv(), engine="auto").engine == "onnxruntime"
+    assert decided(conv(), engine="auto").engine == "onnxruntime"
 
 
 def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
-    explained = session(conv(), engine="auto").explain()
+    explained = decided(conv(), engine="auto").explain()
     assert all(candidate.milliseconds and candidate.milliseconds > 0 for candidate in explained.candidates)
     faster = min(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
     other = max(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
@@ -170,16 +179,17 @@ def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
 def test_disagreement_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     monkeypatch.setattr(measure, "FLOAT_TOLERANCE", -1.0)  # nothing agrees well enough
-    opened = session(conv(), engine="auto")
+    opened = decided(conv(), engine="auto")
     assert opened.engine == "onnxruntime"
     assert "differ" in opened.explain().candidates[1].problem
 
 
-def test_the_first_evaluation_decides_where_sizes_are_free(
-    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("batch", ["n", 2])
+def test_the_first_evaluation_decides(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, batch: str | int
 ) -> None:
     favour(monkeypatch, 1)
-    opened = session(conv(batch="n"), engine="auto")
+    opened = session(conv(batch=batch), engine="auto")
     assert (opened.engine, opened.precision) == ("undecided", Precision.AUTO)
     assert "first evaluation decides" in str(opened.explain())
     with pytest.raises(IllegalCallError, match="Evaluate once"):
@@ -189,19 +199,19 @@ def test_the_first_evaluation_decides_where_sizes_are_free(
     early.bind("y", target)
     opened.evaluate(early)
     assert (opened.engine, opened.precision) == (OPENVINO, Precision.FLOAT32)
-    expected = session(conv(batch="n")).evaluate_features({"x": picture(batch=2)}).outputs["y"].to_numpy()
+    expected = session(conv(batch=batch)).evaluate_features({"x": picture(batch=2)}).outputs["y"].to_numpy()
     np.testing.assert_allclose(target, expected, atol=1e-5)
     early.bind("x", picture(batch=2) * 2)
     early.bind("y", target)
     opened.evaluate(early)
     assert np.abs(target - expected).max() > 0.01
-    late = opened.evaluate_features({"x": picture(batch=5)}).outputs["y"]
-    assert late.shape == (5, 8, 1, 1)
+    if batch == "n":
+        assert opened.evaluate_features({"x": picture(batch=5)}).outputs["y"].shape == (5, 8, 1, 1)
     assert any(node.provider == OPENVINO for node in opened.placement)
     opened.close()
-    undecided = session(conv(batch="n"), engine="auto", intra_op_num_threads=1)
+    undecided = session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
-    binding.bind("x", picture())
+    binding.bind("x", picture(batch=2))
     native = evaluation_of(binding).engine_binding
     undecided.close()
     with pytest.raises(OSError, match="closed"):
@@ -230,34 +240,43 @@ def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
     assert np.abs(came - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
+def as_asked_for(compiled: Any, request: CompileRequest, target: Target) -> OpenVinoEngine:
+    """Believes that what was compiled is what was asked for, as on a processor that has all types."""
+    return OpenVinoEngine(compiled, request.options, target, target.half_type)
+
+
 @pytest.fixture
 def half(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> ProviderDevice:
     """A processor that computes in bfloat16. One that does not, takes the hint as a wish, and computes in float32."""
-    device = openvino if openvino.float16 else openvino._replace(float16=True, half_types="bfloat16")
+    if openvino.float16:
+        return openvino
+    monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
+    device = openvino._replace(float16=True, half_types="bfloat16")
     monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
     return device
 
 
 def test_half_precision_where_it_is_right_and_faster(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
-    opened = session(conv(FLOAT16))
+    opened = decided(conv(FLOAT16), precision=Precision.HALF)
     assert (opened.engine, opened.precision) == (OPENVINO, Precision.HALF)
     kind = half.half_types.split()[0]
     assert str(opened.explain()).startswith(f"openvino in {kind}: {kind} is right and faster")
-    assert session(conv(FLOAT16)).explain() == opened.explain()._replace(is_remembered=True)
+    again = decided(conv(FLOAT16), precision=Precision.HALF)
+    assert again.explain() == opened.explain()._replace(is_remembered=True)
     x = picture(np.float16)
     expected = session(conv(FLOAT16), precision=Precision.FLOAT32)
     assert (expected.engine, expected.precision) == ("onnxruntime", Precision.FLOAT32)
     wanted = expected.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
     came = opened.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
     assert np.abs(came - wanted).max() <= 2e-2 * np.abs(wanted).max()
-    assert session(conv()).precision is Precision.FLOAT32  # a float32 model is left alone
-    assert session(conv(), precision=Precision.HALF).precision is Precision.HALF  # unless asked
+    assert decided(conv()).precision is Precision.FLOAT32  # nothing is half unless that is asked for
+    assert decided(conv(), precision=Precision.HALF).precision is Precision.HALF
 
 
 def test_half_precision_that_is_slower_is_not_used(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 0)
-    opened = session(conv(FLOAT16))
+    opened = decided(conv(FLOAT16), precision=Precision.HALF)
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
     assert opened.explain().candidates[1].problem == "it is slower"
 
@@ -271,21 +290,25 @@ def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatc
         return real(replace(request, model=conv(bias=1)) if target.half else request, target)
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
-    opened = session(conv(), precision=Precision.HALF)
+    opened = decided(conv(), precision=Precision.HALF)
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
     candidates = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
     assert [c.number_type for c in candidates] == half.half_types.split()
     assert all("and 0.02 is allowed" in c.problem for c in candidates)
+    again = session(conv(), precision=Precision.HALF)  # remembered for the model: nothing is left to decide
+    assert again.engine == "onnxruntime"
+    assert "gave another answer in an earlier session" in again.explain().reason
 
 
 def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     both = half._replace(half_types="bfloat16 float16")
     monkeypatch.setattr(choice, "_plugin_devices", lambda: [both])
+    monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
     favour(monkeypatch, 2)
-    opened = session(conv(), precision=Precision.HALF)
+    opened = decided(conv(), precision=Precision.HALF)
     assert [c.number_type for c in opened.explain().candidates] == ["", "bfloat16", "float16"]
     assert str(opened.explain()).startswith("openvino in float16: float16 is right and faster")
-    again = session(conv(), precision=Precision.HALF)
+    again = decided(conv(), precision=Precision.HALF)
     assert again.explain() == opened.explain()._replace(is_remembered=True)
     hints = {
         kind: native_options(Target(both, True, kind), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"]
@@ -315,15 +338,11 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
         session(conv(), engine="nobody")
 
 
-def test_models_whose_inputs_cannot_be_made_up_stay_as_they_are(openvino: ProviderDevice) -> None:
-    node = helper.make_node("Gather", ["w", "x"], ["y"])
-    model = data([node], [tensor("x", [2], 7)], [tensor("y", [2, 3], FLOAT16)], {"w": np.ones((4, 3), np.float16)})
-    opened = session(model)
-    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
-    assert "cannot be made up" in str(opened.explain())
-    words = session(unary("Identity", [2], STRING), engine="auto")
-    assert words.engine == "onnxruntime"
-    assert "no other engine" in str(words.explain())
+def test_what_is_no_tensor_of_numbers_stays_with_onnxruntime(openvino: ProviderDevice) -> None:
+    for settings in ({"engine": "auto"}, {"precision": Precision.HALF}):
+        words = session(unary("Identity", [2], STRING), **settings)
+        assert words.engine == "onnxruntime"
+        assert "no other engine for such a model" in str(words.explain())
 
 
 def test_a_plugin_that_cannot_compile_the_model_loses(
@@ -337,7 +356,7 @@ def test_a_plugin_that_cannot_compile_the_model_loses(
         return real(request, target)
 
     monkeypatch.setattr(measure, "compile_model", compile_model)
-    opened = session(conv(), engine="auto")
+    opened = decided(conv(), engine="auto")
     assert opened.engine == "onnxruntime"
     assert "does not feel like it" in str(opened.explain())
 
@@ -350,22 +369,22 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
 @pytest.mark.kept
 def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
-    session(conv(), engine="auto")
+    decided(conv(), engine="auto")
     (entry,) = answers.entries()
     whole = entry.path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": 0}', b"\xff"):
         entry.path.write_bytes(damaged)
-        assert session(conv(), engine="auto").engine == OPENVINO
+        assert decided(conv(), engine="auto").engine == OPENVINO
         assert json.loads(entry.path.read_bytes())["engine"] == OPENVINO  # written anew
     facts = json.loads(whole)
     entry.path.write_text(json.dumps(facts | {"engine": "GoneExecutionProvider"}))
-    assert session(conv(), engine="auto").engine == OPENVINO
+    assert decided(conv(), engine="auto").engine == OPENVINO
 
 
 def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(answers.ENVIRONMENT, "")
     favour(monkeypatch, 1)
-    assert session(conv(), engine="auto").engine == OPENVINO
+    assert decided(conv(), engine="auto").engine == OPENVINO
     assert answers.folder() is None
     assert answers.entries() == []
     assert answers.clear() == 0
@@ -401,9 +420,11 @@ import sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
 from winml_py.session.binding import evaluation_of
 from winml_py.session.model import content_of
+import numpy as np
 options = LearningModelSessionOptions()
 options.engine = "auto"
 session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
+session.evaluate_features({"x": np.random.default_rng(0).random((1, 3, 16, 16), np.float32)})
 print(session.engine, session.explain().is_remembered)
 """
 
@@ -454,42 +475,6 @@ def test_a_model_file_that_changed_before_the_first_evaluation(openvino: Provide
         opened.evaluate_features({"x": picture()})
 
 
-def test_half_precision_needs_something_to_compare_with(
-    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = measure.compile_model
-
-    def compile_model(request: CompileRequest, target: Target) -> Any:
-        if not target.half:
-            raise InvalidDeviceError("No float32 today.")
-        return real(request, target)
-
-    monkeypatch.setattr(measure, "compile_model", compile_model)
-    (_, half) = measure.compare(
-        CompileRequest(conv(), EngineOptions(1)), [Target(), Target(openvino, half=True)], {"x": picture()}
-    )
-    assert half.engine is None
-    assert "no results in float32" in half.candidate.problem
-
-
-def test_a_first_evaluation_on_zeros_decides_nothing_on_zeros(
-    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Everything agrees on zeros: the choice is made on made-up numbers of their shape."""
-    seen: list[np.ndarray] = []
-    real = choice.decide
-
-    def decide(request: Any, targets: Any, inputs: Any) -> Any:
-        seen.append(inputs["x"])
-        return real(request, targets, inputs)
-
-    monkeypatch.setattr(choice, "decide", decide)
-    opened = session(conv(batch="n"), engine="auto")
-    opened.evaluate_features({"x": np.zeros((3, 3, 16, 16), np.float32)})
-    assert seen[0].shape == (3, 3, 16, 16)
-    assert seen[0].any()
-
-
 def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
     import onnx
 
@@ -523,9 +508,10 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
     margins = {"margins": np.array([0, 0, 0, 0, 0, 0, 1, 14337], np.int64)}
     ends = [tensor(name, [1, 3, "h" + name, "w" + name]) for name in "xy"]
     opened = session(data([node], ends[:1], ends[1:], margins), engine="auto")
-    with pytest.raises(EvaluationError, match="not tried on what ONNX Runtime's own kernels refuse"):
+    with pytest.raises(EvaluationError, match="Pad"):
         opened.evaluate_features({"x": np.zeros((1, 3, 2, 2), np.float32)})
-    assert set(reached) == {"CPUExecutionProvider"}
+    assert reached == []
+    assert opened.engine == "undecided"
 
 
 def test_the_cpu_records_nothing() -> None:

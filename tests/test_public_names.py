@@ -23,6 +23,7 @@ NAMES = [
     "CustomOperator",
     "DeviceLostError",
     "DisplayAdapterId",
+    "EngineWarning",
     "EvaluationError",
     "EvaluationTimeoutError",
     "FeatureDescriptor",

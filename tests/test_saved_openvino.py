@@ -332,6 +332,6 @@ def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     for count in (0, 1, 1):
         session = opened(chain, rows=2, engine="auto", precision=Precision.FLOAT32)
+        assert is_right(session, chain)
         assert session.engine == "openvino"
         assert len(folders.entries()) == count
-        assert is_right(session, chain)

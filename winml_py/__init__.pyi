@@ -29,6 +29,7 @@ from .errors import ClosedError as ClosedError
 from .errors import ConversionError as ConversionError
 from .errors import CorruptModelError as CorruptModelError
 from .errors import DeviceLostError as DeviceLostError
+from .errors import EngineWarning as EngineWarning
 from .errors import EvaluationError as EvaluationError
 from .errors import EvaluationTimeoutError as EvaluationTimeoutError
 from .errors import IllegalCallError as IllegalCallError

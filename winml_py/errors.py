@@ -230,3 +230,10 @@ class DeviceLostError(EvaluationError):
     """The device has gone: unplugged, reset, or its driver failed. A new device, and a session on it, work."""
 
     hresult = DXGI_ERROR_DEVICE_REMOVED
+
+
+class EngineWarning(UserWarning):
+    """An engine gave another answer than its reference, or cannot do what the options ask for on this processor.
+
+    `session.explain()` says more. It comes once: a model is not given to an engine again whose answer was wrong.
+    """

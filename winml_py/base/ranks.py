@@ -39,7 +39,7 @@ def top1_kept(expected: Array, came: Array, tolerance: float) -> float | None:
 def _alike(scales: Array) -> list[Array]:
     """Groups of at least two channels of like magnitude: a score is not ranked against a coordinate."""
     order = np.argsort(scales)
-    ordered = scales[order]
+    ordered = scales[order].astype(np.float64)  # 16 times a float16 may be too large for a float16
     breaks = np.flatnonzero(ordered[1:] > 16 * ordered[:-1]) + 1
     return [np.sort(group) for group in np.split(order, breaks) if len(group) > 1 and scales[group].max() > 0]
 

@@ -91,7 +91,7 @@ def perf(
         Case(path, device=device, engine=engine, **case_options)
         for path in paths
         for device in devices or ("cpu",)
-        for engine in engines or ("onnxruntime",)
+        for engine in engines or (None,)
     ]
     prepared: Iterator[Prepared] = map(Prepared, cases)
     if concurrent_load:

@@ -16,7 +16,7 @@ from .explanation import Explanation
 from .tuning import Tuning
 
 ONNXRUNTIME = "onnxruntime"
-"""The engine by default: the runtime's own CPU provider, or the provider of the device."""
+"""The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +33,7 @@ class EngineOptions(NamedTuple):
         batch_size: replaces every dimension denoted `DATA_BATCH`; None leaves them as they are.
         dimensions: replaces named dimensions: pairs of name and size.
         shapes: replaces the free sizes of inputs, by position; pairs of the input's name and its shape.
-        engine: "onnxruntime", "auto", or a provider's name.
+        engine: "onnxruntime", "auto", or a provider's name; None where the program names none.
         precision: the arithmetic that is asked for.
         provider_options: options of the provider: pairs of key and text.
         allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
@@ -48,7 +48,7 @@ class EngineOptions(NamedTuple):
     batch_size: int | None = None
     dimensions: tuple[tuple[str, int], ...] = ()
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    engine: str = ONNXRUNTIME
+    engine: str | None = None
     precision: Precision = Precision.AUTO
     provider_options: tuple[tuple[str, str], ...] = ()
     allow_cpu_fallback: bool = True

@@ -30,8 +30,6 @@ class CompileRequest:
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
         others: the names of those inputs and outputs that are none.
         sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
-        has_examples: whether any numbers will do for its inputs.
-        examples: makes such numbers, of these shapes where the model leaves sizes free.
         graph: reads the model's nodes.
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
@@ -52,8 +50,6 @@ class CompileRequest:
     has_only_numbers: bool = False
     others: Sequence[str] = ()
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    has_examples: bool = False
-    examples: Callable[[Mapping[str, Sequence[int]]], Inputs] = lambda shapes: {}
     graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0

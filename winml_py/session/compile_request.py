@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from functools import partial
-
-import numpy as np
 
 from ..base.cancellation import Stop
 from ..enums import TensorKind, Weights
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..features.example_inputs import MAX_NUMBERS, example_value, has_example
 from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.engine import EngineOptions
-from ..runtime.request import CompileRequest, Inputs
+from ..runtime.request import CompileRequest
 from .model import LearningModel, content_of
 
 
@@ -43,10 +38,6 @@ def compile_request(
         has_only_numbers=all(map(_is_numeric, features)),
         others=[feature.name for feature in features if not _is_numeric(feature)],
         sizes=sizes,
-        has_examples=all(map(_is_numeric, features))
-        and all(map(has_example, model.input_features))
-        and all(math.prod(map(abs, shape)) <= MAX_NUMBERS for shape in sizes.values()),
-        examples=partial(_examples, model, sizes),
         size=model.size,
         total_size=model.size + (file.beside(header) if file else 0),
         stop=stop,
@@ -92,11 +83,3 @@ def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | Non
     if batch_size is not None and dimension.denotation == "DATA_BATCH":
         return batch_size
     return overrides.get(dimension.name, -1)
-
-
-def _examples(model: LearningModel, sizes: dict[str, tuple[int, ...]], shapes: Mapping[str, Sequence[int]]) -> Inputs:
-    rng = np.random.default_rng(0)
-    return {
-        feature.name: example_value(feature, rng, shapes.get(feature.name, sizes.get(feature.name)))
-        for feature in model.input_features
-    }

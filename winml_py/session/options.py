@@ -16,7 +16,7 @@ from ..base.suggestions import did_you_mean
 from ..base.winrt_object import Object
 from ..enums import Precision, Weights
 from ..errors import InvalidArgumentError
-from ..runtime.engine import ONNXRUNTIME, EngineOptions
+from ..runtime.engine import EngineOptions
 from ..runtime.tuning import MAX_THREADS, Tuning
 from . import options_file
 from .setting import Setting, settings_of
@@ -63,8 +63,8 @@ def _shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]
     return _read_only(checked)
 
 
-def _engine_name(engine: str) -> str:
-    if not isinstance(engine, str) or not engine:
+def _engine_name(engine: str | None) -> str | None:
+    if engine is not None and (not isinstance(engine, str) or not engine):
         raise InvalidArgumentError(
             f"The engine is {engine!r}.", hint='Use "onnxruntime", "auto", or a provider: "openvino", say.'
         )
@@ -141,22 +141,25 @@ class LearningModelSessionOptions(Object):
     Switch it off when the process has other work to do on its cores.
     """
 
-    engine = Setting(lambda: ONNXRUNTIME, _engine_name, "engine")
-    """What runs the model: "onnxruntime" (default), "openvino", the name of an installed provider, or "auto".
+    engine = Setting[str | None](lambda: None, _engine_name, "engine")
+    """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
 
-    "auto" measures the installed engines on the model once for each machine, model, options and shapes, and takes
-    the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The choice is kept on disk
-    (`winml-py cache`). It takes some seconds the first time: use it for models that run often. Where the model
-    leaves sizes free, the first evaluation decides, on its inputs.
+    None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that have it are tried. An engine that is
+    named is the one that runs, on all inputs. "auto" times the installed engines in turns on the inputs of the first
+    evaluation, and takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The evaluations 1,
+    2, 4, 8 and 16 run on ONNX Runtime too: where the results differ, ONNX Runtime's are the answer, it runs the model
+    from then on, and an `EngineWarning` says so. What was the fastest is kept on disk (`winml-py cache`); to find it
+    out takes some seconds: use "auto" for models that run often.
     """
 
     precision = Setting(lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision")
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
-    On a CPU, `AUTO` tries float16 models in half precision where an installed engine (`winml-py[openvino]`) offers
-    that, and keeps to it if the result agrees with float32 to 2e-2 and comes sooner; `HALF` does so for float32
-    models too. On a GPU, `AUTO` runs float16 models in half precision if it has that. `FLOAT32` is never less than
-    float32: use it where the last digits count.
+    On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it is also float16 for a float16 model,
+    on a processor that computes in float16. `HALF` tries bfloat16 and float16 for every model, where an installed
+    engine (`winml-py[openvino]`) and the processor have them, and takes them if the results agree with float32 to 2e-2
+    and come sooner; they are checked as with "auto". On a GPU, `AUTO` runs float16 models in half precision if it has
+    that. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
     provider_options = Setting(lambda: _read_only({}), _texts, "provider_options", _sorted_pairs)

@@ -155,7 +155,7 @@ class LearningModelSession(Closeable, CompiledModel):
     def engine(self) -> str:
         """What runs the model: "onnxruntime" is its CPU provider, else the provider's name.
 
-        "undecided" where the first evaluation decides, because the model leaves sizes free.
+        "undecided" where the options leave a choice, until the first evaluation decides.
         """
         return self._compiled.engine.explanation.engine
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
-from ...errors import CanceledError, EvaluationError, WinMLError
+from ...errors import CanceledError, WinMLError
 from ..engine import Engine, EngineBinding
 from ..explanation import Candidate
 from ..providers.catalogue import UNLOCKED
@@ -35,72 +35,81 @@ Outputs = Mapping[str, Any]
 
 
 class Contender:
-    """A target, its engine, and what is known of it."""
+    """A target, its engine, and what is known of it.
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.engine: Engine | None = None
+    Attributes:
+        target: what the model is compiled for.
+        engine: the compiled model; None once it is dropped.
+        candidate: what is known, for an explanation.
+        is_wrong: whether its results are not those of the reference.
+    """
+
+    def __init__(self, target: Target, engine: Engine | None = None) -> None:
+        self.target, self.engine = target, engine
         self.candidate = Candidate(*target.spelling, number_type=target.half_type)
+        self.is_wrong = False
+        self._is_ours = engine is None
 
     def note(self, **facts: Any) -> None:
         """Sets fields of the candidate."""
         self.candidate = self.candidate._replace(**facts)
 
     def drop(self, problem: str) -> None:
-        """Says why it is not taken, and frees its engine."""
+        """Says why it is not taken, and frees its engine, if it was compiled for the comparison."""
         self.note(problem=problem)
         engine, self.engine = self.engine, None
-        if engine is not None:
+        if engine is not None and self._is_ours:
             engine.close()
 
 
-def compare(request: CompileRequest, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
-    """Compiles the model for every target, compares what comes out, and times those that agree.
+def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
+    """Compiles the model for every target but the first, compares what comes out, and times those that agree.
 
-    The results of the first target that computes in float32 count as right. Contenders that fail, disagree or are
-    slower say why in their candidate, and lose their engine; one keeps its engine, unless none can compile the model.
+    The results of the reference count as right. Contenders that fail, disagree or are slower say why in their
+    candidate, and lose their engine; one keeps its engine.
+
+    Args:
+        request: the model.
+        reference: the first target's engine, which the caller keeps and closes.
+        targets: the reference's, and its rivals.
+        inputs: what to evaluate; they are read, and no memory of the caller's is written.
+
+    Raises:
+        CanceledError: the request's stop was requested.
+        WinMLError: the reference refuses the inputs. Other kernels do not check what ONNX Runtime's do, and write over
+            memory that is not theirs: they are not tried on such inputs.
     """
-    contenders = [Contender(target) for target in targets]
-    bindings: dict[Contender, EngineBinding] = {}
-    expected: Outputs | None = None
-    for contender in sorted(contenders, key=lambda contender: contender.target.half):
-        try:
-            contender.engine = compile_model(request, contender.target)
-            binding = contender.engine.bind(UNLOCKED)
-            for name, array in inputs.items():
-                binding.set_input(name, array)
-            outputs = binding.run()
-        except CanceledError:
-            _cancel(contenders)
-            raise
-        except WinMLError as error:
-            contender.drop(str(error))
-            if contender.target.device is None and isinstance(error, EvaluationError):
-                # OpenVINO's kernels do not check what ONNX Runtime's do, and write over memory that is not theirs.
-                for other in contenders:
-                    other.drop(other.candidate.problem or "it is not tried on what ONNX Runtime's own kernels refuse")
-                break
-            continue
-        if expected is None and not contender.target.half:
-            expected = outputs
-        elif expected is None:
-            contender.drop("there are no results in float32 to compare with")
-        else:
-            _judge(contender, expected, outputs)
-        if contender.engine is not None:
-            bindings[contender] = binding
-    if len(bindings) > 1:
-        try:
+    first = Contender(targets[0], reference)
+    bindings = {first: _bound(reference, inputs)}
+    expected = bindings[first].run(request.stop)
+    contenders = [first, *map(Contender, targets[1:])]
+    try:
+        for contender in contenders[1:]:
+            request.require_not_stopped()
+            try:
+                contender.engine = compile_model(request, contender.target)
+                binding = _bound(contender.engine, inputs)
+                _judge(contender, expected, binding.run(request.stop))
+            except CanceledError:
+                raise
+            except WinMLError as error:
+                contender.drop(str(error))
+            if contender.engine is not None:
+                bindings[contender] = binding
+        if len(bindings) > 1:
             _settle(_times(bindings, request.require_not_stopped))
-        except CanceledError:
-            _cancel(contenders)
-            raise
+    except BaseException:
+        for contender in contenders:
+            contender.drop("the comparison was ended")
+        raise
     return contenders
 
 
-def _cancel(contenders: Sequence[Contender]) -> None:
-    for contender in contenders:
-        contender.drop("cancelled")
+def _bound(engine: Engine, inputs: Inputs) -> EngineBinding:
+    binding = engine.bind(UNLOCKED)
+    for name, array in inputs.items():
+        binding.set_input(name, array)
+    return binding
 
 
 def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
@@ -108,6 +117,7 @@ def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
     agreement = compare_outputs(expected, outputs, tolerance)
     contender.note(error=agreement.error)
     if not agreement.is_good:
+        contender.is_wrong = True
         contender.drop(str(agreement))
 
 

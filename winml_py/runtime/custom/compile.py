@@ -20,7 +20,7 @@ from .split import CustomNode, Part, constant_names, split
 if TYPE_CHECKING:
     import onnx
 
-_ENGINES = (ONNXRUNTIME, "auto")
+_ENGINES = (None, ONNXRUNTIME, "auto")
 
 
 def compile_custom(
@@ -142,7 +142,6 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
         float16_features=frozenset(half),
         has_fixed_shapes=False,
         has_only_numbers=False,
-        has_examples=False,
         sizes={},
         reopen=None,
         weights=0,

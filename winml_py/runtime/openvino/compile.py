@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...errors import CorruptModelError, NotSupportedError
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.catalogue import native_options
+from ..providers.openvino import TYPES_BY_HINT
 from ..providers.provider import Target
 from ..request import CompileRequest
 from .engine import OpenVinoEngine
@@ -39,7 +40,26 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
         compiled = native.compile_model(model, "CPU", config)
     request.require_not_stopped()
     request.require_unchanged()
-    return OpenVinoEngine(compiled, request.options, target)
+    return engine_of(compiled, request, target)
+
+
+def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target: Target) -> OpenVinoEngine:
+    """The engine of a compiled model, which says what it computes in: not always what it was asked for.
+
+    A processor with bfloat16 alone compiles a model in bfloat16 that was to be float16, and does not say so by itself.
+
+    Raises:
+        NotSupportedError: it computes in another type of half precision than the target's, or in none.
+    """
+    with translated():
+        hint = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
+    came = TYPES_BY_HINT.get(hint, "")
+    if target.half_type not in ("", came):
+        raise NotSupportedError(
+            f"OpenVINO computes in {came or 'float32'} on this processor where {target.half_type} is asked for.",
+            hint="Set options.precision = Precision.FLOAT32, or leave the engine out.",
+        )
+    return OpenVinoEngine(compiled, request.options, target, came)
 
 
 def config_of(request: CompileRequest, target: Target) -> dict[str, str]:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ...base import forks
+from ...enums import Precision
 from ...errors import IllegalCallError
 from ..engine import EngineBinding, EngineOptions, PlacedNode
 from ..explanation import Explanation
@@ -29,11 +30,20 @@ class OpenVinoEngine:
 
     Its bindings may run at the same time, each in its own thread. It closes them when it is closed: every one drops the
     compiled model, a run in flight holds the last reference, and memory goes when that run returns.
+
+    Args:
+        compiled: the model.
+        options: what it was compiled with.
+        target: what it was compiled for.
+        half_type: the type of half precision that it reports to compute in, or "".
     """
 
-    def __init__(self, compiled: openvino.CompiledModel, options: EngineOptions, target: Target) -> None:
+    def __init__(
+        self, compiled: openvino.CompiledModel, options: EngineOptions, target: Target, half_type: str = ""
+    ) -> None:
         self.options = options
-        self.explanation = Explanation(*target.spelling, "as asked for", number_type=target.half_type)
+        precision = Precision.HALF if half_type else Precision.FLOAT32
+        self.explanation = Explanation(target.spelling[0], precision, "as asked for", number_type=half_type)
         self._provider = target.provider
         self._compiled: openvino.CompiledModel | None = compiled
         self._trace = Trace(target.provider) if options.is_profiled else None

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...base import processor
 from ...enums import Weights
+from ...errors import NotSupportedError
 from ..engine import EngineOptions
 from ..providers.catalogue import UNLOCKED
 from ..providers.openvino import OPENVINO_PACKAGE
@@ -43,9 +44,16 @@ def _facts() -> dict[str, Any]:
         return {"problem": problem}
     listed = cpu.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     known = [kind for word, kind in _HALF_TYPES.items() if word in listed]
-    halves = [kind for kind in known if not _problem_of(Target(device, half=True, half_type=kind))]
+    halves = [kind for kind in known if _computes(Target(device, half=True, half_type=kind))]
     device = device._replace(float16=bool(halves), half_types=" ".join(halves))
     return {"devices": [device._asdict()], "refused": [], "problem": ""}
+
+
+def _computes(target: Target) -> bool:
+    try:
+        return not _problem_of(target)
+    except NotSupportedError:  # what OpenVINO compiles is in another type
+        return False
 
 
 def _problem_of(target: Target) -> str:

@@ -23,7 +23,7 @@ from ..providers import plugins
 from ..providers.catalogue import provider_of
 from ..providers.provider import Target
 from ..request import CompileRequest
-from .compile import compile_model, config_of
+from .compile import compile_model, config_of, engine_of
 from .engine import OpenVinoEngine
 from .errors import translated
 from .package import core, tensor_over
@@ -83,7 +83,7 @@ def _imported(request: CompileRequest, target: Target, path: Path, native: openv
     with translated():
         compiled = native.import_model(tensor_over(blob), "CPU", config_of(request, target))
     vars(compiled)["blob"] = blob  # OpenVINO reads the weights there: it must live as long as the model does
-    return OpenVinoEngine(compiled, request.options, target)
+    return engine_of(compiled, request, target)
 
 
 def _made(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:

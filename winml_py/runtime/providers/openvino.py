@@ -24,6 +24,9 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
 
 _HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
 
+TYPES_BY_HINT = {"f16": "float16", "bf16": "bfloat16"}
+"""Types of half precision, by OpenVINO's names."""
+
 
 def _package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """The same, and activations that are never quantized, which OpenVINO does where weights are of 8 bits."""

@@ -38,7 +38,7 @@ class Case:
     model: str
     inputs: tuple[str, ...] = ()
     device: str = "cpu"
-    engine: str = "onnxruntime"
+    engine: str | None = None
     precision: Precision = Precision.AUTO
     settings: str = ""
     contract: ImageContract | None = None

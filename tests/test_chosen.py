@@ -1,0 +1,453 @@
+"""An engine that is chosen on the program's own inputs, and checked on them: engines and choice are stand-ins."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+from winml_py import (
+    CanceledError,
+    ClosedError,
+    EngineWarning,
+    EvaluationError,
+    IllegalCallError,
+    Precision,
+    SizeMismatchError,
+)
+from winml_py.base.cancellation import Stop
+from winml_py.runtime.cpu.chosen import ChosenEngine, Decision
+from winml_py.runtime.engine import EngineBinding, EngineOptions, HeldValues, PlacedNode
+from winml_py.runtime.explanation import Explanation
+from winml_py.runtime.ort.run import fill, opened
+
+UNLOCKED = nullcontext()
+
+
+class Plain:
+    """An engine that computes y from x with a function, and counts."""
+
+    options = EngineOptions(1)
+
+    def __init__(self, name: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.explanation = Explanation(name, Precision.FLOAT32, "as asked for")
+        self.function = function
+        self.runs, self.is_open = 0, True
+        self.inside: Callable[[Stop | None], object] = lambda stop: None
+        self.lock = threading.Lock()
+
+    def bind(self, lock: Any) -> EngineBinding:
+        opened(self if self.is_open else None)
+        return _PlainBinding(self)
+
+    def placement(self) -> list[PlacedNode]:
+        return [PlacedNode("y", "Function", self.explanation.engine)]
+
+    def end_profiling(self) -> bytes:
+        return self.explanation.engine.encode()
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class _PlainBinding(HeldValues):
+    def __init__(self, engine: Plain) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def set_input(self, name: str, value: Any) -> None:
+        opened(self._engine if self._engine.is_open else None)
+        super().set_input(name, value)
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
+        engine = opened(self._engine if self._engine.is_open else None)
+        with engine.lock:
+            engine.runs += 1
+        engine.inside(stop)
+        x = self.inputs["x"]
+        if self.outputs.get("y") is not None:
+            self.outputs["y"][...] = -1  # an engine may write before it has read
+        return fill(self.outputs, {"y": engine.function(x)})
+
+
+class Choices:
+    """Takes the rival, and writes down what it is told."""
+
+    is_guarded = True
+
+    def __init__(self, rival: Plain | None) -> None:
+        self.references: list[Plain] = []
+        self.rival = rival
+        self.is_trusted = False
+        self.decided: list[np.ndarray] = []
+        self.trusted, self.refused = 0, list[str]()
+        self.deciding: Callable[[], object] = lambda: None
+
+    def compile_reference(self) -> Plain:
+        self.references.append(Plain("reference", lambda x: x * 2))
+        return self.references[-1]
+
+    @property
+    def reference(self) -> Plain:
+        return self.references[-1]
+
+    def decide(self, reference: Any, inputs: Mapping[str, np.ndarray], stop: Stop | None) -> Decision:
+        self.decided.append(inputs["x"].copy())
+        self.deciding()
+        if self.rival is None:
+            return Decision(None, Explanation("reference", Precision.FLOAT32, "faster"))
+        explanation = Explanation("rival", Precision.HALF, "faster", number_type="bfloat16", memory=30)
+        return Decision(self.rival, explanation, self.is_trusted)
+
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
+        assert explanation.engine == "rival"
+        return "" if np.array_equal(expected["y"], came["y"]) else "they differ"
+
+    def without_reference(self, explanation: Explanation) -> Explanation:
+        return explanation._replace(memory=20)
+
+    def trust(self, explanation: Explanation) -> None:
+        self.trusted += 1
+
+    def refuse(self, explanation: Explanation, problem: str) -> Explanation:
+        self.refused.append(problem)
+        return Explanation("reference", Precision.FLOAT32, problem)
+
+
+@contextmanager
+def told() -> Iterator[list[str]]:
+    """The warnings within the block."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        texts: list[str] = []
+        yield texts
+    assert {each.category for each in seen} <= {EngineWarning}
+    texts += [str(each.message) for each in seen]
+
+
+def doubling() -> Plain:
+    return Plain("rival", lambda x: x * 2)
+
+
+def double_below(limit: float) -> Plain:
+    """A rival that is right as long as no number is large."""
+    return Plain("rival", lambda x: np.where(x < limit, x * 2, 0).astype(x.dtype))
+
+
+def chosen(rival: Plain | None) -> tuple[ChosenEngine, Choices]:
+    choices = Choices(rival)
+    return ChosenEngine(EngineOptions(1), choices), choices
+
+
+def evaluate(engine: ChosenEngine, *numbers: float, stop: Stop | None = None) -> list[float]:
+    binding = engine.bind(UNLOCKED)
+    binding.set_input("x", np.float32(numbers))
+    result: list[float] = binding.run(stop)["y"].tolist()
+    return result
+
+
+def test_the_evaluations_1_2_4_8_and_16_are_checked_and_then_the_reference_is_closed() -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    assert (engine.explanation.engine, engine.explanation.precision) == ("undecided", Precision.AUTO)
+    both = []
+    for number in range(1, 40):
+        before = choices.reference.runs
+        assert evaluate(engine, number) == [number * 2]
+        assert rival.runs == number
+        if choices.reference.runs > before:
+            both.append(number)
+        assert choices.reference.is_open is (number < 16)
+        assert engine.explanation.memory == (30 if number < 16 else 20)
+    assert both == [1, 2, 4, 8, 16]
+    assert choices.trusted == 1
+    assert [array.tolist() for array in choices.decided] == [[1]]  # the caller's own numbers
+    assert engine.placement() == rival.placement()
+    assert engine.end_profiling() == b"rival"
+
+
+def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() -> None:
+    rival = double_below(4)
+    engine, choices = chosen(rival)
+    binding, x, y = engine.bind(UNLOCKED), np.float32([0]), np.float32([0])
+    binding.set_input("x", x)
+    binding.set_output("y", y)
+    with told() as warned:
+        for number in (1, 2, 3, 5, 6):
+            x[:] = number
+            assert binding.run() == {}
+            assert y.tolist() == [number * 2]
+    assert [text[:75] for text in warned] == [
+        "rival in bfloat16 gave another answer than reference on an input of the pro"
+    ]
+    assert choices.refused == ["they differ"]
+    assert str(engine.explanation) == "reference in float32: they differ"
+    assert not rival.is_open
+    assert choices.reference.is_open
+    assert evaluate(engine, 100) == [200]
+    x[:] = 9
+    other = np.float32([0])
+    binding.set_output("y", other)
+    binding.run()
+    assert other.tolist() == [18]
+
+
+def test_between_two_checks_the_rival_is_believed() -> None:
+    """A sentence of the warning's: what was between is not compared."""
+    engine, _ = chosen(double_below(4))
+    assert [evaluate(engine, number)[0] for number in (1, 2, 5)] == [2, 4, 0]
+    with told() as warned:
+        assert evaluate(engine, 5) == [10]
+    assert len(warned) == 1
+
+
+def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:
+    for rival, texts in ((doubling(), 0), (Plain("rival", lambda x: x * 3), 1)):
+        engine, choices = chosen(rival)
+        order: list[str] = []
+        choices.reference.inside = lambda stop, order=order: order.append("reference")
+        rival.inside = lambda stop, order=order: order.append("rival")
+        state = np.float32([7])
+        rival.function = lambda x, function=rival.function: function(np.float32([7]))  # ours keep such arrays apart
+        binding = engine.bind(UNLOCKED)
+        binding.set_input("x", state)
+        binding.set_output("y", state)
+        with told() as warned:
+            binding.run()
+        assert state.tolist() == [14]
+        assert order == ["reference", "rival"]
+        assert len(warned) == texts
+
+
+def test_a_rival_that_fails_is_wrong() -> None:
+    rival = doubling()
+
+    def fail(stop: Stop | None) -> None:
+        raise EvaluationError("It does not feel like it.")
+
+    engine, choices = chosen(rival)
+    evaluate(engine, 1)
+    rival.inside = fail
+    with told() as warned:
+        assert evaluate(engine, 2) == [4]
+    assert "it failed: It does not feel like it." in warned[0]
+    assert choices.refused == ["it failed: It does not feel like it."]
+
+
+def test_what_the_reference_refuses_is_its_error_and_no_other_engine_sees_it() -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    evaluate(engine, 1)
+    runs = rival.runs
+
+    def fail(stop: Stop | None) -> None:
+        raise EvaluationError("Index 7 is outside.")
+
+    choices.reference.inside = fail
+    with pytest.raises(EvaluationError, match="Index 7"):
+        evaluate(engine, 2)
+    assert rival.runs == runs
+    choices.reference.inside = lambda stop: None
+    before = choices.reference.runs
+    assert evaluate(engine, 3) == [6]
+    assert choices.reference.runs == before + 1  # the check is made up for
+
+
+def test_memory_that_does_not_fit_is_no_wrong_answer() -> None:
+    engine, choices = chosen(doubling())
+    binding = engine.bind(UNLOCKED)
+    binding.set_input("x", np.float32([1, 2]))
+    binding.set_output("y", np.zeros(3, np.float32))
+    with pytest.raises(SizeMismatchError):
+        binding.run()
+    assert choices.refused == []
+    assert evaluate(engine, 1) == [2]
+    assert engine.explanation.engine == "rival"
+
+
+def test_a_stop_spans_both_runs_and_the_check_is_made_up_for() -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    evaluate(engine, 1)
+
+    def stopped(stop: Stop | None) -> None:
+        assert stop is not None
+        stop.request()
+        stop.require_not_requested()
+
+    for place in (choices.reference, rival):
+        place.inside = stopped
+        with pytest.raises(CanceledError):
+            evaluate(engine, 2, stop=Stop())
+        place.inside = lambda stop: None
+    before = choices.reference.runs
+    evaluate(engine, 3)  # the second check
+    evaluate(engine, 4)  # the fourth evaluation, and the third check
+    assert choices.reference.runs == before + 2
+    waits = Stop()
+    waits.request()
+    undecided, others = chosen(doubling())
+    others.deciding = waits.require_not_requested
+    with pytest.raises(CanceledError):
+        evaluate(undecided, 1)
+    assert undecided.explanation.engine == "undecided"
+    others.deciding = lambda: None
+    assert evaluate(undecided, 1) == [2]
+    assert undecided.explanation.engine == "rival"
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_goes_to_the_reference(odd: float) -> None:
+    rival = Plain("rival", lambda x: np.nan_to_num(x) * 2)
+    engine, choices = chosen(rival)
+    assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
+    assert engine.explanation.engine == "undecided"  # nothing is decided on it
+    for _ in range(16):
+        evaluate(engine, 1)
+    runs = rival.runs
+    assert choices.reference.is_open  # it was needed, and may be again
+    assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
+    assert evaluate(engine) == []
+    assert rival.runs == runs
+    assert len(choices.references) == 1
+
+    engine, choices = chosen(doubling())
+    for _ in range(16):
+        evaluate(engine, 1)
+    assert not choices.reference.is_open
+    for _ in range(2):
+        assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
+        assert len(choices.references) == 2
+    engine.close()
+    assert not choices.reference.is_open
+
+
+def test_an_engine_that_is_named_gets_what_is_not_finite() -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    choices.is_guarded = False
+    evaluate(engine, 1)
+    evaluate(engine, 1)
+    assert np.isnan(evaluate(engine, np.nan)).all()
+    assert (rival.runs, choices.reference.runs) == (3, 2)
+
+
+def test_what_this_process_trusts_is_not_checked_again() -> None:
+    choices = Choices(doubling())
+    choices.is_trusted = True
+    engine = ChosenEngine(EngineOptions(1), choices)
+    assert evaluate(engine, 1) == [2]
+    assert (choices.reference.runs, choices.reference.is_open) == (0, False)
+    assert engine.explanation.memory == 20
+
+
+def test_evaluations_without_a_binding_are_chosen_checked_and_counted() -> None:
+    rival = double_below(4)
+    engine, choices = chosen(rival)
+    came = []
+    with told() as warned:
+        for number in (1, 2, 3, 5):
+            came.append(engine.run_once({"x": np.float32([number])}, UNLOCKED)["y"].item())
+    assert came == [2, 4, 6, 10]
+    assert choices.reference.runs == 3
+    assert len(warned) == 1
+
+    engine, choices = chosen(None)
+    evaluate(engine, 1)
+    assert engine.run_once({"x": np.float32([3])}, UNLOCKED)["y"].tolist() == [6]
+    assert choices.trusted == 0
+
+
+def test_eight_threads_make_five_checks() -> None:
+    for _ in range(5):
+        rival = doubling()
+        engine, choices = chosen(rival)
+        with ThreadPoolExecutor(8) as pool:
+            came = list(pool.map(lambda number, engine=engine: evaluate(engine, number), range(200)))
+        assert came == [[number * 2] for number in range(200)]
+        assert choices.reference.runs == 5
+        assert rival.runs == 200
+        assert len(choices.decided) == choices.trusted == 1
+        assert not choices.reference.is_open
+
+
+def test_a_thread_whose_rival_is_closed_meanwhile_goes_on_with_the_reference() -> None:
+    for _ in range(20):
+        engine, _ = chosen(double_below(4))
+        for _ in range(3):
+            evaluate(engine, 1)
+        bindings = [engine.bind(UNLOCKED) for _ in range(8)]
+        barrier = threading.Barrier(8)
+
+        def run(binding: EngineBinding, barrier: threading.Barrier = barrier) -> float:
+            barrier.wait(10)
+            binding.set_input("x", np.float32([5]))
+            binding.run()
+            return float(binding.run()["y"].item())
+
+        with told() as warned, ThreadPoolExecutor(8) as pool:
+            came = list(pool.map(run, bindings))
+        assert set(came) <= {0, 10}  # 0 only where it was before the check
+        assert len(warned) == 1
+        assert evaluate(engine, 5) == [10]
+
+
+def test_nothing_is_placed_before_the_first_evaluation() -> None:
+    engine, _ = chosen(doubling())
+    for ask in (engine.placement, engine.end_profiling):
+        with pytest.raises(IllegalCallError, match="Evaluate once"):
+            ask()
+
+
+def test_closing() -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    early = engine.bind(UNLOCKED)
+    early.set_input("x", np.float32([1]))
+    early.run()
+    engine.close()
+    assert (rival.is_open, choices.reference.is_open) == (False, False)
+    for ask in (early.run, lambda: engine.bind(UNLOCKED), engine.placement):
+        with pytest.raises(ClosedError):
+            ask()
+    engine.close()
+
+
+@pytest.mark.parametrize("waiters", [0, 3])
+def test_closing_while_the_first_evaluation_decides_leaves_no_engine_open(waiters: int) -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    deciding, closed = threading.Event(), threading.Event()
+
+    def inside() -> None:
+        deciding.set()
+        assert closed.wait(10)
+
+    choices.deciding = inside
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(evaluate, engine, 1)
+        assert deciding.wait(10)
+        others = [pool.submit(evaluate, engine, 1) for _ in range(waiters)]
+        engine.close()
+        closed.set()
+        for each in (first, *others):
+            with pytest.raises(ClosedError):
+                each.result(60)
+    assert (rival.is_open, choices.reference.is_open) == (False, False)
+
+
+def test_closing_in_a_check_leaves_no_engine_open() -> None:
+    rival = doubling()
+    engine, choices = chosen(rival)
+    evaluate(engine, 1)
+    choices.reference.inside = lambda stop: engine.close()
+    with pytest.raises(ClosedError):
+        evaluate(engine, 2)
+    assert (rival.is_open, choices.reference.is_open) == (False, False)
+    assert choices.refused == []

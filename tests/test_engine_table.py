@@ -1,0 +1,220 @@
+"""Which engine runs a model, and in which arithmetic: the table of docs/devices.md, by stand-ins for the hardware."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from build import FLOAT, FLOAT16
+from conftest import ROOT
+from test_engines import as_asked_for, conv, picture
+
+from winml_py import (
+    EngineWarning,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    NotSupportedError,
+    Precision,
+)
+from winml_py.base import processor
+from winml_py.runtime.cpu import choice, measure
+from winml_py.runtime.openvino import compile as openvino_compile
+from winml_py.runtime.providers.provider import ProviderDevice
+
+pytestmark = pytest.mark.one_python
+
+HARDWARE = ("", "bfloat16", "float16", "bfloat16 float16")
+"""The columns of the table: the types of half precision that the processor has."""
+
+
+def table() -> dict[tuple[str, str, str], list[str]]:
+    """The cells of the table in docs/devices.md, by engine, precision and model."""
+    lines = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8").splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| `engine` | `precision` |"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    found = {}
+    for row in rows:
+        engine, precision, model, *cells = (cell.strip() for cell in row.strip("|").split("|"))
+        for one_engine, one_precision in itertools.product(engine.split(" or "), precision.split(" or ")):
+            for kind in ("float32", "float16") if model == "any" else (model,):
+                found[one_engine.strip('`"'), one_precision.strip("`"), kind] = cells
+    return found
+
+
+TABLE = table()
+ENGINES = {"None": None, "onnxruntime": "onnxruntime", "openvino": "openvino", "auto": "auto"}
+ELEMENTS = {"float32": FLOAT, "float16": FLOAT16}
+
+
+def test_the_table_has_every_case() -> None:
+    assert set(TABLE) == set(itertools.product(ENGINES, [kind.name for kind in Precision], ELEMENTS))
+    assert {len(cells) for cells in TABLE.values()} == {len(HARDWARE)}
+
+
+def options(engine: str | None, precision: Precision) -> LearningModelSessionOptions:
+    made = LearningModelSessionOptions()
+    made.engine, made.precision = engine, precision
+    return made
+
+
+@pytest.mark.parametrize("hardware", range(len(HARDWARE)), ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
+@pytest.mark.parametrize(("engine", "precision", "kind"), TABLE)
+def test_every_cell(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, engine: str, precision: str, kind: str, hardware: int
+) -> None:
+    """What may run is what the cell lists; of several, each is taken where it is the fastest."""
+    types, cell = HARDWARE[hardware], TABLE[engine, precision, kind][hardware]
+    device = openvino._replace(float16=bool(types), half_types=types)
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
+    monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
+    content, wanted = conv(ELEMENTS[kind]), options(ENGINES[engine], Precision[precision])
+    if cell == "refused":
+        with pytest.raises(NotSupportedError, match="float32 on the CPU, and the options ask it for half precision"):
+            LearningModelSession(LearningModel.load(content), None, wanted)
+        return
+    names, is_told = cell.removesuffix(", with a warning").split(", "), cell.endswith(", with a warning")
+    raw = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    x = picture(np.float16 if kind == "float16" else np.float32)
+    (expected,) = raw.run(None, {"x": x})
+    for place, name in enumerate(names):
+        monkeypatch.setenv("WINML_PY_CACHE", "")
+        monkeypatch.setattr(
+            measure,
+            "_times",
+            lambda rivals, _, place=place: {rival: 0.1 if n == place else 1.0 for n, rival in enumerate(rivals)},
+        )
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            session = LearningModelSession(LearningModel.load(content), None, wanted)
+        assert [each.category for each in told] == [EngineWarning] * is_told
+        assert session.engine == ("undecided" if len(names) > 1 else name)
+        for _ in range(2):
+            (came,) = session.evaluate_features({"x": x}).outputs.values()
+            assert np.abs(came.to_numpy() - expected).max() <= 2e-2 * np.abs(expected).max()
+        explained = session.explain()
+        came_type = explained.number_type or explained.precision.name.lower()
+        assert f"{explained.engine} in {came_type}".removesuffix(" in float32") == name
+        if len(names) == 1:
+            assert session.placement[0].provider == {"onnxruntime": "CPUExecutionProvider"}.get(name, name)
+
+
+# Float16 models whose numbers are far from 0
+
+
+def far(name: str) -> tuple[bytes, np.ndarray]:
+    """A float16 model of one of five kinds, and inputs for it."""
+    from build import data, tensor
+    from onnx import helper
+
+    rng, node = np.random.default_rng(3), helper.make_node
+    x, half = tensor("x", [1, 3, 16, 16], FLOAT16), np.float16
+    kernel = rng.normal(0, 0.2, (8, 3, 3, 3))
+    conv_node = node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1])
+    around = {"kelvin": 288.0, "pressure": 1013.0, "small": 1e-3, "bytes": 128.0, "sums": 10.0}[name]
+    numbers = (rng.normal(1, 0.02, (1, 3, 16, 16)) * around).astype(half)
+    scores = [tensor("y", [1, 8, 1, 1], FLOAT16)]
+    if name in ("kelvin", "pressure"):  # a BatchNormalization that took the mean off, folded into the convolution
+        weights = {"w": (kernel / (0.02 * around)).astype(half), "b": (-kernel.sum((1, 2, 3)) / 0.02).astype(half)}
+        nodes = [conv_node, node("GlobalAveragePool", ["c"], ["y"])]
+        nodes[0] = node("Conv", ["x", "w", "b"], ["c"])
+        return data(nodes, [x], scores, weights), numbers
+    if name == "small":
+        weights = {"w": (kernel * 1e3).astype(half), "b": np.zeros(8, half)}
+        return data([conv_node, node("GlobalAveragePool", ["c"], ["y"])], [x], scores, weights), numbers
+    if name == "bytes":
+        weights = {"m": np.array(127.5, half), "w": kernel.astype(half), "b": np.zeros(8, half)}
+        nodes = [node("Sub", ["x", "m"], ["d"]), node("Conv", ["d", "w", "b"], ["c"], pads=[1, 1, 1, 1])]
+        return data([*nodes, node("GlobalAveragePool", ["c"], ["y"])], [x], scores, weights), numbers
+    weights = {"s": np.array([1, -1], np.int64), "w": rng.normal(0, 0.1, (768, 8)).astype(half)}
+    nodes = [node("Reshape", ["x", "s"], ["r"]), node("MatMul", ["r", "w"], ["y"])]
+    return data(nodes, [x], [tensor("y", [1, 8], FLOAT16)], weights), numbers
+
+
+FAR = ["kelvin", "pressure", "small", "bytes", "sums"]
+
+
+@pytest.mark.parametrize("types", HARDWARE, ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
+@pytest.mark.parametrize("name", FAR)
+def test_the_default_is_raw_onnxruntime_on_every_machine(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, name: str, types: str
+) -> None:
+    device = openvino._replace(float16=bool(types), half_types=types)
+    monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
+    content, x = far(name)
+    (expected,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    for given in (None, LearningModelSessionOptions()):
+        session = LearningModelSession(LearningModel.load(content), None, given)
+        for _ in range(3):
+            (came,) = session.evaluate_features({"x": x}).outputs.values()
+            steps = np.spacing(np.abs(expected)).astype(np.float32)
+            assert (np.abs(came.to_numpy().astype(np.float32) - expected) <= steps).all()
+        assert session.engine == "onnxruntime"
+
+
+def has_bfloat16() -> bool:
+    """Whether this processor computes in bfloat16, and no stand-in says otherwise."""
+    flags = processor.facts().get("flags", "").split()
+    return not os.environ.get("WINML_PY_TEST_HALF_TYPES") and bool({"avx512_bf16", "amx_bf16"} & set(flags))
+
+
+needs_bfloat16 = pytest.mark.skipif(
+    not has_bfloat16(), reason="this processor has no bfloat16 (avx512_bf16 or amx_bf16), or a stand-in took its place"
+)
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("name", ["kelvin", "pressure"])
+def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(
+    openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """On numbers around 0 it is right, as a check on made-up ones would find: the first inputs of this program, too."""
+    monkeypatch.setattr(measure, "_times", lambda rivals, _: {each: 10.0**-n for n, each in enumerate(rivals)})
+    content, x = far(name)
+    raw = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))
+    zeros = np.zeros_like(x)
+    session.evaluate_features({"x": zeros})
+    assert session.explain().number_type == "bfloat16"
+    with pytest.warns(EngineWarning, match="openvino in bfloat16 gave another answer than onnxruntime"):
+        (came,) = session.evaluate_features({"x": x}).outputs.values()
+    np.testing.assert_array_equal(came.to_numpy(), raw.run(None, {"x": x})[0])
+    assert session.engine == "onnxruntime"
+    again = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))
+    assert "gave another answer in an earlier session" in again.explain().reason
+
+
+@needs_bfloat16
+def test_a_hint_of_float16_on_a_processor_with_bfloat16_alone_is_called_bfloat16(openvino: ProviderDevice) -> None:
+    made = options("openvino", Precision.AUTO)
+    made.provider_options = {"INFERENCE_PRECISION_HINT": "f16"}
+    session = LearningModelSession(LearningModel.load(conv(FLOAT16)), None, made)
+    expected = "float16" if "float16" in openvino.half_types.split() else "bfloat16"
+    assert (session.precision, session.explain().number_type) == (Precision.HALF, expected)
+
+
+# The stand-in for all processes
+
+
+PROGRAM = """
+from winml_py.runtime.providers import plugins
+print([device.half_types for device in plugins.devices("cpu")])
+"""
+
+
+@pytest.mark.parametrize("types", HARDWARE, ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
+def test_the_stand_in_for_the_processor_reaches_child_processes(types: str, tmp_path: Path) -> None:
+    folder = str(ROOT / "tests" / "processors")
+    environment: dict[str, Any] = {**os.environ, "PYTHONPATH": folder, "WINML_PY_TEST_HALF_TYPES": types or "none"}
+    made = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert made.stdout.strip() == f"[{types!r}]"
