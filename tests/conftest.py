@@ -55,7 +55,7 @@ def _apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
-    monkeypatch.setattr(decision, "_trusted", set())
+    monkeypatch.setattr(decision, "_trusted", {})
     monkeypatch.setattr(session_options, "_flushed", set())  # else one test would end all saved graphs after it
     if "WINML_PY_TEST_TROUBLE" in os.environ and not request.node.get_closest_marker("kept"):
         monkeypatch.delenv("WINML_PY_CACHE", raising=False)  # the user's folder, which is in trouble: under_trouble.py

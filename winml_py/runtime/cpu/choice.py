@@ -139,7 +139,7 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     devices, reason = [], ""
     for device in _preferred(_plugin_devices()):
         exact = provider_of(device.provider).exact_operators
-        problem = obstacle(request.graph(), exact, request.has_fixed_shapes)
+        problem = obstacle(request.graph(), exact)
         if problem:
             reason = f"{short(device.provider)} might give other results: {problem}"
         else:

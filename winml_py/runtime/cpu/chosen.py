@@ -34,7 +34,26 @@ UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decid
 
 CHECKED = frozenset({1, 2, 4, 8, 16})
 """The evaluations that are checked. They double, because a program's first inputs are often like each other, and inputs
-of another kind come later."""
+of another kind come later. Inputs of shapes that were not checked before are checked, too: another engine may not look
+whether sizes fit, and write over memory that is not its own."""
+
+MOST_SHAPES = 4096
+"""Shapes that are kept in mind; where more come, those are checked each time."""
+
+Shapes = tuple[tuple[int, ...], ...]
+"""The shapes of a model's inputs, in the order of their names."""
+
+
+class Check(NamedTuple):
+    """A check that an evaluation is to make.
+
+    Attributes:
+        shapes: of its inputs.
+        is_counted: whether it is one of `CHECKED`, and not made because the shapes are new.
+    """
+
+    shapes: Shapes
+    is_counted: bool
 
 
 class Decision(NamedTuple):
@@ -43,12 +62,12 @@ class Decision(NamedTuple):
     Attributes:
         rival: the engine to take; None keeps the reference.
         explanation: why.
-        is_trusted: whether this process has checked that engine on the model as often as it does.
+        checked: the shapes that this process has checked that engine on, where it has made all checks; else None.
     """
 
     rival: Engine | None
     explanation: Explanation
-    is_trusted: bool = False
+    checked: set[Shapes] | None = None
 
 
 class Choice(Protocol):
@@ -75,8 +94,8 @@ class Choice(Protocol):
     def without_reference(self, explanation: Explanation) -> Explanation:
         """The same once the reference's memory is given back."""
 
-    def trust(self, explanation: Explanation) -> None:
-        """Remembers, in this process, that all checks agreed."""
+    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
+        """Remembers, in this process, that all checks agreed; the set grows with the shapes that are checked later."""
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         """Remembers for the model that the answers differ; explains why the reference runs it."""
@@ -106,6 +125,7 @@ class ChosenEngine:
         self._lock = threading.Lock()  # of what follows; nothing that takes long is done under it, but compiling
         self._users = 0  # runs that have the reference now
         self._count, self._due, self._checks_left = 0, 0, len(CHECKED)
+        self._checked: set[Shapes] = set()
         self._is_needed = False  # inputs that the rival may not have have come, and may come again
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
@@ -159,38 +179,46 @@ class ChosenEngine:
                 found = self.choice.decide(opened(self._reference), inputs, stop)
                 with self._lock:
                     self.rival, self.explanation, self._is_decided = *found[:2], True
-                    self._checks_left = 0 if found.rival is None or found.is_trusted else len(CHECKED)
+                    self._checks_left = len(CHECKED) if found.rival is not None and found.checked is None else 0
+                    self._checked = set() if found.checked is None else found.checked
         finally:
             if self._is_closed:  # meanwhile; `close` sets this before it looks whether somebody decides
                 self._close_both()
         self._close_reference_if_idle()
 
-    def takes_check(self) -> bool:
-        """Counts an evaluation; gives whether it is to be checked."""
+    def next_check(self, shapes: Shapes) -> Check | None:
+        """Counts an evaluation; gives the check that it is to make."""
         with self._lock:
-            if not self._checks_left:
-                return False
-            self._count += 1
-            self._due += self._count in CHECKED
-            if not self._due:
-                return False
-            self._due -= 1
-            return True
+            if self._checks_left:
+                self._count += 1
+                self._due += self._count in CHECKED
+                if self._due:
+                    self._due -= 1
+                    return Check(shapes, is_counted=True)
+            is_new = self.choice.is_guarded and shapes not in self._checked
+            return Check(shapes, is_counted=False) if is_new else None
 
-    def put_off_check(self) -> None:
+    @property
+    def has_made_all_checks(self) -> bool:
+        """Whether a check is one of shapes that are new; others may come, so the reference is not closed again."""
+        return not self._checks_left
+
+    def put_off(self, check: Check) -> None:
         """A check was ended before it had a result: the next evaluation makes it."""
         with self._lock:
-            self._due += 1
+            self._due += check.is_counted
 
-    def pass_check(self, rival: Engine) -> None:
+    def pass_check(self, rival: Engine, check: Check) -> None:
         """A check agreed. After the last one the reference is closed."""
         with self._lock:
-            if self.rival is not rival or not self._checks_left:
+            if self.rival is not rival:
                 return
-            self._checks_left -= 1
-            is_last = not self._checks_left
+            if len(self._checked) < MOST_SHAPES:
+                self._checked.add(check.shapes)
+            self._checks_left -= check.is_counted
+            is_last = check.is_counted and not self._checks_left
         if is_last:
-            self.choice.trust(self.explanation)
+            self.choice.trust(self.explanation, self._checked)
             self._close_reference_if_idle()
 
     def refuse(self, rival: Engine, problem: str) -> None:
@@ -292,8 +320,10 @@ class _ChosenBinding(HeldValues):
         rival = engine.rival
         if rival is None:
             return self._run_reference(stop)
+        shapes = tuple(arrays[name].shape for name in sorted(arrays))
         try:
-            return self._checked(rival, stop) if engine.takes_check() else self._bound_to(rival, False).run(stop)
+            check = engine.next_check(shapes)
+            return self._bound_to(rival, False).run(stop) if check is None else self._checked(rival, check, stop)
         except ClosedError:
             if engine.rival is rival:
                 raise
@@ -311,11 +341,11 @@ class _ChosenBinding(HeldValues):
             self._natives[is_reference] = kept
         return kept[1]
 
-    def _checked(self, rival: Engine, stop: Stop | None) -> Mapping[str, Any]:
+    def _checked(self, rival: Engine, check: Check, stop: Stop | None) -> Mapping[str, Any]:
         """Runs both. The reference goes first, into arrays of its own: what is bound as output may lie over inputs."""
         engine = self._engine
         try:
-            with engine.reference() as reference:
+            with engine.reference(is_needed_again=engine.has_made_all_checks) as reference:
                 expected = dict(_bound(reference, self._lock, self.inputs, {}).run(stop))
             try:
                 fresh = self._bound_to(rival, False).run(stop)
@@ -326,10 +356,10 @@ class _ChosenBinding(HeldValues):
             except WinMLError as error:
                 problem = f"it failed: {error}"
         except BaseException:
-            engine.put_off_check()
+            engine.put_off(check)
             raise
         if not problem:
-            engine.pass_check(rival)
+            engine.pass_check(rival, check)
             return fresh
         rest = fill(self.outputs, expected)
         engine.refuse(rival, problem)

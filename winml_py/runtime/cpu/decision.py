@@ -23,13 +23,13 @@ from ..explanation import Candidate, Explanation
 from ..providers import plugins
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
-from .chosen import Decision
+from .chosen import Decision, Shapes
 from .compile import compile_kept
 from .measure import compare
 from .memory import memory_of, memory_of_reference
 
-_trusted: set[str] = set()
-"""Models and engines, by `_question`, that all checks of this process agreed on."""
+_trusted: dict[str, set[Shapes]] = {}
+"""Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""
 
 
 class CpuChoice:
@@ -119,8 +119,7 @@ class CpuChoice:
 
     def _decided(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
-        is_trusted = _trust_of(request, target) in _trusted
-        return Decision(rival, explanation._replace(memory=memory), is_trusted)
+        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_of(request, target)))
 
     def _taken(self, explanation: Explanation) -> Target:
         taken = (*explanation[:2], explanation.number_type)
@@ -136,9 +135,9 @@ class CpuChoice:
         agreement = compare_outputs(expected, came, tolerance)
         return "" if agreement.is_good else str(agreement)
 
-    def trust(self, explanation: Explanation) -> None:
+    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
         """See `chosen.Choice`."""
-        _trusted.add(_trust_of(self._request, self._taken(explanation)))
+        _trusted[_trust_of(self._request, self._taken(explanation))] = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         """See `chosen.Choice`."""

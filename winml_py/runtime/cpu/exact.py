@@ -2,18 +2,25 @@
 
 Engines for neural networks are exact for floats of 32 bits, as far as rounding goes, and take liberties with all else:
 OpenVINO computes int64 in 32 bits and float64 in float32, saturates sums of uint8, and reads 0 where a Gather leaves
-its data. No measurement on made-up inputs shows that. So a model is only given to another engine where all that it
-computes is in floats, truths, and integers that shapes and positions are made of, by operators that the provider is
-known to compute exactly (`Provider.exact_operators`; `tests/exact_operators.py` tries them).
+its data. A measurement on some inputs shows it on those alone. So a model is only given to another engine where all
+that it computes is in floats, truths, and integers that shapes and positions are made of, by operators that the
+provider is known to compute exactly (`Provider.exact_operators`; `tests/exact_operators.py` tries them).
+
+Other engines do not look whether sizes fit, either: OpenVINO squeezes a dimension that is not 1, and writes over memory
+that is not its own. What follows from the shapes of the inputs is tried on ONNX Runtime first (`chosen.py` checks each
+new shape), so only shapes that follow from the inputs' numbers stay with it. And where there may be no numbers at all,
+OpenVINO divides by their count, which ends the process: a `Slice` that may give nothing stays away from such operators.
+
+The walk over the graph is in the order of its nodes, and looks at each once. Of integers it follows the range, which
+has to stay within 32 bits: no public model at hand computes more with them than that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...onnx_file.header import TensorType
 from ...onnx_file.nodes import Graph
@@ -32,6 +39,43 @@ class Kind(Enum):
     OTHER = "other numbers"
 
 
+class Range(NamedTuple):
+    """The least and the largest whole number that a value may hold."""
+
+    low: int
+    high: int
+
+
+class Value(NamedTuple):
+    """What is known of a value of the graph.
+
+    Attributes:
+        kind: what numbers it holds.
+        range: of a count; of a truth 0 and 1.
+        is_constant: whether the shapes of the model's inputs alone decide the numbers that it holds.
+        is_steady: whether they alone decide its shape.
+        may_be_empty: whether it may hold no numbers at all, though the model's inputs do.
+        rank: at least so many dimensions; 0 where that is not known.
+        length: at least so many numbers in a row of counts; 0 likewise.
+    """
+
+    kind: Kind
+    range: Range = Range(0, 1)
+    is_constant: bool = False
+    is_steady: bool = True
+    may_be_empty: bool = False
+    rank: int = 0
+    length: int = 0
+
+
+MOST = (1 << 31) - 1
+"""The largest number of 32 bits."""
+
+ONE = Value(Kind.COUNT, Range(1, 1), is_constant=True)
+
+SIZE = Range(1, 1 << 28)
+"""A dimension that is not known: of more numbers than that, a row of float32 would take a gigabyte."""
+
 _ELEMENTS = {1: Kind.FLOAT, 10: Kind.FLOAT, 9: Kind.TRUTH, 6: Kind.COUNT, 7: Kind.COUNT, 2: Kind.QUANTIZED}
 _ELEMENTS |= {3: Kind.QUANTIZED}
 """Kinds of constants by onnx.TensorProto.DataType."""
@@ -45,6 +89,9 @@ _RESHAPING = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsquee
 _MOVING = _RESHAPING | {"Concat", "DequantizeLinear", "QuantizeLinear", "Slice"}
 """What may be done with quantized numbers; all else widens or saturates them."""
 
+_ELEMENTWISE = _COMPARING | {"Abs", "Add", "Cast", "Clip", "Concat", "Div", "Mul", "Neg", "Pow", "Sign", "Sub", "Where"}
+"""Operators whose result has a shape that the shapes of their inputs decide, whatever numbers those hold."""
+
 _INEXACT_ATTRIBUTES = {
     "MaxPool": {"ceil_mode"},
     "Resize": {"antialias", "exclude_outside", "keep_aspect_ratio_policy"},
@@ -53,53 +100,42 @@ _MOST_INPUTS = {"LSTM": 7}  # the eighth are peepholes
 _MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
 
 
-def obstacle(graph: Graph, exact_operators: AbstractSet[str], has_fixed_shapes: bool) -> str:
+def obstacle(graph: Graph, exact_operators: AbstractSet[str]) -> str:
     """Why another engine might give other results, in words; "" where it is known not to.
 
     Args:
         graph: the model's.
         exact_operators: ONNX operators that the engine computes as ONNX Runtime does.
-        has_fixed_shapes: whether no size changes from one evaluation to the next.
     """
-    kinds = {"": Kind.FLOAT}
-    for value in graph.inputs:
-        kinds[value.name] = _bound(value.type)
-        if kinds[value.name] not in _BOUND:
-            return f"the input {value.name} is no tensor of float32, float16 or bool"
-    kinds |= {name: _kind_of(tensor) for name, tensor in graph.weights.items()}
+    values = {"": Value(Kind.FLOAT, is_constant=True)}
+    for end in graph.inputs:
+        kind = _ELEMENTS.get(end.type.element, Kind.OTHER) if isinstance(end.type, TensorType) else Kind.OTHER
+        if kind not in _BOUND:
+            return f"the input {end.name} is no tensor of float32, float16 or bool"
+        rank = len(end.type.dimensions or ()) if isinstance(end.type, TensorType) else 0
+        values[end.name] = Value(kind, rank=rank)
+    values |= {name: _constant(tensor) for name, tensor in graph.weights.items()}
     used = graph.outputs.union(*(node.input for node in graph.nodes))
     for node in graph.nodes:
         if node.domain not in ("", "ai.onnx") or node.op_type not in exact_operators:
             return f"the operator {node.op_type} is not known to be exact there"
-        given = [kinds.get(name, Kind.OTHER) for name in node.input]
-        if problem := _problem(node, given, used, has_fixed_shapes):
+        given = [values.get(name, Value(Kind.OTHER)) for name in node.input]
+        try:
+            made = _made(node, given)
+        except (IndexError, TypeError, ValueError):  # inputs are missing, say: ONNX Runtime's error will say it
+            return f"the operator {node.op_type} is not written as ONNX states it"
+        if problem := _problem(node, given, made, used):
             return problem
-        kinds |= dict.fromkeys(node.output, _made(node, given))
+        values |= dict.fromkeys(node.output, made)
     return ""
 
 
-def _bound(kind: object) -> Kind:
-    return _ELEMENTS.get(kind.element, Kind.OTHER) if isinstance(kind, TensorType) else Kind.OTHER
-
-
-def _kind_of(tensor: onnx.TensorProto) -> Kind:
-    """The kind of a constant; integers that do not fit 32 bits are none of sizes, but for the two that mean an end."""
-    kind = _ELEMENTS.get(tensor.data_type, Kind.OTHER)
-    if kind is Kind.COUNT and tensor.data_type == 7:
-        from onnx import numpy_helper
-
-        values = numpy_helper.to_array(tensor).astype(np.float64)
-        if ((np.abs(values) >= 2**31) & (np.abs(values) < 2**62)).any():
-            return Kind.OTHER
-    return kind
-
-
-def _problem(node: onnx.NodeProto, given: list[Kind], used: AbstractSet[str], has_fixed_shapes: bool) -> str:
-    operator = node.op_type
+def _problem(node: onnx.NodeProto, given: list[Value], made: Value, used: AbstractSet[str]) -> str:
+    operator, kinds = node.op_type, [value.kind for value in given]
     attributes = {attribute.name for attribute in node.attribute if attribute.i or attribute.s}
-    if Kind.OTHER in given:
+    if Kind.OTHER in kinds:
         return f"the operator {operator} computes in types that are not known to be exact there"
-    if Kind.QUANTIZED in given and operator not in _MOVING:
+    if Kind.QUANTIZED in kinds and operator not in _MOVING:
         return f"the operator {operator} computes with integers of 8 bits"
     if attributes & _INEXACT_ATTRIBUTES.get(operator, set()):
         return f"the operator {operator} has attributes that are not known to be exact there"
@@ -107,10 +143,22 @@ def _problem(node: onnx.NodeProto, given: list[Kind], used: AbstractSet[str], ha
         return f"the operator {operator} has inputs that are not known to be exact there"
     if used & set(node.output[_MOST_OUTPUTS.get(operator, len(node.output)) :]):
         return f"the operator {operator} has outputs that are not known to be exact there"
-    if operator == "Cast" and not _is_exact_cast(given[0], _made(node, given)):
+    if operator == "Cast" and not _is_exact_cast(kinds[0], made.kind):
         return "a Cast to integers, or to float64, makes other numbers there of NaN and of what is large"
-    if operator == "Gather" and given[0] is not Kind.COUNT and not has_fixed_shapes:
-        return "a Gather may leave its data in other sizes, and gives 0 there where ONNX Runtime refuses"
+    if operator == "Gather" and not given[1].is_constant:
+        return "a Gather at computed positions gives 0 there where ONNX Runtime refuses them"
+    is_about_nothing = any(value.may_be_empty for value in given) and (
+        operator in _COUNTING or operator in ("Gather", "Expand") or operator.startswith("Reduce")
+    )
+    # A Shape of a single number is empty: constants and counts often are single numbers.
+    is_about_nothing |= operator == "Shape" and (kinds[0] is Kind.COUNT or given[0].is_constant)
+    if is_about_nothing or (made.kind is Kind.COUNT and made.may_be_empty):
+        return f"there may be no numbers at all where {operator} looks, which ends the process there"
+    if not made.is_steady:
+        return f"the shape of what {operator} gives depends on the numbers that come"
+    numbers = [value.range for value in (*([] if operator == "Slice" else given), made) if value.kind is Kind.COUNT]
+    if operator != "Constant" and any(each.low < -MOST or each.high > MOST for each in numbers):
+        return f"the operator {operator} computes with integers that may not fit into 32 bits"
     return ""
 
 
@@ -118,8 +166,66 @@ def _is_exact_cast(given: Kind, made: Kind) -> bool:
     return made is Kind.FLOAT or (made in (Kind.COUNT, Kind.TRUTH) and given in (Kind.COUNT, Kind.TRUTH))
 
 
-def _made(node: onnx.NodeProto, given: list[Kind]) -> Kind:
-    """The kind of a node's outputs."""
+def _made(node: onnx.NodeProto, given: list[Value]) -> Value:
+    """What is known of a node's outputs."""
+    operator = node.op_type
+    if operator == "Constant":
+        return _stated(node)
+    is_steady = operator != "NonZero"
+    if operator in ("Shape", "Size"):
+        numbers = SIZE if operator == "Shape" else Range(1, MOST)
+        return Value(Kind.COUNT, numbers, is_constant=True, length=given[0].rank)
+    if operator not in _ELEMENTWISE:
+        # What is not the data says what the result's shape is: the axes, the shape itself, the ends of a slice.
+        first = 0 if operator in ("ConstantOfShape", "Range") else 1
+        is_steady &= all(value.is_constant for value in given[first:] if _decides_shape(operator, value))
+    is_constant = all(value.is_constant for value in given)
+    kind, numbers = _kind_made(node, given), Range(0, 1)
+    if kind is Kind.COUNT:
+        numbers = _stated(node).range if operator == "ConstantOfShape" else _range_made(operator, given)
+    rank, length = _rank_made(operator, given), 0
+    if operator in ("Cast", "Concat", "Identity"):
+        length = sum(value.length for value in given)
+    return Value(kind, numbers, is_constant, is_steady, _may_be_empty(operator, given), rank, length)
+
+
+def _rank_made(operator: str, given: Sequence[Value]) -> int:
+    """The least number of dimensions of a result; most operators keep those of what they are given."""
+    if operator in _ELEMENTWISE:
+        return max(value.rank for value in given)
+    if operator in ("Reshape", "Expand", "ConstantOfShape"):
+        return given[-1].length
+    is_other = operator in _COUNTING or operator in ("Flatten", "Gather", "Squeeze") or operator.startswith("Reduce")
+    return 0 if is_other or not given else given[0].rank
+
+
+def _may_be_empty(operator: str, given: Sequence[Value]) -> bool:
+    if operator == "Slice":
+        return given[0].may_be_empty or len(given) < 3 or not _is_something_left(*given)
+    if operator in ("ConstantOfShape", "Expand"):
+        return given[-1].range.low < 1 or any(value.may_be_empty for value in given)
+    if operator in _MOVING - {"Concat"} or operator in _COUNTING or operator == "Split":
+        return given[0].may_be_empty  # an empty row of sizes makes a single number
+    # Products and convolutions are where a network begins anew: it was not trained on nothing.
+    is_passed_on = operator in _ELEMENTWISE or operator == "Gather"
+    return operator == "Range" or (is_passed_on and any(value.may_be_empty for value in given))
+
+
+def _is_something_left(data: Value, start: Value, end: Value, axes: Value | None = None, step: Value = ONE) -> bool:
+    """Whether a Slice surely leaves something: the first ones, the last ones, or a part of a row of known length."""
+    if step.kind is Kind.COUNT and step.range.low < 1:
+        return False
+    is_first = start.range == Range(0, 0) and end.range.low >= 1
+    is_last = start.range.high < 0 and end.range.low > MOST
+    is_inside = start.range.low >= 0 and start.range.high < min(data.length, end.range.low)
+    return is_first or is_last or is_inside
+
+
+def _decides_shape(operator: str, value: Value) -> bool:
+    return value.kind is Kind.COUNT or operator == "Resize"
+
+
+def _kind_made(node: onnx.NodeProto, given: list[Value]) -> Kind:
     operator = node.op_type
     if operator in _COUNTING:
         return Kind.COUNT
@@ -127,20 +233,90 @@ def _made(node: onnx.NodeProto, given: list[Kind]) -> Kind:
         return Kind.TRUTH
     if operator == "Cast":
         return _ELEMENTS.get(next((a.i for a in node.attribute if a.name == "to"), 0), Kind.OTHER)
-    if operator in ("Constant", "ConstantOfShape"):
-        return _stated(node)
+    if operator == "ConstantOfShape":
+        return _stated(node).kind
     if operator in ("QuantizeLinear", "DequantizeLinear"):
         return Kind.QUANTIZED if operator == "QuantizeLinear" else Kind.FLOAT
-    return given[1] if operator == "Where" else given[0] if given else Kind.OTHER
+    return given[1].kind if operator == "Where" else given[0].kind if given else Kind.OTHER
 
 
-def _stated(node: onnx.NodeProto) -> Kind:
-    """The kind of what a node holds as an attribute; ConstantOfShape makes floats by default."""
+def _range_made(operator: str, given: Sequence[Value]) -> Range:
+    """The whole numbers that an operator may make of such; beyond 32 bits where nobody knows."""
+    ranges = [value.range for value in given]
+    if operator in _COUNTING:
+        return Range(0, SIZE.high)
+    if operator in ("Cast", "Gather", "Slice", "Split", "Expand", "ReduceMax", "ReduceMin", *_RESHAPING):
+        return ranges[0]
+    if operator in ("Concat", "Range"):
+        return _union(*ranges)
+    if operator == "Where":
+        return _union(*ranges[1:])
+    rule = _ARITHMETIC.get(operator)
+    return rule(*ranges) if rule is not None and len(ranges) <= 2 else UNKNOWN
+
+
+UNKNOWN = Range(-1 << 64, 1 << 64)
+
+
+def _union(*ranges: Range) -> Range:
+    return Range(min(each.low for each in ranges), max(each.high for each in ranges))
+
+
+def _product(one: Range, other: Range) -> Range:
+    corners = [a * b for a in one for b in other]
+    return Range(min(corners), max(corners))
+
+
+def _quotient(one: Range, other: Range) -> Range:
+    """Engines differ in how they round below 0, and in what they do with a 0 to divide by."""
+    return Range(one.low // other.high, one.high // other.low) if one.low >= 0 and other.low > 0 else UNKNOWN
+
+
+def _power(one: Range, other: Range) -> Range:
+    """OpenVINO computes it in float32, which holds whole numbers up to 2^24."""
+    if one.low < 0 or not 0 <= other.low <= other.high <= 24:
+        return UNKNOWN
+    most = max(one.high**other.high, 1)
+    return Range(0, most) if most <= 1 << 24 else UNKNOWN
+
+
+_ARITHMETIC: dict[str, Callable[..., Range]] = {
+    "Abs": lambda one: Range(0, max(abs(one.low), abs(one.high))),
+    "Add": lambda one, other: Range(one.low + other.low, one.high + other.high),
+    "Div": _quotient,
+    "Mul": _product,
+    "Neg": lambda one: Range(-one.high, -one.low),
+    "Pow": _power,
+    "Sign": lambda one: Range(-1, 1),
+    "Sub": lambda one, other: Range(one.low - other.high, one.high - other.low),
+}
+
+
+def _constant(tensor: onnx.TensorProto) -> Value:
+    """What is known of a constant."""
+    kind = _ELEMENTS.get(tensor.data_type, Kind.OTHER)
+    if kind is Kind.COUNT:
+        from onnx import numpy_helper
+
+        return _counts(numpy_helper.to_array(tensor).ravel().tolist())
+    return Value(kind, is_constant=True)
+
+
+def _counts(numbers: Sequence[int]) -> Value:
+    """Constant integers. Those of more than 32 bits are no counts, but for the ones that mean an end to a Slice."""
+    kind = Kind.OTHER if any(MOST < abs(number) < 1 << 62 for number in numbers) else Kind.COUNT
+    numbers_range = Range(min(numbers, default=0), max(numbers, default=0))
+    return Value(kind, numbers_range, is_constant=True, may_be_empty=not numbers, length=len(numbers))
+
+
+def _stated(node: onnx.NodeProto) -> Value:
+    """What a node holds as an attribute; ConstantOfShape makes floats by default."""
     for attribute in node.attribute:
         if attribute.name == "value":
-            return _kind_of(attribute.t)
-        if attribute.name in ("value_int", "value_ints"):
-            is_small = all(abs(value) < 1 << 31 for value in (attribute.i, *attribute.ints))
-            return Kind.COUNT if is_small else Kind.OTHER
+            return _constant(attribute.t)
+        if attribute.name == "value_int":
+            return _counts([attribute.i])
+        if attribute.name == "value_ints":
+            return _counts(attribute.ints)
     is_float = node.op_type == "ConstantOfShape" or any(a.name.startswith("value_float") for a in node.attribute)
-    return Kind.FLOAT if is_float else Kind.OTHER
+    return Value(Kind.FLOAT if is_float else Kind.OTHER, is_constant=True)
