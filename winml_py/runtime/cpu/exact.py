@@ -95,6 +95,7 @@ _ELEMENTWISE = _COMPARING | {"Abs", "Add", "Cast", "Clip", "Concat", "Div", "Mul
 _INEXACT_ATTRIBUTES = {
     "MaxPool": {"ceil_mode"},
     "Resize": {"antialias", "exclude_outside", "keep_aspect_ratio_policy"},
+    "SpaceToDepth": {"mode"},
 }
 _MOST_INPUTS = {"LSTM": 7}  # the eighth are peepholes
 _MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
