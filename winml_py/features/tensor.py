@@ -218,13 +218,10 @@ class Tensor(Closeable, Object):
         each call.
 
         Raises:
-            IllegalCallError: the tensor is closed, or a placeholder without a shape.
+            IllegalCallError: the tensor is closed, or a placeholder without a shape; or it is an output, and the last
+                evaluation has failed.
         """
-        if self._storage.is_half_written:
-            raise IllegalCallError(
-                f"This {type(self).__name__} is an output of an evaluation that was stopped; its data are invalid.",
-                hint="Evaluate again.",
-            )
+        self._storage.require_valid()
         return self._storage.memory()
 
     def get_as_vector_view(self) -> VectorView:
@@ -266,6 +263,7 @@ class Tensor(Closeable, Object):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._storage.device_array is None:
             raise AttributeError("__cuda_array_interface__")
+        self._storage.require_valid()
         return self._storage.device_array.cuda_interface
 
     def to_cupy(self) -> Any:
@@ -279,6 +277,7 @@ class Tensor(Closeable, Object):
         except ImportError as error:
             raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
         self._storage.require_open()
+        self._storage.require_valid()
         return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
 
     def __dlpack__(self, **options: Any) -> Any:

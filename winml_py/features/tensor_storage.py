@@ -29,10 +29,11 @@ class TensorStorage:
         shape: the sizes; None for a placeholder that has none yet.
         device_array: the memory, where it is a device's.
         is_closed: whether the tensor has been closed.
-        is_half_written: whether an evaluation that was stopped may have left the memory half written.
+        is_invalid: whether the last evaluation that was to write the memory has failed: it may be half written, or hold
+            the numbers of an earlier one.
     """
 
-    __slots__ = ("_references", "array", "device_array", "is_closed", "is_half_written", "owner", "shape")
+    __slots__ = ("_references", "array", "device_array", "is_closed", "is_invalid", "owner", "shape")
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class TensorStorage:
         device_array: DeviceArray | None = None,
     ) -> None:
         self.owner, self.array, self.shape, self.device_array = owner, array, shape, device_array
-        self.is_closed = self.is_half_written = False
+        self.is_closed = self.is_invalid = False
         self._references: weakref.WeakSet[MemoryBufferReference] | None = None
 
     @property
@@ -97,6 +98,19 @@ class TensorStorage:
         """Lets go of the memory."""
         self.is_closed = True  # first, or another thread would take it for a placeholder
         self.array = self.device_array = None
+
+    def require_valid(self) -> None:
+        """Refuses a tensor that a failed evaluation was to write.
+
+        Raises:
+            IllegalCallError: it is one, and no evaluation has succeeded since.
+        """
+        if self.is_invalid:
+            raise IllegalCallError(
+                f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped; its data are "
+                "invalid.",
+                hint="Evaluate again, or use another tensor.",
+            )
 
     def require_open(self) -> None:
         """Refuses a tensor that has been closed.

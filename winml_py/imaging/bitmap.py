@@ -70,6 +70,7 @@ class SoftwareBitmap(Object, Closeable):
         self._alpha = member(BitmapAlphaMode, alpha, "The alpha mode")
         self._width, self._height = layout.size(pixels)
         self.dpi_x = self.dpi_y = 96.0
+        self.is_valid = True
         return self
 
     @classmethod
@@ -162,8 +163,13 @@ class SoftwareBitmap(Object, Closeable):
         """A view of the pixels: height x width x channels, or as `from_array` says for gray and video formats.
 
         Raises:
-            IllegalCallError: the bitmap has been closed.
+            IllegalCallError: the bitmap has been closed; or it is an output, and the last evaluation has failed.
         """
+        if not self.is_valid:
+            raise IllegalCallError(
+                "The picture is an output of an evaluation that failed or was stopped; its pixels are invalid.",
+                hint="Evaluate again.",
+            )
         pixels = self._pixels  # another thread may close it in between
         if pixels is None:
             raise IllegalCallError("The bitmap has been closed.", hint="Keep it open while it is in use.")

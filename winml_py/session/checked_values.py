@@ -22,7 +22,7 @@ from ..features.resolve import (
     Pictures,
     resolve,
 )
-from ..features.tensor import Tensor
+from ..features.tensor import Tensor, storage_of
 from ..runtime.engine import DeviceEngineBinding
 from .outputs import CastOutput, ImageOutput, OutputSlot, TensorOutput, refilled, writable_array
 
@@ -44,6 +44,8 @@ def checked_input(
     if isinstance(found, HostTensor):
         _require_data(found.tensor, descriptor)
     elif isinstance(found, (DeviceTensor, DevicePixels)):
+        if isinstance(value, Tensor):
+            storage_of(value).require_valid()
         _require_here(found.array, descriptor.name, location)
     elif isinstance(found, Pictures):
         found.fit.placements  # noqa: B018 - it is asked for its errors

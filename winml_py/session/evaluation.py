@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..base.cancellation import Stop, held
-from ..errors import CanceledError, DeviceLostError, EvaluationError, MissingInputError
+from ..errors import DeviceLostError, EvaluationError, MissingInputError
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor
 from ..features.float16_cast import as_half
 from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, PictureFit, Pictures
+from ..features.tensor import Tensor, storage_of
 from ..features.tensor_classes import TensorString
+from ..features.tensor_storage import TensorStorage
 from ..imaging.picture_placement import PicturePlacement
 from ..runtime.engine import DeviceEngineBinding
 from .checked_values import CheckedOutput, checked_input, checked_output
@@ -39,6 +41,7 @@ class Evaluation:
         # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
         self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self._pictures: PictureInputs | None = None
+        self._given: dict[str, TensorStorage] = {}  # the tensors among the inputs, which another evaluation may write
         self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
@@ -70,7 +73,7 @@ class Evaluation:
                 self.engine_binding.set_output(name, None)
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
             self._missing = set(self.compiled.inputs)
-            self.bound = {}
+            self._given, self.bound = {}, {}
 
     def bind(self, name: str, value: Any, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
@@ -88,6 +91,7 @@ class Evaluation:
     def set_input(self, descriptor: FeatureDescriptor, value: Any, found: Bindable) -> None:
         """Binds what `checked_input` found in a value."""
         with self._lock:
+            self._given.pop(descriptor.name, None)
             try:
                 self._set_input(descriptor, found)
             except DeviceLostError:  # a picture is tensorized there
@@ -95,6 +99,8 @@ class Evaluation:
                 raise
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
+            if isinstance(value, Tensor):
+                self._given[descriptor.name] = storage_of(value)
 
     def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name
@@ -144,29 +150,30 @@ class Evaluation:
 
         Raises:
             MissingInputError: an input has not been bound.
+            IllegalCallError: an input is a tensor that another evaluation was to write, and that failed.
             WinMLError: what the engine raises.
         """
         with self._lock if stop is None else held(self._lock, stop):
             if self._missing:
                 raise self._missing_inputs()
+            for storage in self._given.values():
+                storage.require_valid()
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
                 require_apart(self._slots)
                 self._is_checked = True
             try:
                 fresh = self.engine_binding.run(stop)
-            except CanceledError:
+                return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+            except BaseException as error:
+                # Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run.
                 for slot in self._slots.values():
                     slot.invalidate()
-                raise
-            except DeviceLostError:
-                self.compiled.is_lost = True
-                raise
-            except EvaluationError as error:
-                explained = self._explained(error)
+                if isinstance(error, DeviceLostError):
+                    self.compiled.is_lost = True
+                explained = self._explained(error) if type(error) is EvaluationError else error
                 if explained is error:  # raised from itself, it would lose its cause
                     raise
                 raise explained from error
-            return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
 
     def _explained(self, error: EvaluationError) -> EvaluationError:
         """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""

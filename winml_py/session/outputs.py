@@ -47,20 +47,13 @@ class OutputSlot(Protocol):
         """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
 
     def invalidate(self) -> None:
-        """Marks memory that a stopped run may have written in part."""
+        """A run has failed: what is bound says so when it is read, or holds nothing, until a run succeeds."""
 
 
-class _Whole:
-    """An output that is written from the engine's value when a run has ended well, and never by a stopped one."""
+class UnboundOutput:
+    """An output nobody bound: a new object after every run."""
 
     memory: np.ndarray[Any, Any] | None = None
-
-    def invalidate(self) -> None:
-        """Nothing has been written."""
-
-
-class UnboundOutput(_Whole):
-    """An output nobody bound: a new object after every run."""
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
@@ -80,6 +73,9 @@ class UnboundOutput(_Whole):
             raise unexpected(descriptor, value)
         return pythonic(value, descriptor)
 
+    def invalidate(self) -> None:
+        """Nothing is bound: what earlier runs gave is the caller's, and stays."""
+
     def _picture(self, value: np.ndarray[Any, Any], contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
         require_pictures(value, contract, self._descriptor)
         height, width = (value.shape[axis] for axis in contract.axes()[1:])
@@ -90,8 +86,10 @@ class UnboundOutput(_Whole):
         return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
 
 
-class ContainerOutput(_Whole):
+class ContainerOutput:
     """An output bound to a dict or a list, which is cleared and refilled."""
+
+    memory: np.ndarray[Any, Any] | None = None
 
     def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
@@ -106,9 +104,15 @@ class ContainerOutput(_Whole):
             self._bound[:] = made
         return self._bound
 
+    def invalidate(self) -> None:
+        """Empties what was bound."""
+        self._bound.clear()
 
-class BuffersOutput(_Whole):
+
+class BuffersOutput:
     """An output bound to several buffers, which are filled one after the other."""
+
+    memory: np.ndarray[Any, Any] | None = None
 
     def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
@@ -138,6 +142,14 @@ class BuffersOutput(_Whole):
                 buffer.length = buffer.capacity
         return self._bound
 
+    def invalidate(self) -> None:
+        """Fills the bytes with ones, which is NaN where they are floats; buffers that have a length have none then."""
+        for part in self._parts:
+            part[:] = b"\xff" * part.nbytes
+        for buffer in self._bound:
+            if isinstance(buffer, Buffer):
+                buffer.length = 0
+
 
 class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
@@ -152,15 +164,17 @@ class TensorOutput:
             storage.require_open()
         elif isinstance(value, (np.ndarray, DeviceArray)):
             storage.adopt(value)
-        storage.is_half_written = False
+        storage.is_invalid = False
         return self._bound
 
     def invalidate(self) -> None:
         """The engine writes into a tensor's memory while it runs."""
-        self._storage.is_half_written = True
+        self._storage.is_invalid = True
+        if not isinstance(self._bound, Tensor):
+            spoil(self.memory)
 
 
-class CastOutput(_Whole):
+class CastOutput:
     """A float16 picture bound to a float32 tensor, which gets the numbers cast."""
 
     def __init__(
@@ -173,6 +187,7 @@ class CastOutput(_Whole):
         """Copies the numbers into the tensor's memory, or gives it some."""
         array = _array(value, self._descriptor)
         self._storage.require_open()
+        self._storage.is_invalid = False
         if self.memory is None:
             self._storage.adopt(array.astype(np.float32))
             return self._bound
@@ -184,9 +199,17 @@ class CastOutput(_Whole):
         np.copyto(self.memory, array)
         return self._bound
 
+    def invalidate(self) -> None:
+        """As of a `TensorOutput`."""
+        self._storage.is_invalid = True
+        if not isinstance(self._bound, Tensor):
+            spoil(self.memory)
 
-class ImageOutput(_Whole):
+
+class ImageOutput:
     """An output bound to pictures, which are stretched over and written in place."""
+
+    memory: np.ndarray[Any, Any] | None = None
 
     def __init__(
         self, bound: Any, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
@@ -211,8 +234,29 @@ class ImageOutput(_Whole):
                 hint="Bind as many frames as the batch holds.",
             )
         for tensor, bitmap in zip(array, self._bitmaps, strict=True):
+            bitmap.is_valid = True
             detensorize(tensor, self._contract, bitmap, self._scratch)
         return self._bound
+
+    def invalidate(self) -> None:
+        """Reading the pictures is an error until a run succeeds."""
+        for bitmap in self._bitmaps:
+            bitmap.is_valid = False
+
+
+def spoil(array: np.ndarray[Any, Any] | None) -> None:
+    """Fills an array that a failed run was to write: it cannot say by itself that it holds no result.
+
+    Floats become NaN, and integers the number of their type that is the farthest from a result: the least one, or the
+    largest where none is below 0. Truths and words are left.
+    """
+    if array is None or array.dtype.kind not in "fiu":
+        return
+    if array.dtype.kind == "f":
+        array.fill(np.nan)
+    else:
+        info = np.iinfo(array.dtype)
+        array.fill(info.min or info.max)
 
 
 def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:

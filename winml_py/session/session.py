@@ -228,13 +228,16 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> LearningModelEvaluationResult:
         """Runs the model on what is bound. All outputs are computed; bound ones are written in place.
 
-        The same binding can be evaluated again: inputs are reused, bound outputs are written again.
+        The same binding can be evaluated again: inputs are reused, bound outputs are written again. After a run that an
+        error or a stop has ended, no numbers of an earlier run are read by mistake: until a run succeeds, bound tensors
+        and pictures say that they are invalid, lists and dicts are empty, and arrays hold NaN, or of integers the least
+        of their type (the largest, where none is below 0).
 
         Args:
             binding: made for this session.
             correlation_id: given back in the result.
             timeout: seconds after which the run is stopped, at the next node boundary: a running kernel goes on to
-                its end. Costs some tens of microseconds. Bound tensors of a stopped run have no data until the next.
+                its end. Costs some tens of microseconds.
 
         Raises:
             ClosedError: the session has been closed.
