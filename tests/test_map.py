@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from build import data, tensor
 from click.testing import CliRunner, Result
 from conftest import MODELS, PICTURES
 from filelock import FileLock
-from maps import linear, pictures, require_right
+from maps import answer, linear, pictures, pixels, require_right
 from onnx import TensorProto, helper
 from PIL import Image
 
 from winml_py.cli.main import main
 from winml_py.scale import arrow as arrows
+from winml_py.scale.source import SMALL, stamp_of
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -151,7 +153,12 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
     seen: list[int] = []
     original = arrows.import_arrow().parquet.write_table
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "write_table", lambda table, file: seen.append(table.num_rows) or original(table, file))
+
+        def write_table(table: Any, file: Any, **options: Any) -> None:
+            seen.append(table.num_rows)
+            original(table, file, **options)
+
+        patch.setattr(parquet, "write_table", write_table)
         facts = json.loads(call(*arguments, "--json").stdout)
     assert facts["resumed"] == 20 * len(done)
     assert sum(seen) == count - facts["resumed"]
@@ -205,6 +212,106 @@ def test_leftovers_of_a_run_that_was_killed_do_no_harm(tmp_path: Path, model: st
     folder.mkdir()  # as after a kill at the very beginning
     (folder / "lock").touch()
     call(*arguments)
+    require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
+
+
+def scores(tmp_path: Path) -> list[Any]:
+    return list(parquet.read_table(tmp_path / "out.parquet").column("scores").to_pylist())
+
+
+def replace(tmp_path: Path, number: int, by: int, keeps_time: bool = False) -> None:
+    """Puts another picture in the place of one; of the same size and time, where that is asked for."""
+    path = tmp_path / "in" / f"{number}.png"
+    status = path.stat()
+    Image.fromarray(pixels(by)).save(path)
+    if keeps_time:
+        with open(path, "ab") as file:  # after the picture's end
+            file.write(bytes(max(0, status.st_size - path.stat().st_size)))
+        os.truncate(path, status.st_size)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_pictures_that_changed_under_their_names_are_done_anew(
+    tmp_path: Path, model: str, keeps_time: bool, is_finished: bool
+) -> None:
+    """Parts of 0 to 3, 4 to 7, and 8; one of the second is another picture now."""
+    arguments = left(tmp_path, model)
+    if is_finished:
+        call(*arguments)
+    replace(tmp_path, 6, 60, keeps_time)
+    result = call(*arguments)
+    assert "5 of 9 rows were done before" in result.stdout
+    assert "4 rows are done anew: what they are read from has changed since" in result.stderr
+    found = scores(tmp_path)
+    np.testing.assert_allclose(found[6], answer(60), rtol=1e-4)
+    for number in (0, 2, 5, 8):
+        np.testing.assert_allclose(found[number], answer(number), rtol=1e-4)
+    facts = json.loads(call(*arguments, "--json").stdout)
+    assert (facts["resumed"], facts["done_anew"]) == (9, [])
+
+
+def test_a_picture_that_was_missing_and_is_there_now(tmp_path: Path, model: str) -> None:
+    pictures(tmp_path / "in", 3, set())
+    names = [str(tmp_path / "in" / f"{number}.png") for number in range(3)]
+    os.rename(names[1], tmp_path / "away.png")
+    table = tmp_path / "rows.csv"
+    table.write_text("id,file\n" + "".join(f"{number},{name}\n" for number, name in enumerate(names)))
+    arguments = [model, table, "--output", tmp_path / "out.parquet", "--column", "image=file", "--part", 2]
+    assert json.loads(call(*arguments, "--json").stdout)["failed"] == 1
+    os.rename(tmp_path / "away.png", names[1])
+    facts = json.loads(call(*arguments, "--json").stdout)
+    assert (facts["failed"], facts["resumed"]) == (0, 1)
+    assert facts["done_anew"] == [{"rows": 2, "reason": "what they are read from has changed since"}]
+    np.testing.assert_allclose(scores(tmp_path)[1], answer(1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_pictures_behind_the_paths_of_a_table(tmp_path: Path, model: str, is_finished: bool) -> None:
+    pictures(tmp_path / "in", 6, set())
+    table = tmp_path / "rows.csv"
+    table.write_text("file\n" + "".join(f"{tmp_path / 'in' / f'{number}.png'}\n" for number in range(6)))
+    arguments = [model, table, "--output", tmp_path / "out.parquet", "--part", 2]
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_finished:
+            patch.setattr("winml_py.scale.parts.Parts.join", lambda self, count: sys.exit(9))
+        call(*arguments, code=0 if is_finished else 9)
+    replace(tmp_path, 4, 40, keeps_time=True)
+    facts = json.loads(call(*arguments, "--json").stdout)
+    assert (facts["rows"], facts["resumed"], facts["done_anew"][0]["rows"]) == (6, 4, 2)
+    np.testing.assert_allclose(scores(tmp_path)[4], answer(40), rtol=1e-4)
+    np.testing.assert_allclose(scores(tmp_path)[5], answer(5), rtol=1e-4)
+
+
+def test_a_large_file_is_told_by_size_and_time(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    path.write_bytes(bytes(SMALL + 1))
+    before = stamp_of([str(path)])
+    assert stamp_of([str(path)]) == before
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert stamp_of([str(path)]) != before
+    assert len({stamp_of(names) for names in ([], ["none"], ["other"], ["none", "other"], [str(tmp_path)])}) == 5
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "text", "a byte", "a row less", "of before"])
+def test_a_part_that_is_damaged_is_done_anew(tmp_path: Path, model: str, damage: str) -> None:
+    arguments, part = left(tmp_path, model), tmp_path / "out.parquet.parts" / "part-00000001.parquet"
+    whole, table = part.read_bytes(), parquet.read_table(part)
+    if damage == "a row less":
+        parquet.write_table(table.slice(1), part)
+    elif damage == "of before":  # without a stamp
+        parquet.write_table(table.replace_schema_metadata({}), part)
+    else:
+        place = 100  # inside the first page
+        changed = whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
+        part.write_bytes(
+            {"empty": b"", "half": whole[: len(whole) // 2], "text": b"no table", "a byte": changed}[damage]
+        )
+    result = call(*arguments)
+    reason = "what they are read from has changed since" if damage == "of before" else "their part was damaged"
+    assert f"4 rows are done anew: {reason}" in result.stderr
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
 
 

@@ -63,7 +63,8 @@ def map_command(
 ) -> None:
     """Evaluate MODEL on each picture or row of INPUT.
 
-    INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on.
+    INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on; rows of files
+    that have changed since are done anew.
     """
     import_arrow()
     if engine == "ray":
@@ -133,7 +134,7 @@ def _digest(model: LearningModel) -> str:
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    done, resumed, seconds = outcome
+    done, resumed, seconds, anew = outcome
     rate = (done.rows - resumed) / seconds if seconds else 0.0
     return {
         "rows": done.rows,
@@ -141,6 +142,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "failed": done.failed,
         "first_error": done.first,
         "resumed": resumed,
+        "done_anew": [{"rows": rows, "reason": reason} for reason, rows in anew.items()],
         "seconds": seconds,
         "rows_a_second": rate,
     }
@@ -149,6 +151,8 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
 def _show(facts: dict[str, Any]) -> None:
     if facts["resumed"]:
         say(f"{facts['resumed']:,} of {facts['rows']:,} rows were done before")
+    for anew in facts["done_anew"]:
+        say(f"{anew['rows']:,} rows are done anew: {anew['reason']}", is_error=True)
     if facts["failed"]:
         say(f"{facts['failed']:,} rows failed; the first: {facts['first_error']}", "bold red", is_error=True)
     rate = f"{number(facts['rows_a_second'], 1)} a second"

@@ -31,6 +31,8 @@ class VideoFrame(Object, Closeable):
         duration: how long it is shown.
         is_discontinuous: whether frames before it are missing.
         type: what kind of media frame it is.
+        is_stable: whether nobody writes its pixels any more, as those of a `VideoReader`: streams of evaluations do not
+            copy such frames. Set it where each of your frames has memory of its own.
     """
 
     relative_time: timedelta | None = None
@@ -38,6 +40,7 @@ class VideoFrame(Object, Closeable):
     duration: timedelta | None = None
     is_discontinuous = False
     type = "Video"
+    is_stable = False
 
     def __init__(
         self,

@@ -177,6 +177,7 @@ class _Capture:
             time = self._native.get(cv2.CAP_PROP_POS_MSEC)
             index, self._index = self._index, self._index + 1
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
+        frame.is_stable = True  # OpenCV makes an array for each
         if self.rate > 0:
             frame.duration = timedelta(seconds=1 / self.rate)
             time = max(time, 0.0) or index * 1000 / self.rate  # some backends give no time

@@ -126,6 +126,10 @@ class Evaluator(Closeable):
         answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
         return columns.answered(kept, answers, errors)
 
+    def paths(self, batch: Any) -> list[str]:
+        """The files that the rows of a batch are read from: the texts in the columns of inputs that are no text."""
+        return self._reader.paths(batch_of(batch))
+
     def require_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Refuses a batch that lacks a column, or has one that is named like an output; gives those that are kept.
 
@@ -166,6 +170,7 @@ class Evaluator(Closeable):
             contract=self._contract,
             fast_decode=self._fast_decode,
             progress=progress,
+            copy=False,  # the whole batch is there
         )
 
     def _session(self) -> LearningModelSession:

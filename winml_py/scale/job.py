@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .evaluator import Evaluator
 from .parts import Done, Parts
-from .source import Source
+from .source import Source, stamp_of
 
 Tell = Callable[[int, int | None], object]
 """Called with how many rows are done, and how many there are; None where that is not known."""
@@ -29,27 +29,50 @@ class Job(NamedTuple):
     parts: Parts
     part_rows: int
 
+    def stamped(self) -> Iterator[tuple[Any, str]]:
+        """The rows of each part, and a stamp of the files that they are read from, as those are now."""
+        for table in self.source.tables(self.part_rows):
+            yield table, stamp_of(self.evaluator.paths(table))
+
+
+class Part(NamedTuple):
+    """A part that is to be done.
+
+    Attributes:
+        number: its place among the parts, from 0.
+        table: its rows.
+        stamp: what they are read from, as it was before they were evaluated.
+    """
+
+    number: int
+    table: Any
+    stamp: str
+
 
 class Todo:
-    """The parts of a job that are not done yet: pairs of a number and the rows.
+    """The parts of a job that are not done yet.
 
     Attributes:
         count: how many parts there are, once all have been gone through.
         before: what earlier runs did of them.
+        anew: how many rows earlier runs did that are done again, by the reason.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self.count, self.before = 0, Done()
+        self.anew: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        for index, table in enumerate(self._job.source.tables(self._job.part_rows)):
+    def __iter__(self) -> Iterator[Part]:
+        for index, (table, stamp) in enumerate(self._job.stamped()):
             self.count = index + 1
-            done = self._job.parts.done(index)
-            if done is None:
-                yield index, table
-            else:
+            done = self._job.parts.done(index, table.num_rows, stamp)
+            if isinstance(done, Done):
                 self.before = self.before.plus(done)
+                continue
+            if done is not None:
+                self.anew[done] = self.anew.get(done, 0) + table.num_rows
+            yield Part(index, table, stamp)
 
 
 Way = Callable[[Job, Todo, Tell], Iterator[Done]]
@@ -63,11 +86,13 @@ class Outcome(NamedTuple):
         done: what is in the file.
         resumed: rows that earlier runs did.
         seconds: what this run took.
+        anew: rows that earlier runs did, and this one again, by the reason.
     """
 
     done: Done
     resumed: int
     seconds: float
+    anew: dict[str, int]
 
 
 def run(job: Job, way: Way, tell: Tell) -> Outcome:
@@ -77,18 +102,20 @@ def run(job: Job, way: Way, tell: Tell) -> Outcome:
         WinMLError: the file, or the folder of the parts, is another's; or no session can be made.
     """
     started = time.monotonic()
-    finished = job.parts.finished()
-    if finished is None:
-        with job.parts.claimed():
-            finished, resumed = _worked(job, way, tell)
+    finished, todo = job.parts.finished(), Todo(job)
+    if finished is not None and job.parts.stamps() == [stamp for _, stamp in job.stamped()]:
+        todo.before = finished
     else:
-        resumed = finished.rows
+        with job.parts.claimed():
+            if finished is not None:
+                job.parts.split(job.part_rows)
+            finished = _worked(job, todo, way, tell)
     job.parts.remove()
-    return Outcome(finished, resumed, time.monotonic() - started)
+    return Outcome(finished, todo.before.rows, time.monotonic() - started, todo.anew)
 
 
-def _worked(job: Job, way: Way, tell: Tell) -> tuple[Done, int]:
-    todo, total, finished = Todo(job), job.source.rows, [Done()]
+def _worked(job: Job, todo: Todo, way: Way, tell: Tell) -> Done:
+    total, finished = job.source.rows, [Done()]
 
     def tell_all(more: int, _: int | None) -> None:
         tell(todo.before.rows + finished[-1].rows + more, total)
@@ -97,10 +124,10 @@ def _worked(job: Job, way: Way, tell: Tell) -> tuple[Done, int]:
         finished.append(finished[-1].plus(part))
         tell_all(0, None)
     job.parts.join(todo.count)
-    return todo.before.plus(finished[-1]), todo.before.rows
+    return todo.before.plus(finished[-1])
 
 
 def here(job: Job, todo: Todo, tell: Tell) -> Iterator[Done]:
     """Does the parts in this process, one after the other."""
-    for index, table in todo:
-        yield job.parts.write(index, job.evaluator(table, progress=tell))
+    for index, table, stamp in todo:
+        yield job.parts.write(index, job.evaluator(table, progress=tell), stamp)

@@ -36,7 +36,7 @@ class PartWorker:
     def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """Does a part; says what there is of it. Done again, it writes the same file."""
         table = import_arrow().ipc.open_stream(part["table"]).read_all()
-        return self._parts.write(part["index"], self._evaluator(table))._asdict()
+        return self._parts.write(part["number"], self._evaluator(table), part["stamp"])._asdict()
 
 
 def on_ray(workers: int | None) -> Way:
@@ -50,7 +50,7 @@ def on_ray(workers: int | None) -> Way:
 
 def _parts_done(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
-    parts = [{"index": index, "table": _serialized(table)} for index, table in todo]
+    parts = [part._asdict() | {"table": _serialized(part.table)} for part in todo]
     if not parts:
         return
     with _connected(ray):

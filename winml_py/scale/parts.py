@@ -16,7 +16,12 @@ from .batches import ERROR
 
 KIND = "winml-py map"
 _JOB, _LOCK = "job.json", "lock"
-_KEY = b"winml_py.map"
+_KEY, _STAMPS = b"winml_py.map", b"winml_py.map.stamps"
+"""Of a file's metadata: what the job is; and what its rows were read from, a stamp for each part."""
+
+
+CHANGED, DAMAGED = "what they are read from has changed since", "their part was damaged"
+"""Why rows are done anew."""
 
 
 class Done(NamedTuple):
@@ -100,20 +105,59 @@ class Parts:
             )
         return _done(self.output)
 
-    def done(self, index: int) -> Done | None:
-        """What there is of a part; None where it has yet to be done."""
-        path = self._path(index)
-        return _done(path) if os.path.exists(path) else None
+    def stamps(self) -> list[str]:
+        """What the rows of the file were read from, a stamp for each part."""
+        return _stamps(import_arrow().parquet.read_schema(self.output))
 
-    def write(self, index: int, table: Any) -> Done:
+    def split(self, rows: int) -> None:
+        """Makes parts of so many rows of the file again, so that some of them can be done anew.
+
+        Raises:
+            StorageAccessError: they cannot be written.
+        """
+        arrow = import_arrow()
+        whole, stamps = arrow.parquet.ParquetFile(self.output).read(), self.stamps()
+        for index, stamp in enumerate(stamps):
+            self.write(index, whole.slice(index * rows, rows), stamp)
+
+    def done(self, index: int, rows: int, stamp: str) -> Done | str | None:
+        """What there is of a part.
+
+        Args:
+            index: its number.
+            rows: how many it has.
+            stamp: what they are read from now.
+
+        Returns:
+            None where it has yet to be done; or in words why it is done anew.
+        """
+        path, arrow = self._path(index), import_arrow()
+        if not os.path.lexists(path):
+            return None
+        try:
+            table = arrow.parquet.ParquetFile(path, page_checksum_verification=True).read()
+            done, stamps = _counted(table.column(ERROR)), _stamps(table.schema)
+        except (OSError, ValueError, KeyError, arrow.ArrowException):
+            return DAMAGED
+        if done.rows != rows:
+            return DAMAGED
+        return done if stamps == [stamp] else CHANGED
+
+    def write(self, index: int, table: Any, stamp: str) -> Done:
         """Writes a part, whole or not at all, and says what is in it.
+
+        Args:
+            index: its number.
+            table: its rows, with their answers.
+            stamp: what the rows were read from.
 
         Raises:
             StorageAccessError: it cannot be written.
         """
         path = self._path(index)
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _STAMPS: json.dumps([stamp])})
         with written_to(path), written_whole(path) as file:
-            import_arrow().parquet.write_table(table, file)
+            import_arrow().parquet.write_table(table, file, write_page_checksum=True)
         return _counted(table.column(ERROR))
 
     def join(self, count: int) -> None:
@@ -124,8 +168,11 @@ class Parts:
         """
         arrow = import_arrow()
         paths = list(map(self._path, range(count)))
-        schema = arrow.unify_schemas(map(arrow.parquet.read_schema, paths), promote_options="permissive")
-        schema = schema.with_metadata({_KEY: json.dumps(self._facts)})
+        schemas = list(map(arrow.parquet.read_schema, paths))
+        stamps = [stamp for schema in schemas for stamp in _stamps(schema)]
+        plain = [schema.remove_metadata() for schema in schemas]
+        schema = arrow.unify_schemas(plain, promote_options="permissive")
+        schema = schema.with_metadata({_KEY: json.dumps(self._facts), _STAMPS: json.dumps(stamps)})
         with (
             written_to(self.output),
             written_whole(self.output) as file,
@@ -170,6 +217,11 @@ class Parts:
 
 def _done(path: str) -> Done:
     return _counted(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]).column(ERROR))
+
+
+def _stamps(schema: Any) -> list[str]:
+    found = json.loads((schema.metadata or {}).get(_STAMPS, b"[]"))
+    return [str(stamp) for stamp in found] if isinstance(found, list) else []
 
 
 def _counted(errors: Any) -> Done:

@@ -51,6 +51,16 @@ class Reader:
         taken = {name: self._cells(batch, self._source(name, batch.names)) for name in self._features}
         return [self._item({name: cells[row] for name, cells in taken.items()}) for row in range(batch.rows)]
 
+    def paths(self, batch: Batch) -> list[str]:
+        """The files that the rows' values are read from, in the order of rows and inputs."""
+        columns = [
+            batch.cells(source)
+            for name, feature in self._features.items()
+            if not _is_text(feature) and isinstance(source := self._source(name, batch.names), str)
+        ]
+        cells = (cell for row in zip(*columns, strict=True) for cell in row)
+        return [os.fsdecode(cell) for cell in cells if isinstance(cell, (str, os.PathLike))]
+
     def require(self, columns: Sequence[str]) -> None:
         """Refuses a batch without a column of an input.
 
@@ -86,8 +96,7 @@ class Reader:
     def _value(self, feature: FeatureDescriptor, cell: Any) -> Any:
         if cell is None or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
             raise InvalidBindingError(f"There is no value for {feature.name} in this row.")
-        is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
-        if isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not is_text:
+        if isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not _is_text(feature):
             return cell
         array = np.asarray(cell)
         if self._is_picture(feature) and array.dtype == np.uint8 and array.ndim in (2, 3):
@@ -99,6 +108,10 @@ class Reader:
     def _is_picture(self, feature: FeatureDescriptor) -> bool:
         contract = self._contract
         return isinstance(feature, ImageFeatureDescriptor) or (contract is not None and fits(feature, contract))
+
+
+def _is_text(feature: FeatureDescriptor) -> bool:
+    return isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
 
 
 def _picture(pixels: np.ndarray[Any, Any]) -> ImageFeatureValue:

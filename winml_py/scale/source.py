@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ PATH = "path"
 """The column of pictures that are named by their files."""
 
 TABLES = (".csv", ".parquet")
+
+SMALL = 64 << 10
+"""Bytes up to which a file's content is part of its stamp."""
 
 
 class Source(NamedTuple):
@@ -61,14 +65,10 @@ class Source(NamedTuple):
         return list(next(self.tables(1)).column_names) if self.is_table else [PATH]
 
     def fingerprint(self) -> str:
-        """What tells the source from another: the names of the files; of a table also its size and time."""
-        digest = hashlib.blake2b(digest_size=20)
-        for file in self.files:
-            digest.update(f"{file}\0".encode(errors="surrogateescape"))
+        """What tells the source from another: the names of the files; of a table also what is in it."""
         if self.is_table:
-            status = os.stat(self.files[0])
-            digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
-        return digest.hexdigest()
+            return stamp_of(self.files)
+        return hashlib.blake2b("\0".join(self.files).encode(errors="surrogateescape"), digest_size=20).hexdigest()
 
     def tables(self, rows: int) -> Iterator[Any]:
         """Tables of so many rows, the last of what is left; one without rows, where there are none.
@@ -101,6 +101,26 @@ class Source(NamedTuple):
             return arrow.csv.open_csv(self.files[0])
         file = arrow.parquet.ParquetFile(self.files[0])
         return arrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=rows))
+
+
+def stamp_of(paths: Iterable[str]) -> str:
+    """What tells files from others under the same names: size and time, and of small ones the bytes.
+
+    A file that is written again within the clock's resolution keeps its time; small files are those that a program
+    writes in one go, and their bytes are about to be read anyhow.
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for path in paths:
+        digest.update(f"{path}\0".encode(errors="surrogateescape"))
+        try:
+            status = os.stat(path)
+            digest.update(f"{status.st_size} {status.st_mtime_ns}\0".encode())
+            if status.st_size <= SMALL and stat.S_ISREG(status.st_mode):
+                with open(path, "rb") as file:
+                    digest.update(file.read())
+        except (OSError, ValueError):  # it is not there, or cannot be read: its row says so, until it can
+            digest.update(b"missing")
+    return digest.hexdigest()
 
 
 def _equal(batches: Iterable[Any], rows: int) -> Iterator[Any]:

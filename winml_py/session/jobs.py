@@ -20,6 +20,7 @@ from .file_values import read_value
 from .result import LearningModelEvaluationResult, ModelFacts, completed
 from .runners import Features, Runner
 from .sources import Item
+from .taken import taken
 
 
 class Loading:
@@ -28,14 +29,28 @@ class Loading:
     Args:
         inputs: the model's, by name.
         fast_decode: whether large JPEGs are decoded only as large as the model needs.
+        copies: whether values are copied that the source of the items may write again.
 
     Attributes:
         inputs: the model's, by name.
+        copies: see above.
     """
 
-    def __init__(self, inputs: Mapping[str, FeatureDescriptor], fast_decode: bool) -> None:
-        self.inputs, self._fast_decode = inputs, fast_decode
+    def __init__(self, inputs: Mapping[str, FeatureDescriptor], fast_decode: bool, copies: bool = True) -> None:
+        self.inputs, self._fast_decode, self.copies = inputs, fast_decode, copies
         self._spelling = spelling(inputs)
+
+    def taken(self, item: Item) -> Item:
+        """The item with values that its source can no longer write; outputs to be written are left as they are."""
+        value = item.value
+        try:
+            if isinstance(value, Mapping):
+                value = {name: taken(each) if name in self._spelling else each for name, each in value.items()}
+            elif not isinstance(value, WinMLError):
+                value = taken(value)
+        except WinMLError as error:  # it stays with its item
+            value = error
+        return item._replace(value=value)
 
     def features(self, item: Item) -> Features:
         """The item's values by name, with files read.
@@ -77,6 +92,9 @@ class Jobs:
         runner: evaluates values.
         batch: how many items to evaluate together, at most.
 
+    Attributes:
+        loading, runner, batch: see above.
+
     Raises:
         InvalidArgumentError: a batch below 1, or one for a model that has none.
     """
@@ -88,8 +106,7 @@ class Jobs:
         runner: Runner,
         batch: int,
     ) -> None:
-        self.batch, self.runner = batch, runner
-        self._loading = loading
+        self.batch, self.runner, self.loading = batch, runner, loading
         if batch > 1:
             for feature in (*loading.inputs.values(), *outputs.values()):
                 require_free_batch(feature)
@@ -106,7 +123,7 @@ class Jobs:
 
     def _load(self, item: Item) -> Features | WinMLError:
         try:
-            return self._loading.features(item)
+            return self.loading.features(item)
         except WinMLError as error:
             return error
 
@@ -118,7 +135,7 @@ class Jobs:
 
     def _together(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
         """One evaluation for all; if that fails, one for each, so that an error stays with its item."""
-        inputs = self._loading.inputs
+        inputs = self.loading.inputs
         if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
             return [self._alone(features) for features in items]  # values of outputs, or names that the model lacks
         try:

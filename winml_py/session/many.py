@@ -31,6 +31,7 @@ class StreamSettings(NamedTuple):
     fast_decode: bool
     progress: Progress | None
     devices: Sequence[LearningModelDevice] | None
+    copy: bool
 
 
 class StreamSession(NamedTuple):
@@ -68,7 +69,7 @@ def open_stream(
     Raises:
         WinMLError: as `evaluate_many` does.
     """
-    concurrency, batch, contract, fast_decode, progress, devices = settings
+    concurrency, batch, contract, fast_decode, progress, devices, copy = settings
     threads = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
     together = 1 if batch is None else whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
@@ -77,7 +78,9 @@ def open_stream(
     inputs_by_name = own.compiled.inputs
     fitting = frozenset[str]() if contract is None else require_fitting(contract, inputs_by_name)
     properties = {name: {"ImageContract": contract} for name in fitting}
-    loading = Loading(inputs_by_name, truth(fast_decode, "fast_decode"))
+    # Nothing of the program's runs between two items of a list: they are all there, each in memory of its own.
+    copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
+    loading = Loading(inputs_by_name, truth(fast_decode, "fast_decode"), copies)
     with ExitStack() as made:
         sessions = [own] if devices is None else _sessions(own, devices, new_session, made)
         runner = _runner(sessions, properties, threads)

@@ -332,6 +332,7 @@ class LearningModelSession(Closeable, CompiledModel):
         fast_decode: bool = False,
         progress: Callable[[int, int | None], object] | None = None,
         devices: Sequence[LearningModelDevice] | None = None,
+        copy: bool = True,
     ) -> EvaluationStream:
         """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
 
@@ -352,6 +353,10 @@ class LearningModelSession(Closeable, CompiledModel):
             devices: where to run; this session serves its own device, and sessions for the others are made, and closed
                 with the stream. The CPU tensorizes, and whichever is free evaluates. One that is lost gives its items
                 to the others.
+            copy: whether arrays, tensors and pictures are copied before `inputs` is asked for more, because it may read
+                the next item into the same memory (`camera.read(frame)`, `readinto`). False says that each item keeps
+                memory of its own. Paths, bytes, a `VideoReader`'s frames, and the items of a list or tuple are never
+                copied; nor are arrays that outputs are written to, and arrays on a GPU are copied there.
 
         Returns:
             An iterator of results in the order of the inputs, for `for` and for `async for`; each has its `source` and
@@ -377,7 +382,7 @@ class LearningModelSession(Closeable, CompiledModel):
         from .many import StreamSettings, open_stream
 
         self._compiled.require_open()
-        settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices)
+        settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices, copy)
         model, options = self._model, self._given_options
         return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
 

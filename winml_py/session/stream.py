@@ -165,10 +165,12 @@ class EvaluationStream(Closeable):
                 self._pending.append(self._pool.submit(self._jobs.run, items))
 
     def _take(self) -> list[Item]:
-        items: list[Item] = []
+        """The items of the next job; each is the stream's own before the source is asked for more."""
+        loading, items = self._jobs.loading, list[Item]()
         try:
             while len(items) < self._jobs.batch:
-                items.append(next(self._sources))
+                item = next(self._sources)
+                items.append(loading.taken(item) if loading.copies else item)
         except StopIteration:
             self._is_exhausted = True
         except Exception as failure:  # whatever the caller's own iterator raises is given back to the caller

@@ -1,0 +1,258 @@
+"""evaluate_many where the source reads each item into the memory of the one before."""
+
+from __future__ import annotations
+
+import array
+import gc
+import io
+import mmap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from build import data, tensor, unary
+from conftest import MODELS, PICTURES
+from onnx import helper
+from PIL import Image
+
+from winml_py import (
+    BitmapPixelFormat,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
+    SoftwareBitmap,
+    TensorFloat,
+    VideoFrame,
+    VideoReader,
+)
+from winml_py.base.buffers import Buffer
+from winml_py.session.taken import taken
+from winml_py.testing import FakeDevice
+
+COUNT = 100
+
+
+def slowly(inputs: Any) -> Any:
+    """Long enough for the source to be several items ahead."""
+    time.sleep(0.001)
+    return {"y": inputs["x"].copy()}
+
+
+def session(shape: tuple[Any, ...] = ("n", 4)) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(unary("Identity", shape)), FakeDevice(slowly))
+
+
+def rows(source: Iterator[Any], **settings: Any) -> list[float]:
+    results = list(session().evaluate_many(source, concurrency=4, **settings))
+    assert [result.error for result in results] == [None] * len(results)
+    return [float(result.outputs["y"].to_numpy().ravel()[0]) for result in results]
+
+
+def reused(make: Callable[[np.ndarray], Any]) -> Iterator[Any]:
+    """Items over one array that is written for each."""
+    memory = np.zeros((1, 4), np.float32)
+    item = make(memory)
+    for number in range(COUNT):
+        memory[:] = number
+        yield item
+
+
+MAKERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "array": lambda memory: memory,
+    "in a mapping": lambda memory: {"x": memory},
+    "in another case": lambda memory: {"X": memory},
+    "read-only view": lambda memory: np.lib.stride_tricks.as_strided(memory, writeable=False),
+    "tensor": TensorFloat.from_numpy,
+    "memoryview": memoryview,
+    "list": lambda memory: memory[0].data,
+    "buffer of bytes": lambda memory: [memoryview(memory).cast("B")],
+}
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_memory_for_all_items(name: str, batch: int | None) -> None:
+    if batch and name in ("memoryview", "list", "buffer of bytes"):
+        pytest.skip("buffers have no batch of their own")
+    assert rows(reused(MAKERS[name]), batch=batch) == list(range(COUNT))
+
+
+def test_readinto(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.bin"
+    np.repeat(np.arange(COUNT, dtype=np.float32), 4).tofile(path)
+
+    def source() -> Iterator[Any]:
+        memory = np.empty((1, 4), np.float32)
+        with open(path, "rb") as file:
+            while file.readinto(memory):  # type: ignore[arg-type]
+                yield memory
+
+    assert rows(source()) == list(range(COUNT))
+
+
+def test_one_memmap(tmp_path: Path) -> None:
+    path = tmp_path / "shared.bin"
+    path.write_bytes(bytes(16))
+
+    def source() -> Iterator[Any]:
+        memory = np.memmap(path, np.float32, "r+", shape=(1, 4))
+        for number in range(COUNT):
+            memory[:] = number
+            yield memory
+
+    assert rows(source()) == list(range(COUNT))
+
+
+def test_a_list_an_array_and_a_map_that_are_refilled() -> None:
+    values, numbers = [0.0] * 4, array.array("f", [0] * 4)
+
+    def source() -> Iterator[Any]:
+        for number in range(COUNT):
+            values[:] = [number] * 4
+            numbers[:] = array.array("f", values)
+            yield values if number % 2 else numbers
+
+    assert rows(source()) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("form", ["frame", "bitmap", "value", "pillow", "list"])
+def test_a_camera_that_reads_into_one_frame(form: str) -> None:
+    """`camera.read(frame)`; the model gives the first pixel."""
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    image = Image.new("RGB", (4, 4))
+
+    def source() -> Iterator[Any]:
+        bitmap = SoftwareBitmap.from_array(pixels, BitmapPixelFormat.RGB8)
+        frame = VideoFrame.create_with_software_bitmap(bitmap)
+        forms = {
+            "frame": frame,
+            "bitmap": bitmap,
+            "value": ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8),
+            "pillow": image,
+            "list": [frame],
+        }
+        for number in range(COUNT):
+            pixels[:] = number
+            image.paste((number, number, number), (0, 0, 4, 4))
+            yield forms[form]
+
+    model = data(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        [tensor("x", [1, 3, 4, 4], denotation="IMAGE")],
+        [tensor("y", [1, 3, 4, 4])],
+        metadata={"Image.BitmapPixelFormat": "Rgb8", "Image.NominalPixelRange": "NominalRange_0_255"},
+    )
+    opened = LearningModelSession(LearningModel.load(model), FakeDevice(slowly))
+    results = opened.evaluate_many(source(), concurrency=4)
+    assert [round(float(result.outputs["y"].to_numpy()[0, 0, 0, 0])) for result in results] == list(range(COUNT))
+
+
+def test_bytes_of_a_picture_in_one_bytearray() -> None:
+    seven, other = (PICTURES / "seven.png").read_bytes(), io.BytesIO()
+    Image.new("L", (28, 28)).save(other, "PNG")
+    memory = bytearray(max(len(seven), len(other.getvalue())))
+    opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+
+    def source() -> Iterator[bytearray]:
+        for number in range(20):
+            content = other.getvalue() if number % 2 else seven
+            memory[:] = content.ljust(len(memory), b"\0")
+            yield memory
+
+    scores = [result.outputs["probabilities"].to_numpy() for result in opened.evaluate_many(source(), concurrency=2)]
+    for number, score in enumerate(scores):
+        np.testing.assert_array_equal(score, scores[number % 2])
+    assert scores[0].argmax() == 7
+    assert np.abs(scores[0] - scores[1]).max() > 0.1
+
+
+def test_what_outputs_are_written_to_stays_the_callers() -> None:
+    written = [np.zeros((1, 4), np.float32) for _ in range(5)]
+    memory = np.zeros((1, 4), np.float32)
+
+    def source() -> Iterator[Any]:
+        for number, output in enumerate(written):
+            memory[:] = number
+            yield {"x": memory, "y": output}
+
+    for result, output in zip(session().evaluate_many(source()), written, strict=True):
+        assert result.outputs["y"] is output
+    assert [float(output[0, 0]) for output in written] == [0, 1, 2, 3, 4]
+
+
+def test_the_result_has_the_item_as_it_came() -> None:
+    memory = np.zeros((1, 4), np.float32)
+    (result,) = session().evaluate_many(iter([memory]))
+    assert result.source is memory
+
+
+def test_copy_false_and_lists_copy_nothing() -> None:
+    seen: list[Any] = []
+
+    def look(inputs: Any) -> Any:
+        seen.append(inputs["x"])
+        return {"y": inputs["x"].copy()}
+
+    opened = LearningModelSession(LearningModel.load(unary("Identity", ("n", 4))), FakeDevice(look))
+    items = [np.full((1, 4), number, np.float32) for number in range(3)]
+    for source, settings in ((iter(items), {"copy": False}), (items, {}), (tuple(items), {}), (items[0], {})):
+        seen.clear()
+        list(opened.evaluate_many(source, concurrency=1, **settings))
+        assert all(np.shares_memory(came, item) for came, item in zip(seen, items, strict=False))
+    seen.clear()
+    list(opened.evaluate_many(iter(items), concurrency=1))
+    assert not any(np.shares_memory(came, item) for came, item in zip(seen, items, strict=True))
+    with pytest.raises(InvalidArgumentError, match="copy"):
+        opened.evaluate_many([], copy="yes")  # type: ignore[arg-type]
+
+
+def test_what_cannot_change_is_not_copied(tmp_path: Path) -> None:
+    picture = PICTURES / "seven.png"
+    with Image.open(picture) as undecoded:
+        for value in (str(picture), picture, b"bytes", 3, 2.5, np.float32(1), undecoded):
+            assert taken(value) is value
+    video = tmp_path / "v.avi"
+    from winml_py import VideoWriter
+
+    with VideoWriter(video, frame_rate=5) as writer:
+        writer.write(VideoFrame(BitmapPixelFormat.BGR8, 16, 16))
+    with VideoReader(video) as reader:
+        frame = reader.read()
+    assert taken(frame) is frame
+
+
+def test_what_cannot_be_copied_says_so_and_fails_alone() -> None:
+    class Opaque:
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise TypeError("it is a handle")
+
+    good = np.ones((1, 4), np.float32)
+    first, second = session().evaluate_many(iter([Opaque(), good]))
+    assert isinstance(first.error, InvalidArgumentError)
+    assert "Opaque cannot be copied before the next item is taken: it is a handle. If every" in str(first.error)
+    assert second.succeeded
+
+
+@pytest.mark.parametrize("value", [bytearray(b"12"), Buffer.of(b"12"), array.array("f", [1, 2]), {"a": np.zeros(2)}])
+def test_a_copy_is_of_the_same_kind(value: Any) -> None:
+    made = taken(value)
+    assert type(made) is type(value)
+    assert made is not value
+    if not isinstance(value, dict):
+        assert bytes(made) == bytes(value)
+        assert not np.shares_memory(np.frombuffer(made, np.uint8), np.frombuffer(value, np.uint8))
+
+
+def test_a_file_that_is_mapped() -> None:
+    with mmap.mmap(-1, 16) as mapped:
+        mapped[:] = np.full(4, 3, np.float32).tobytes()
+        view = memoryview(mapped).cast("f")
+        made = taken(view)
+        assert (made.format, made.shape) == ("f", (4,))
+        assert made.tolist() == [3] * 4
+        del view
+        gc.collect()
