@@ -23,7 +23,7 @@ def numbers(path: Path, picture: ImageFeatureValue) -> np.ndarray:
     """The output of a model for a picture. The binding rounds the picture's numbers to the model's own type."""
     model = LearningModel.load(path)
     options = LearningModelSessionOptions()
-    options.precision = Precision.FLOAT32  # the same arithmetic for both models; AUTO may choose half precision
+    options.precision = Precision.FLOAT32  # the same arithmetic for both models, on a GPU, too
     with LearningModelSession(model, None, options) as session:
         (output,) = session.evaluate_features({model.input_features[0].name: picture}).outputs.values()
         return output.to_numpy().astype(np.float32)

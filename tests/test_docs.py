@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ import onnx
 import pytest
 from build import data, model, tensor, unary
 from conftest import ROOT
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 import winml_py
 from winml_py import (
     BitmapPixelFormat,
+    EvaluationError,
     ImageFeatureValue,
     LearningModel,
     LearningModelBinding,
@@ -39,6 +41,7 @@ from winml_py import (
     LearningModelSessionOptions,
     SoftwareBitmap,
     TensorFloat,
+    VideoFrame,
     VideoReader,
     WinMLError,
     float16,
@@ -323,6 +326,19 @@ def stopped(read: bool) -> None:
         output.to_numpy()
 
 
+def invalid_picture() -> None:
+    table, node = np.zeros((2, 1, 3, 2, 2), np.float32), helper.make_node("Gather", ["table", "i"], ["y"])
+    ends = [tensor("i", [], TensorProto.INT64)], [tensor("y", [1, 3, 2, 2], denotation="IMAGE")]
+    opened = session(data([node], *ends, {"table": table}))
+    binding, frame = LearningModelBinding(opened), VideoFrame(BitmapPixelFormat.BGR8, 2, 2)
+    binding.bind("y", frame)
+    for index in (0, 7):
+        binding.bind("i", np.array(index))
+        with suppress(EvaluationError):
+            opened.evaluate(binding)
+    frame.software_bitmap.to_numpy()
+
+
 def wrong_output() -> None:
     binding = bind(np.zeros((3, 1, 28, 28), np.float32), "models/digits_batch.onnx")
     binding.bind("probabilities", np.zeros((2, 10), np.float32))
@@ -399,6 +415,7 @@ MISTAKES: list[Callable[[], object]] = [
     wrong_output,
     lambda: stopped(read=False),
     lambda: stopped(read=True),
+    invalid_picture,
     lambda: bind(closed_value(TensorFloat.create([1, 1, 28, 28]))),
     lambda: TensorFloat.create().to_numpy(),
     lambda: session().evaluate_many([], batch=4),

@@ -19,10 +19,8 @@ class ChildProcess:
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
-        # The child imports from where this process does, and from nowhere else: not from its working directory.
         import subprocess
 
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
@@ -30,7 +28,7 @@ class ChildProcess:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=environment,
+            env=environment(),
         )
 
     def answer(self, seconds: float) -> dict[str, Any] | str:
@@ -53,7 +51,7 @@ class ChildProcess:
             facts: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
         except (ValueError, IndexError):
             said = errors.strip().splitlines()[-1:] or ["it said nothing"]
-            return f"it ended with {_ending(process.returncode)}: {said[0][:300]}"
+            return f"it ended with {ending(process.returncode)}: {said[0][:300]}"
         return facts
 
 
@@ -62,7 +60,13 @@ def is_available() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-def _ending(status: int) -> str:
+def environment() -> dict[str, str]:
+    """Of a child that imports from where this process does, and from nowhere else: not from its working directory."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
+
+
+def ending(status: int) -> str:
+    """How a process ended: "SIGSEGV", or "status 1"."""
     import signal
 
     return signal.Signals(-status).name if status < 0 else f"status {status}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..base.cancellation import Stop, held
-from ..errors import DeviceLostError, EvaluationError, MissingInputError
+from ..errors import ClosedError, DeviceLostError, EvaluationError, MissingInputError
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor
 from ..features.float16_cast import as_half
@@ -164,6 +164,8 @@ class Evaluation:
             try:
                 fresh = self.engine_binding.run(stop)
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+            except ClosedError:  # before it began
+                raise
             except BaseException as error:
                 # Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run.
                 for slot in self._slots.values():

@@ -10,7 +10,9 @@ from ..features.descriptors import ImageFeatureDescriptor, TensorFeatureDescript
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..session.binding import LearningModelBinding
 from ..session.model import LearningModel
+from ..session.model_operators import ModelOperators, Operators
 from ..session.session import LearningModelSession
+from . import trial
 
 
 def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,6 +28,27 @@ def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]
     """
     with LearningModelSession(model) as session:
         return evaluated_by(session, inputs)
+
+
+def evaluated_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a model that nobody has compiled before, in a process of its own.
+
+    Args:
+        source: the model's bytes, or its path.
+        operators: of the program's own. With functions among them, which another process may not have, it is evaluated
+            here.
+        inputs: as for `evaluated`.
+
+    Raises:
+        ProcessEndedError: the runtime ended that process.
+    """
+    if operators.functions:
+        return _evaluated_source(source, operators.given, inputs)
+    return trial.call(_evaluated_source, source, operators.libraries, dict(inputs))
+
+
+def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return evaluated(LearningModel.load(source, operators=operators), inputs)
 
 
 def evaluated_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,9 @@ from ..onnx_file.messages import messages
 from ..runtime.custom.apart import put_back, take_out
 from ..runtime.ort.compile import save_optimized
 from ..runtime.ort.transformers import fused
-from ..session.model import LearningModel
 from ..session.model_operators import ModelOperators, Operators
-from .evaluate import evaluated
+from . import trial
+from .evaluate import evaluated, evaluated_apart
 from .input_sizes import input_sizes, to_json
 from .load_model import load_model
 
@@ -96,7 +97,8 @@ def optimize(
         What changed.
 
     Raises:
-        ConversionError: the results differ by more than the tolerance.
+        ConversionError: the results differ by more than the tolerance, or the runtime ends the process that optimises
+            the model, or compiles what came of it.
         InvalidArgumentError: a level or a kind that does not exist, or an input whose values cannot be made up.
         NotSupportedError: the new model would be larger than 2 GB.
         WinMLError: the model cannot be used, or the file cannot be written.
@@ -123,15 +125,18 @@ def optimize(
     original = copy.deepcopy(changed)
     calls = take_out(changed, own.functions)
     if changed.graph.output:  # there is something beside functions
-        if transformer is not None:
-            changed = fused(changed, transformer)
-        if level != "none":
-            changed = _optimized(changed, level, own.libraries)
+        with _dying("optimises the model"):
+            if transformer is not None:
+                changed = trial.call(fused, changed, transformer)
+            if level != "none":
+                changed = trial.call(_optimized, changed, level, own.libraries)
     put_back(changed, calls, original)
     nodes = len(original.graph.node), len(changed.graph.node)
     _take_graph(original, changed)
     data = _serialized(original)
-    agreement = compare_outputs(expected, evaluated(LearningModel.load(data, operators=own.given), values), tolerance)
+    with _dying("compiles the optimised model"):
+        came = evaluated_apart(data, own, values)
+    agreement = compare_outputs(expected, came, tolerance)
     if not agreement.is_good:
         raise ConversionError(
             f"The optimised model does not give what the model gives: {agreement}; nothing was written.",
@@ -140,6 +145,18 @@ def optimize(
     write_whole(out, data)
     size = loaded.size, len(data)
     return OptimizationReport(nodes, size, moved, agreement.error, input_sizes(features, inputs or {}))
+
+
+@contextmanager
+def _dying(what: str) -> Iterator[None]:
+    """Within the block, the end of the process that tries something becomes an error of ours."""
+    try:
+        yield
+    except trial.ProcessEndedError as ended:
+        raise ConversionError(
+            f"The runtime ends the process that {what} ({ended}); nothing was written.",
+            hint="Try a lower --level, or another version of onnxruntime.",
+        ) from ended
 
 
 def _optimized(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> onnx.ModelProto:

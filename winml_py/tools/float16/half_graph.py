@@ -107,7 +107,7 @@ class _Surgery:
             for each, owner in owners_of_graphs.items()
             if owner is None or owner.name not in choice.kept
             for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
-            if value.dtype is FLOAT
+            if value.dtype is FLOAT and value.name  # an output without a name is left out
         }
         for value in self.floats:
             value.type = copy.deepcopy(value.type)  # which copies of a graph share

@@ -17,9 +17,8 @@ from onnx_ir.passes import common
 from ...base.atomic_files import write_whole
 from ...errors import ConversionError
 from ...onnx_file.messages import messages
-from ...session.model import LearningModel
 from ...session.model_operators import ModelOperators
-from ..evaluate import evaluated
+from ..evaluate import evaluated_apart
 from .own_operators import declare_types
 
 PROTOBUF_LIMIT = 1_900_000_000
@@ -131,16 +130,21 @@ def save(model: ir.Model, path: str) -> None:
 
 
 def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
-    """The outputs of a model and the inner values named in `also`, by name; it may be larger than protobuf can hold."""
+    """The outputs of a model and the inner values named in `also`, by name; it may be larger than protobuf can hold.
+
+    Raises:
+        ProcessEndedError: the runtime ended the process that compiled or evaluated the model, which is not this one.
+            With operators in Python, which another process may not have, it is this one.
+    """
     model = model.clone()
     made = {value.name: value for node in model.graph for value in node.outputs}
     for name in also:
         made[name].shape = None  # what a file states may be wrong
         model.graph.outputs.append(made[name])
-    operators = operators_of(model).given
+    operators = operators_of(model)
     if weight_size(model) < PROTOBUF_LIMIT:
-        return evaluated(LearningModel.load(to_proto(model).SerializeToString(), operators=operators), inputs)
+        return evaluated_apart(to_proto(model).SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         save(model, path)
-        return evaluated(LearningModel.load(path, operators=operators), inputs)
+        return evaluated_apart(path, operators, inputs)

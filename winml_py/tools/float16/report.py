@@ -16,6 +16,7 @@ REASONS = {
     "asked": "you asked for it",
     "operators": "their operators have no float16",
     "own": "they are operators of the program's own",
+    "fatal": "the runtime ends the process that compiles them in float16",
     "overflow": "they leave its range",
     "precision": "they lose too much",
 }
@@ -52,8 +53,9 @@ class ConversionReport:
         size_before: bytes of the weights and the graph, in float32.
         size_after: bytes of the weights and the graph, converted.
         nodes: how many nodes the model has.
-        kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `overflow` leaves its
-            range, `precision` lost too much, `asked` by the caller.
+        kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `fatal` ended the
+            process that compiled them in float16, `overflow` leaves its range, `precision` lost too much, `asked` by
+            the caller.
         outputs: how each output compares.
         seeded: the inputs that got example values for the check.
         tolerance: what error an output may have.

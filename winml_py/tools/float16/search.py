@@ -12,6 +12,7 @@ import onnx_ir as ir
 from ...base.differences import relative_error
 from ...errors import ConversionError, InvalidArgumentError, WinMLError
 from ...runtime.ort.float16_rules import DEFAULT_OP_BLOCK_LIST
+from ..trial import ProcessEndedError
 from .half_graph import Choice, half_graph, owners, rounded_graph
 from .model_file import evaluate, operators_of, size
 from .own_operators import is_own
@@ -22,6 +23,9 @@ LARGEST = float(np.finfo(np.float16).max)
 
 ROUNDS = 6
 """How often nodes that lose much are added to those that stay in float32, before another way is tried."""
+
+MOST_FATAL = 8
+"""How many nodes are looked for that end the process; the second of an operator stands for all of that operator."""
 
 
 class Search:
@@ -68,7 +72,8 @@ class Search:
         self._inputs = inputs
         outputs = {value.name for value in graph.outputs}
         made = {str(value.name): value for node in graph for value in node.outputs if value.dtype is ir.DataType.FLOAT}
-        tensors = [name for name, value in made.items() if isinstance(value.type, ir.TensorType)]
+        # an output that a node may leave out has no name, though inference gives it a type
+        tensors = [name for name, value in made.items() if name and isinstance(value.type, ir.TensorType)]
         self._inner = [name for name in tensors if name not in outputs]
         everything = evaluate(self._model, inputs, self._inner)
         self._expected = {name: value for name, value in everything.items() if name in outputs}
@@ -122,23 +127,65 @@ class Search:
         bisect_left(range(len(nodes)), True, key=is_good)
         return ([attempt for attempt in attempts if attempt[1].is_good] or attempts)[-1]
 
+    def _is_fatal(self, first: int) -> bool:
+        """Whether the process ends that compiles the first nodes of the graph in float16, and the rest in float32."""
+        kept = self._kept | dict.fromkeys((str(node.name) for node in list(self._model.graph)[first:]), "")
+        candidate, inputs = self._candidate(kept)
+        try:
+            evaluate(candidate, inputs)
+        except ProcessEndedError:
+            return True
+        except WinMLError:
+            pass
+        return False
+
+    def _keep_fatal(self, ended: ProcessEndedError) -> None:
+        """Keeps the node in float32 that ends the process: the last of the fewest first nodes that do.
+
+        Raises:
+            ConversionError: no node is found, or others end it, too.
+        """
+        nodes = list(self._model.graph)
+        fatal = [name for name, reason in self._kept.items() if reason == "fatal"]
+        self._tell(f"looking for the node that ends the process ({ended})")
+        place = bisect_left(range(len(nodes)), True, key=lambda index: self._is_fatal(index + 1))
+        node = nodes[place] if place < len(nodes) else None
+        if node is None or len(fatal) >= MOST_FATAL or not self._keep([node], "fatal"):
+            also = f", also with {', '.join(fatal)} in float32" if fatal else ""
+            raise ConversionError(
+                f"The runtime ends the process that compiles the float16 model ({ended}){also}.",
+                hint="Keep nodes in float32 (--keep-float32), or use another version of onnxruntime.",
+            ) from ended
+        alike = [other for other in nodes if other.op_type == node.op_type]
+        if any(str(other.name) in fatal for other in alike):
+            self._keep(alike, "fatal")
+
+    def _candidate(self, kept: Mapping[str, str]) -> tuple[ir.Model, dict[str, Any]]:
+        """The float16 model where these nodes stay in float32, and its inputs."""
+        candidate = half_graph(self._model, Choice(kept, self._keep_io_types, self._keep_weights))
+        halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
+        return candidate, self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
+
     def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
         """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
         while True:
             self._tell(f"converting and comparing; {len(self._kept)} nodes stay in float32")
-            choice = Choice(self._kept, self._keep_io_types, self._keep_weights)
-            candidate = half_graph(self._model, choice)
-            halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
-            inputs = self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
+            candidate, inputs = self._candidate(self._kept)
             try:
                 real = evaluate(candidate, inputs)
+            except ProcessEndedError as ended:
+                self._keep_fatal(ended)
+                continue
             except WinMLError as error:
                 if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
                     continue
                 raise ConversionError(f"The float16 model does not run: {error}") from error
             # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
-            inputs |= {name: inputs[name].astype(np.asarray(self._inputs[name]).dtype) for name in halves}
-            held = evaluate(rounded_graph(self._model, choice), inputs, self._inner)
+            wide = {
+                name: np.asarray(value).astype(np.asarray(self._inputs[name]).dtype) for name, value in inputs.items()
+            }
+            choice = Choice(self._kept, self._keep_io_types, self._keep_weights)
+            held = evaluate(rounded_graph(self._model, choice), wide, self._inner)
             return candidate, self._report(candidate, [real, held]), held
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:

@@ -26,6 +26,7 @@ from ...session.binding import LearningModelBinding
 from ...session.model import LearningModel
 from ...session.options import LearningModelSessionOptions
 from ...session.session import LearningModelSession
+from .. import trial
 from ..input_files import generated, jobs, read
 from ..input_sizes import input_sizes
 from ..load_model import load_model
@@ -121,8 +122,29 @@ def tune(
     """
     # Candidates that lose would fill the cache, and push out what is used.
     with answers.apart():
-        search = _Search(load_model(model, contract), inputs, goal, progress, sizes)
+        search = _Search(_Subject(model, tuple(inputs), contract, sizes), goal, progress)
         return replace(search.run(), sizes=search.sizes)
+
+
+class _Subject(NamedTuple):
+    """What is tuned, as another process can be told."""
+
+    path: str
+    inputs: tuple[str, ...]
+    contract: ImageContract | None
+    sizes: StatedSizes
+
+    def load(self) -> tuple[LearningModel, dict[str, Any]]:
+        """The model, and the values of the inputs that are given; nothing where they are to be made up."""
+        model = load_model(self.path, self.contract)
+        return model, read(model, next(jobs(model, self.inputs))[1]) if self.inputs else {}
+
+
+def _try(subject: _Subject, values: Settings) -> None:
+    """Makes a session and evaluates it once; for a process of its own, which the engine may end."""
+    model, given = subject.load()
+    with LearningModelSession(model, None, LearningModelSessionOptions.from_dict(values)) as session:
+        session.evaluate_features(given or generated(model, subject.sizes))
 
 
 class _Contender:
@@ -164,14 +186,12 @@ class _Contender:
 
 
 class _Search:
-    def __init__(
-        self, model: LearningModel, inputs: Sequence[str], goal: str, progress: Progress, stated: StatedSizes
-    ) -> None:
-        self.model, self.goal, self._progress = model, goal, progress
-        given = read(self.model, next(jobs(self.model, inputs))[1]) if inputs else {}
-        self.features = given or generated(self.model, stated)
-        self.sizes = input_sizes(stated.applied(model.input_features), given)
-        self._shapes = stated.shapes(model.input_features)
+    def __init__(self, subject: _Subject, goal: str, progress: Progress) -> None:
+        self._subject, self.goal, self._progress = subject, goal, progress
+        self.model, given = subject.load()
+        self.features = given or generated(self.model, subject.sizes)
+        self.sizes = input_sizes(subject.sizes.applied(self.model.input_features), given)
+        self._shapes = subject.sizes.shapes(self.model.input_features)
         self.trials: list[Trial] = []
 
     def run(self) -> Tuned:
@@ -191,14 +211,19 @@ class _Search:
 
     def _tried(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
         """What is best after one more trial."""
-        contender = None
+        contender, values = None, _merged(best.values, change.values)
         try:
-            contender = _Contender(self, _merged(best.values, change.values), max(change.batch, best.batch))
+            if values != best.values:
+                trial.call(_try, self._subject, values)
+            contender = _Contender(self, values, max(change.batch, best.batch))
             _require_agreement(default, contender)
             gain, _, milliseconds = _compared(best, contender, ROUNDS)
             if gain >= GAIN:
                 again, _, milliseconds = _compared(best, contender, ROUNDS)
                 gain = min(gain, again)
+        except trial.ProcessEndedError as ended:
+            self.trials.append(Trial(change.words, problem=f"it ends the process ({ended})"))
+            return best
         except WinMLError as error:
             self.trials.append(Trial(change.words, problem=str(error)))
             if contender is not None:

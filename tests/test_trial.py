@@ -1,0 +1,252 @@
+"""What may end the process is tried in one of its own: float16 conversion, optimising and tuning."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import left_out
+import numpy as np
+import onnx_ir as ir
+import pytest
+from build import data, tensor
+from click.testing import CliRunner
+from conftest import MODELS
+from onnx import helper
+
+from winml_py import ConversionError, InvalidArgumentError, LearningModelSessionOptions
+from winml_py.cli.main import main
+from winml_py.float16 import convert
+from winml_py.optimize import optimize
+from winml_py.tools import evaluate as evaluating
+from winml_py.tools import trial
+from winml_py.tools.float16 import search
+from winml_py.tools.perf import tune as tuning
+
+pytestmark = pytest.mark.one_python
+
+
+def double(number: int) -> int:
+    return number * 2
+
+
+def process() -> int:
+    return os.getpid()
+
+
+def refuse() -> None:
+    raise InvalidArgumentError("It is refused.", hint="Ask for something else.")
+
+
+def die(word: str) -> None:
+    os.kill(os.getpid(), getattr(signal, word))
+
+
+def shout() -> str:
+    os.write(1, b"what a library prints\n" * 10000)
+    return os.environ["WINML_PY_CACHE"]
+
+
+def test_a_call_in_a_process_of_its_own() -> None:
+    assert trial.call(double, 21) == 42
+    assert trial.call(process) != os.getpid()
+    assert trial.call(process) == trial.call(process)  # which waits for the next one
+    assert trial.call(shout) == ""  # nothing is kept, and what is printed does no harm
+    with pytest.raises(InvalidArgumentError, match=r"It is refused\. Ask for something else") as info:
+        trial.call(refuse)
+    assert info.value.hint == "Ask for something else."
+    array = np.arange(1 << 20)
+    np.testing.assert_array_equal(trial.call(np.negative, array), -array)
+
+
+@pytest.mark.parametrize("word", ["SIGSEGV", "SIGFPE", "SIGABRT", "SIGKILL"])
+def test_a_process_that_ends_is_told_and_the_next_call_works(word: str) -> None:
+    before = trial.call(process)
+    with pytest.raises(trial.ProcessEndedError, match=word):
+        trial.call(die, word)
+    assert trial.call(process) != before
+
+
+def test_threads_have_a_process_each() -> None:
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda number: trial.call(double, number), range(30))) == list(range(0, 60, 2))
+
+
+def test_the_process_ends_when_nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial.close()
+    monkeypatch.setattr(trial, "IDLE_SECONDS", 0.05)
+    number = trial.call(process)
+    for _ in range(1000):
+        if not Path(f"/proc/{number}").exists():
+            break
+        time.sleep(0.01)
+    assert not Path(f"/proc/{number}").exists()
+    trial.call(process)
+    trial.close()
+    trial.close()
+
+
+def test_an_application_without_a_python_calls_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "is_available", lambda: False)
+    assert trial.call(process) == os.getpid()
+
+
+# Float16
+
+
+def chain(count: int = 9) -> bytes:
+    names = ["x", *(f"v{number}" for number in range(1, count)), "y"]
+    operators = ["Relu", "Neg", "Abs"]
+    nodes = [
+        helper.make_node(operators[number % 3], [names[number]], [names[number + 1]], name=f"node{number}")
+        for number in range(count)
+    ]
+    return data(nodes, [tensor("x", [2, 3])], [tensor("y", [2, 3])])
+
+
+def ended_by(monkeypatch: pytest.MonkeyPatch, is_fatal: Callable[[ir.Node], bool]) -> list[int]:
+    """Stands for a runtime that ends the process where such a node is in float16; counts what it is given."""
+    real, asked = search.evaluate, list[int]()
+
+    def evaluate(model: ir.Model, inputs: Any, also: Any = ()) -> Any:
+        asked.append(len(asked))
+        if any(is_fatal(node) for node in model.graph if node.outputs[0].dtype is ir.DataType.FLOAT16):
+            raise trial.ProcessEndedError("SIGSEGV")
+        return real(model, inputs, also)
+
+    monkeypatch.setattr(search, "evaluate", evaluate)
+    return asked
+
+
+def test_the_node_that_ends_the_process_is_named_and_stays_in_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, asked, told = tmp_path / "m.onnx", ended_by(monkeypatch, lambda node: node.name == "node5"), list[str]()
+    source.write_bytes(chain())
+    report = convert(source, tmp_path / "half.onnx", progress=told.append)
+    assert report.kept["fatal"] == ["node5"]
+    assert "1 of 9 nodes stay in float32, as the runtime ends the process that compiles them in float16: node5" in str(
+        report
+    )
+    assert "looking for the node that ends the process (SIGSEGV)" in told
+    assert len(asked) < 12  # by halves
+    result = CliRunner().invoke(main, ["convert", str(source), "--float16", "--output", str(tmp_path / "other.onnx")])
+    assert "the runtime ends the process that compiles them in float16: node5" in result.stdout
+
+
+def test_where_several_nodes_of_an_operator_end_it_all_of_them_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_by(monkeypatch, lambda node: node.op_type == "Neg")
+    source = tmp_path / "m.onnx"
+    source.write_bytes(chain(30))
+    report = convert(source, tmp_path / "half.onnx")
+    assert report.kept["fatal"] == [f"node{number}" for number in range(1, 30, 3)]
+
+
+def test_a_process_that_ends_whatever_is_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = search.evaluate
+    first: list[int] = []
+
+    def evaluate(model: ir.Model, inputs: Any, also: Any = ()) -> Any:
+        if first:
+            raise trial.ProcessEndedError("SIGABRT")
+        first.append(1)
+        return real(model, inputs, also)
+
+    monkeypatch.setattr(search, "evaluate", evaluate)
+    source = tmp_path / "m.onnx"
+    source.write_bytes(chain())
+    words = r"ends the process that compiles the float16 model \(SIGABRT\).* Keep nodes in float32"
+    with pytest.raises(ConversionError, match=words):
+        convert(source, tmp_path / "half.onnx")
+    assert not (tmp_path / "half.onnx").exists()
+
+
+def test_candidates_are_compiled_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends the process ends no program of ours; here, one that would end itself."""
+    monkeypatch.setattr(evaluating, "_evaluated_source", die_as_asked)
+    source = tmp_path / "m.onnx"
+    source.write_bytes(chain())
+    with pytest.raises(trial.ProcessEndedError, match="SIGSEGV"):
+        convert(source, tmp_path / "half.onnx")
+
+
+def die_as_asked(*_: object) -> None:
+    die("SIGSEGV")
+
+
+NOT_TRIED = {
+    "BatchNormalization": "outputs are left out of training alone, which ONNX Runtime's inference does not do",
+    "Optional": "values that may be missing are refused, as in Windows ML",
+    "OptionalHasElement": "likewise",
+    "QLinearConv": "ends the process of raw ONNX Runtime without its bias, or refuses",
+    "QuantizeLinear": "the cases with an output of float8 are not run",
+    "RotaryEmbedding": "takes tables of another rank without its positions",
+    "Scan": "the optional input is that of version 8 alone, which has no case",
+    "SequenceErase": "sequences as inputs",
+    "SequenceInsert": "sequences as inputs",
+}
+"""Operators of which ONNX Runtime computes no case with something left out, and why."""
+
+
+@pytest.mark.once
+@pytest.mark.filterwarnings("ignore")
+def test_every_optional_input_and_output_is_left_out_in_turn(tmp_path: Path) -> None:
+    """Through the whole search; where a result is not good enough, it has been compared."""
+    source, tried = tmp_path / "m.onnx", defaultdict[str, list[str]](list)
+    for each in left_out.left_out():
+        source.write_bytes(each.model)
+        try:
+            convert(source, tmp_path / "half.onnx", inputs=each.inputs)
+        except ConversionError as error:
+            if error.report is None:
+                pytest.fail(f"{each[:3]}: {error}")
+        tried[each.operator].append(each.what)
+    assert left_out.operators() - tried.keys() == NOT_TRIED.keys()
+    given = {"input B", "input sequence_lens", "input initial_h", "input initial_c", "input P"}
+    assert set(tried["LSTM"]) == given | {"output Y", "output Y_h", "output Y_c"}
+    assert sum(map(len, tried.values())) > 60
+
+
+# Optimising and tuning
+
+
+def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from winml_py.tools import optimize as optimizing
+
+    target = tmp_path / "small.onnx"
+    monkeypatch.setattr(optimizing, "_optimized", die_as_asked)
+    with pytest.raises(ConversionError, match=r"the process that optimises the model \(SIGSEGV\); nothing was written"):
+        optimize(MODELS / "digits.onnx", target)
+    monkeypatch.undo()
+    monkeypatch.setattr(evaluating, "_evaluated_source", die_as_asked)
+    with pytest.raises(ConversionError, match=r"process that compiles the optimised model \(SIGSEGV\).*lower --level"):
+        optimize(MODELS / "digits.onnx", target)
+    assert not target.exists()
+    result = CliRunner().invoke(main, ["optimize", str(MODELS / "digits.onnx"), "--output", str(target)])
+    assert result.exit_code != 0
+    assert "ends the process that compiles the optimised model" in result.stderr
+
+
+def die_in_parallel(subject: object, values: Any) -> None:
+    options = LearningModelSessionOptions.from_dict(values)
+    if options.tuning.execution_mode == "parallel":
+        die("SIGSEGV")
+
+
+def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_try", die_in_parallel)
+    monkeypatch.setattr(tuning, "ROUNDS", 1)
+    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.001)
+    tuned = tuning.tune(str(MODELS / "digits.onnx"))
+    problems = {each.change: each.problem for each in tuned.trials}
+    assert problems["parallel execution"] == "it ends the process (SIGSEGV)"
+    assert tuned.options.tuning.execution_mode == "sequential"
+    assert "no memory arena" in problems
