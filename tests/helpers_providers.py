@@ -141,6 +141,9 @@ class Binding:
 class Value:
     """In place of `onnxruntime.OrtValue`."""
 
+    def __new__(cls, native: Any) -> onnxruntime.OrtValue:  # type: ignore[misc]
+        return RealValue(native)
+
     @staticmethod
     def ortvalue_from_numpy(array: np.ndarray[Any, Any], *where: Any) -> onnxruntime.OrtValue:
         return RealValue.ortvalue_from_numpy(array.copy())

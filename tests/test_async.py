@@ -303,7 +303,7 @@ def test_a_cancelled_operation_raises_the_same_error_queued_or_running(is_queued
 def test_making_a_session_can_be_cancelled() -> None:
     model = LearningModel.load(deep(200))
     operation = LearningModelSession.create_async(model)
-    time.sleep(0.2)
+    time.sleep(0.05)
     operation.cancel()
     with pytest.raises(CanceledError):
         operation.get(120)

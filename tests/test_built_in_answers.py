@@ -175,6 +175,9 @@ def test_a_picture_without_boxes_has_none(tmp_path: Path) -> None:
     assert labels.shape == (0,)
 
 
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(onnx.__version__) < "1.22.0", reason="the interpreter of onnx below 1.22 fails in its Gather"
+)
 def test_suppression_means_the_same_by_the_reference_of_onnx(tmp_path: Path) -> None:
     target = tmp_path / "built.onnx"
     build_in(detector(tmp_path, random_answer(1, 64, 96), (1, 3, 64, 96)), target, ImageContract.yolo(), suppress=True)

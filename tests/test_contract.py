@@ -225,7 +225,7 @@ def test_a_warm_call_allocates_nothing() -> None:
         tensorize(picture, contract, out, scratch=scratch)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 40_000, source  # views, and numpy's buffer for casts; a plane has 307,200 bytes
+        assert peak < 80_000, source  # views, and numpy's buffer for casts; a plane has 307,200 bytes
 
 
 @pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import onnx
 import operators_conformance
 import pytest
 from conftest import ROOT
@@ -38,6 +39,7 @@ from winml_py.testing import FakeDevice
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 W = X.T.copy()
+OLD_ONNX = np.lib.NumpyVersion(onnx.__version__) < "1.22.0"
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +102,10 @@ def test_outputs_by_number_and_by_name() -> None:
     assert isinstance(operators.MaxPool(pooled, kernel_shape=[2, 2]), np.ndarray)
     both = operators.MaxPool(pooled, kernel_shape=[2, 2], outputs=["Indices", "Y"])
     assert [array.dtype for array in both] == [np.int64, np.float32]
+
+
+@pytest.mark.skipif(OLD_ONNX, reason="the interpreter of onnx below 1.22 does not give all outputs of an LSTM")
+def test_the_third_output_alone() -> None:
     rng = np.random.default_rng(0)
     x, w, r = (rng.random(shape, np.float32) for shape in ((3, 1, 2), (1, 12, 2), (1, 12, 3)))
     expected = reference("LSTM", {"x": x, "w": w, "r": r}, outputs=3, hidden_size=3)
@@ -203,8 +209,8 @@ def test_mistakes_are_refused_by_name(make: Any, words: str) -> None:
 
 
 def test_what_the_runtime_refuses_names_the_operator_and_the_types() -> None:
-    with pytest.raises(EvaluationError, match=r"Conv of ai.onnx 23 cannot be compiled for float32\[2,3\], float32"):
-        operators.Conv(X, X)
+    with pytest.raises(EvaluationError, match=r"MatMul of ai.onnx 23 cannot be compiled for float32\[2,3\], float32"):
+        operators.MatMul(X, X)
     with pytest.raises(NotSupportedError, match=r"Max of ai.onnx 23 cannot be compiled for int16"):
         operators.Max(np.ones(2, np.int16), np.ones(2, np.int16))
     with pytest.raises(EvaluationError, match="Gather node"):

@@ -26,10 +26,11 @@ feeds = {"x": np.zeros(3, np.float32), "shape": np.array([7])}
 """
 RAW = """
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
 onnxruntime.set_default_logger_severity(4)
 try:
     onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
-except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
+except (errors.Fail, errors.RuntimeException):
     sys.exit(0)
 """
 OURS = """

@@ -118,8 +118,11 @@ def progress(what: str) -> Iterator[Advance]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     screen = _console(is_error=True)
+    if not screen.is_terminal:  # where a bar that is disabled ends with an empty line, below Rich 14.3
+        yield lambda done=None, what="": None
+        return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(shown(what), total=None)
 
         def advance(done: float | None = None, what: str = "", /) -> None:

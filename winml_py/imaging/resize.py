@@ -21,7 +21,6 @@ PILLOW_FILTERS = {
 other; OpenCV, which has the other kernels, rounds once at the end."""
 
 _OPENCV_INTERPOLATIONS = {
-    ImageKernel.NEAREST: "INTER_NEAREST_EXACT",
     ImageKernel.LINEAR: "INTER_LINEAR",
     ImageKernel.CUBIC: "INTER_CUBIC",
     ImageKernel.AREA: "INTER_AREA",
@@ -44,7 +43,8 @@ def resize(
 
     The antialiased kernels are Pillow's, because torchvision and most training code scale with it. A side that shrinks
     to a quarter or less is first averaged by a whole factor: this takes less than half of the time, and changes the
-    result by a third of a level on average. The other kernels are OpenCV's, and alias when they shrink, except `AREA`.
+    result by a third of a level on average. `NEAREST` is Pillow's, too: OpenCV takes other pixels from version to
+    version. The other kernels are OpenCV's, and alias when they shrink, except `AREA`.
 
     Args:
         pixels: height x width, or height x width x 3 or 4, of uint8; uint16 becomes uint8; float32 in two dimensions.
@@ -62,6 +62,8 @@ def resize(
     pixels = to_eight_bits(pixels)
     if kernel in PILLOW_FILTERS:
         return _resize_with_pillow(pixels, width, height, PILLOW_FILTERS[kernel], is_close)
+    if kernel is ImageKernel.NEAREST:
+        return scale_with_pillow(pixels, width, height, "NEAREST", (pixels.shape[1], pixels.shape[0]))
     import cv2
 
     interpolation = getattr(cv2, _OPENCV_INTERPOLATIONS[kernel])

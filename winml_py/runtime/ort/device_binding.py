@@ -12,7 +12,7 @@ from ...base.cancellation import Stop, held
 from ...base.device_array import DeviceArray
 from ...errors import InvalidBindingError
 from ..engine import Array
-from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed
+from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed, outputs_of
 from .device_outputs import DeviceOutput
 from .device_recording import RecordedGraph, Recording
 from .errors import translate
@@ -172,7 +172,7 @@ class DeviceBinding:
                 copy.update_inplace(value)
 
     def _received(self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding) -> dict[str, Any]:
-        values = native.get_outputs()
+        values = outputs_of(native)
         if self._native is not None:  # before anything is received, which may fail: the next run needs new memory, too
             for output in self._outputs.values():
                 output.renew(native)

@@ -110,3 +110,14 @@ def bind_device_output(native: onnxruntime.IOBinding, name: str, array: DeviceAr
         native.bind_ortvalue_output(name, array.handle)
     else:
         native.bind_output(name, *array.location, array.dtype, array.shape, array.pointer)
+
+
+def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
+    """What the last run of a binding gave, for good: before 1.30 its own list shows what is bound next, too."""
+    import onnxruntime
+
+    shown = native.get_outputs_as_ortvaluevector()
+    kept = type(shown)()
+    for value in shown:
+        kept.push_back(value)
+    return [onnxruntime.OrtValue(value) for value in kept]

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from ...base import forks
 from ...base.cancellation import Stop
 from ...base.device_array import DeviceArray
@@ -60,6 +62,7 @@ class OrtEngine:
         self._device_lock = device_lock(target.device)
         self._are_numeric = are_numeric(session)
         self._outputs = [output.name for output in session.get_outputs()]
+        self._passed = {given.name for given in session.get_inputs()} & set(self._outputs)
         forks.watch(self)
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
@@ -82,7 +85,9 @@ class OrtEngine:
                 else:
                     with stoppable(Stop(), shrinks=True) as run_options:
                         values = session.run(self._outputs, inputs, run_options)
-            return dict(zip(self._outputs, values, strict=True))
+            fresh = dict(zip(self._outputs, values, strict=True))
+            # Before 1.31, an input that is an output as well comes out in the memory where it went in.
+            return fresh | {name: fresh[name].copy() for name in self._passed if isinstance(fresh[name], np.ndarray)}
         except Exception as error:  # see IoBinding.run, where the runtime raises this class alone, with the same words
             failure = translate(RuntimeError(str(error)))
         finally:

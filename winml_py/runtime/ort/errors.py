@@ -87,6 +87,8 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
 """What the runtime says, as a pattern; and what we say: an error, its message, and its hint."""
 
 _OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})")
+_OLD_OUTPUT = re.compile(r"shape verification failed\. Current shape:(\{.*?\}) Requested shape:(\{.*?\})")
+"""As runtimes before 1.31 say it, without the output's name."""
 _SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z\w])")
 
 
@@ -101,6 +103,8 @@ def translate(error: Exception) -> WinMLError:
     if match := _OUTPUT.search(text):
         name, bound, computed = match.groups()
         return wrong_output_shape(name, _braces(bound), _braces(computed))
+    if match := _OLD_OUTPUT.search(text):
+        return wrong_output_shape("", *map(_braces, match.groups()))
     for pattern, kind, message, hint in _RULES:
         if match := re.search(pattern, text, re.DOTALL):
             words = match.groups()
@@ -129,8 +133,9 @@ def _braces(shape: str) -> tuple[int, ...]:
 
 
 def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, ...]) -> SizeMismatchError:
-    """The error for an output that does not fit the memory it is bound to."""
+    """The error for an output that does not fit the memory it is bound to; its name is "" where nobody says it."""
+    what = f"The model variable {name}" if name else "An output"
     return SizeMismatchError(
-        f"The model variable {name} was bound to memory of shape {bound}, and the model gave {computed}.",
+        f"{what} was bound to memory of shape {bound}, and the model gave {computed}.",
         hint="Bind an empty tensor (TensorFloat.create(), say), which takes the shape that comes.",
     )

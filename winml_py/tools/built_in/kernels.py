@@ -70,7 +70,7 @@ def _nearest(pixels: Value, placement: GraphPlacement) -> Value:
 def _nearest_positions(side: Value, scaled: Value) -> Value:
     """The pixel that is nearest to the middle of each pixel of the result.
 
-    OpenCV for x86 adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
+    Pillow adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
     """
     graph, step = side.graph, side / scaled
     steps = graph.where(graph.range(scaled).equals(0), step * 0.5, step)
@@ -188,7 +188,8 @@ def _cubic(x: Value) -> Value:
 
 
 def _hamming(x: Value) -> Value:
-    return _sinc(x) * ((x * math.pi).apply("Cos") * 0.46 + 0.54)
+    cosine = (x * math.pi + math.pi / 2).apply("Sin")  # before 1.29, ONNX Runtime has no Cos of float64
+    return _sinc(x) * (cosine * 0.46 + 0.54)
 
 
 def _lanczos(x: Value) -> Value:

@@ -38,8 +38,8 @@ def _convert(version: int, model: onnx.ModelProto) -> None:
     try:
         converted = version_converter.convert_version(model, version)
         onnx.checker.check_model(converted)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        raise _refused(version, model, str(error).strip().splitlines()[0]) from error
+    except (RuntimeError, ValueError, IndexError, onnx.checker.ValidationError) as error:  # IndexError: its own map's
+        raise _refused(version, model, (str(error).strip().splitlines() or ["it says nothing"])[0]) from error
     # the converter loses what inputs and outputs are denoted as: they stay as they were
     for field in ("node", "initializer"):
         model.graph.ClearField(field)

@@ -157,7 +157,7 @@ class _Surgery:
 
 def _halved(weight: Any) -> np.ndarray[Any, Any]:
     """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
-    array = np.asarray(weight)
+    array = weight.numpy()  # which has the tensor's type with every version of onnx
     return np.asarray(convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
 
 

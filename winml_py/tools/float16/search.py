@@ -222,4 +222,5 @@ def _overflows(value: Any) -> bool:
 
 
 def _large_weights(graph: ir.Graph) -> set[str]:
-    return {name for name, value in graph.initializers.items() if _overflows(value.const_value)}
+    weights = {name: value.const_value for name, value in graph.initializers.items()}
+    return {name for name, weight in weights.items() if weight is not None and _overflows(weight.numpy())}
