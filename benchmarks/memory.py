@@ -5,10 +5,15 @@ normalizations.
 
 Every figure is the median of several fresh processes; both ways must first give the same numbers. Memory is given in
 multiples of the weights. It is what a process has beyond its state after the full cycle of a small model of the same
-operators, so the libraries' code is not counted. The table has the highest resident size (VmHWM) up to the end of the
-first evaluation, the proportional share (PSS) with one session and with four, each after an evaluation, and the
-resident size after all is closed. "First" starts find an empty cache folder; "second" starts find the files of the
-first.
+operators, so the libraries' code is not counted. The table has
+
+* the highest resident size (VmHWM) up to the end of the first evaluation,
+* what is resident after the start, before the first evaluation: "anonymous" is the process's own memory, "mapped"
+  is the files', which processes share and the system takes back,
+* the proportional share (PSS) with one session and with four, each after an evaluation,
+* the resident size after all is closed.
+
+"First" starts find an empty cache folder; "second" starts find the files of the first.
 
 The bars: the peak is never above raw ONNX Runtime's, and at most 1.15x the weights for the matrices; four sessions,
 with any number of threads, are within 1.2x of one; the time per evaluation is within 1.05x of raw ONNX Runtime's; the
@@ -39,8 +44,8 @@ import numpy as np
 path, small, how, threads, count, shape = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
 def field(file, name):
     return next(int(line.split()[1]) for line in open(file) if line.startswith(name)) * 1024
-def resident():
-    return field("/proc/self/status", "VmRSS")
+def resident(name="VmRSS"):
+    return field("/proc/self/status", name)
 def share():
     return field("/proc/self/smaps_rollup", "Pss:")
 if how == "raw":
@@ -69,11 +74,13 @@ evaluate(load(small, threads), x[:, :WIDTH, ...])
 if how == "ours":
     models.clear()
 baseline, base_share = resident(), share()
+anonymous, mapped = resident("RssAnon"), resident("RssFile")
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # resets the peak
 started = time.perf_counter()
 sessions = [load(path, threads)]
 seconds = time.perf_counter() - started
+anonymous, mapped = resident("RssAnon") - anonymous, resident("RssFile") - mapped
 evaluate(sessions[0], x)
 peak = field("/proc/self/status", "VmHWM") - baseline
 one = share() - base_share
@@ -88,7 +95,8 @@ session = None
 sessions.clear()
 if how == "ours":
     models.clear()
-print(json.dumps({"peak": peak, "one": one, "many": many, "left": resident() - baseline, "seconds": seconds}))
+found = {"peak": peak, "anonymous": anonymous, "mapped": mapped, "one": one, "many": many}
+print(json.dumps(found | {"left": resident() - baseline, "seconds": seconds}))
 """
 OTHER_THREADS = FIGURES.replace("append(load(path, threads))", "append(load(path, threads + index))")
 ANSWER = "sys.stdout.buffer.write(evaluate(load(path, threads), x).tobytes())"
@@ -197,7 +205,7 @@ def measure(setting: Setting, weights: int, processes: int) -> list[dict[str, An
     for name, (how, code, count, is_first) in cases.items():
         found = setting.figures(code, how, count, processes, is_first)
         row: dict[str, Any] = {"model": setting.path.stem, "way": name, "start s": found["seconds"]}
-        row |= {f"{key} x weights": found[key] / weights for key in ("peak", "one", "many", "left")}
+        row |= {f"{key} x weights": size / weights for key, size in found.items() if key != "seconds"}
         rows.append(row)
     return rows
 
