@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import seeing_models as seeing
 from PIL import Image
@@ -19,6 +20,7 @@ from winml_py import (
     LearningModelEvaluationResult,
     LearningModelPixelRange,
     LearningModelSession,
+    PicturePlacement,
     TensorFloat,
     vision,
 )
@@ -271,6 +273,110 @@ def test_numbers_that_are_no_scores_are_not_read_as_scores() -> None:
         vision.detections(evaluated(model, "landscape", LETTERBOX))
     with pytest.raises(InvalidArgumentError, match="9 numbers after its box, and there are 3 labels"):
         vision.detections(evaluated(model, "landscape", LETTERBOX), labels=seeing.LABELS)
+
+
+# What is no number never becomes a box or a class
+
+
+GOOD: dict[DetectionLayout, dict[str, Any]] = {
+    DetectionLayout.YOLO: {"output0": np.tile(np.float32([[50], [50], [20], [30], [0.1], [0.9], [0.2]]), (1, 1, 4))},
+    DetectionLayout.YOLO_V5: {"output0": np.tile(np.float32([50, 50, 20, 30, 0.9, 0.1, 0.9, 0.2]), (1, 4, 1))},
+    DetectionLayout.YOLO_END_TO_END: {"output0": np.tile(np.float32([40, 35, 60, 65, 0.9, 1]), (1, 4, 1))},
+    DetectionLayout.RT_DETR_ULTRALYTICS: {"output0": np.tile(np.float32([0.2, 0.2, 0.1, 0.1, 0, 0.9]), (1, 4, 1))},
+    DetectionLayout.DETR: {
+        "logits": np.tile(np.float32([0, 9, 0]), (1, 4, 1)),
+        "pred_boxes": np.tile(np.float32([0.2, 0.2, 0.1, 0.1]), (1, 4, 1)),
+    },
+    DetectionLayout.RT_DETR: {
+        "logits": np.tile(np.float32([-9, 9]), (1, 4, 1)),
+        "pred_boxes": np.tile(np.float32([0.2, 0.2, 0.1, 0.1]), (1, 4, 1)),
+    },
+    DetectionLayout.TORCHVISION: {
+        "boxes": np.tile(np.float32([40, 35, 60, 65]), (4, 1)),
+        "labels": np.ones(4, np.int64),
+        "scores": np.full(4, 0.9, np.float32),
+    },
+}
+"""Four equal boxes in each layout."""
+
+
+def answered(arrays: dict[str, Any]) -> LearningModelEvaluationResult:
+    """The result of a model that gives back these arrays."""
+    kinds = {"f": onnx.TensorProto.FLOAT, "i": onnx.TensorProto.INT64}
+    inputs = [onnx.helper.make_tensor_value_info(f"{k}_in", kinds[v.dtype.kind], v.shape) for k, v in arrays.items()]
+    outputs = [onnx.helper.make_tensor_value_info(k, kinds[v.dtype.kind], v.shape) for k, v in arrays.items()]
+    nodes = [onnx.helper.make_node("Identity", [f"{name}_in"], [name]) for name in arrays]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "given", inputs, outputs), ir_version=8)
+    with LearningModelSession(LearningModel.load(model.SerializeToString())) as session:
+        return session.evaluate_features({f"{name}_in": array for name, array in arrays.items()})
+
+
+@pytest.fixture(scope="module")
+def place() -> PicturePlacement:
+    return evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", STRETCH).placements["x"][0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("layout", GOOD)
+def test_no_box_is_made_of_what_is_no_number(layout: DetectionLayout, bad: float, place: PicturePlacement) -> None:
+    assert len(vision.detections(answered(GOOD[layout]), layout=layout, placement=place, overlap=1)) == 4
+    for name, array in GOOD[layout].items():
+        places = np.ndindex(array.shape) if array.dtype.kind == "f" else ()
+        for index in places:
+            spoilt = GOOD[layout] | {name: array.copy()}
+            spoilt[name][index] = bad
+            with pytest.raises(EvaluationError):
+                vision.detections(answered(spoilt), layout=layout, placement=place, overlap=1)
+
+
+@pytest.mark.parametrize("layout", GOOD)
+def test_no_box_is_inside_out(layout: DetectionLayout, place: PicturePlacement) -> None:
+    """As corners are whose order is another than the layout's, and sizes below 0."""
+    for column in (2, 3):
+        arrays = {name: array.copy() for name, array in GOOD[layout].items()}
+        boxes = arrays.get("pred_boxes", arrays.get("boxes", arrays.get("output0")))
+        if layout is DetectionLayout.YOLO:
+            boxes[0, column, 2] = -5
+        else:
+            boxes[..., 2, column] = -5
+        with pytest.raises(EvaluationError, match="left edge is right of its right one"):
+            vision.detections(answered(arrays), layout=layout, placement=place, overlap=1)
+
+
+def test_a_place_that_holds_no_object_may_hold_anything(place: PicturePlacement) -> None:
+    table = GOOD[DetectionLayout.YOLO]["output0"].copy()
+    table[0, :4, 1], table[0, 4:, 1] = np.nan, 0.1
+    found = vision.detections(answered({"output0": table}), layout=DetectionLayout.YOLO, placement=place, overlap=1)
+    assert len(found) == 3
+    assert np.isfinite(found.boxes).all()
+
+
+def test_masks_and_points_are_numbers(place: PicturePlacement) -> None:
+    row = np.zeros((1, 1, 6 + 32), np.float32)
+    row[0, 0, :6] = 40, 35, 60, 65, 0.9, 1
+    prototypes = np.ones((1, 32, 80, 80), np.float32)
+    good = {"output0": row, "output1": prototypes}
+    for name, index in (("output0", (0, 0, 20)), ("output1", (0, 3, 5, 5))):
+        spoilt = good | {name: good[name].copy()}
+        spoilt[name][index] = np.nan
+        assert vision.detections(answered(good), placement=place).has_masks
+        with pytest.raises(EvaluationError, match="NaN or infinite"):
+            vision.detections(answered(spoilt), placement=place)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_no_class_is_made_of_what_is_no_number(bad: float) -> None:
+    scores = np.float32([[0.1, 0.7, -np.inf, 0.2]])
+    assert [one.index for one in vision.classes(answered({"y": scores}))] == [1, 3, 0, 2]
+    scores[0, 3] = bad
+    result = answered({"y": scores})
+    for rank in (vision.classes, LearningModelEvaluationResult.top_k):
+        with pytest.raises(EvaluationError, match="NaN or infinite"):
+            rank(result)
+    assert "score" not in result._repr_html_()
+
+
+# What is refused
 
 
 def test_turned_boxes_are_refused() -> None:

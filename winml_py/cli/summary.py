@@ -8,7 +8,7 @@ from typing import Any
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
-from ..session.ranking import fitting, is_row, ranked
+from ..session.ranking import fitting, have_order, is_row, ranked
 from .findings import print_findings
 from .style import number, say, show
 
@@ -26,7 +26,7 @@ def summarize(value: Any, top_k: int, labels: Sequence[str]) -> dict[str, Any]:
         return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
     facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
-    if is_row(array):
+    if is_row(array) and have_order(array):
         best = ranked(array, top_k, fitting(labels, array))
         top = [{"index": one.index, "value": one.score} | ({"label": one.label} if one.label else {}) for one in best]
         return facts | {"top": top}

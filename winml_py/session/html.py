@@ -13,7 +13,7 @@ from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import ImageFeatureValue, pictures_html
 from ..features.tensor import Tensor
 from ..imaging.frame import VideoFrame
-from .ranking import fitting, is_row, ranked
+from .ranking import fitting, have_order, is_row, ranked
 
 PREVIEW = 160
 """Pixels of the longer side of a picture."""
@@ -87,7 +87,7 @@ def _text(value: Any) -> str:
 
 def _scores(array: np.ndarray[Any, Any], labels: Sequence[str]) -> str:
     """The best five of a row of scores; nothing for another tensor."""
-    if not is_row(array):
+    if not is_row(array) or not have_order(array):
         return ""
     best = ranked(array, 5, fitting(labels, array))
     names = ("index", "score", "label") if any(one.label for one in best) else ("index", "score")

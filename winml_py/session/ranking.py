@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError
+from ..errors import EvaluationError, InvalidArgumentError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,11 @@ def is_row(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
 
 
+def have_order(scores: np.ndarray[Any, Any]) -> bool:
+    """Whether the best of them can be told: none is NaN, and none is infinite. -inf is how models leave a class out."""
+    return not (np.isnan(scores).any() or np.isposinf(scores).any())
+
+
 def fitting(labels: Sequence[str], array: np.ndarray[Any, Any]) -> Sequence[str]:
     """The labels, where there is one for each score of the row; else none."""
     return labels if len(labels) == array.size else ()
@@ -35,12 +40,18 @@ def ranked(array: np.ndarray[Any, Any], count: int, labels: Sequence[str] = ()) 
 
     Raises:
         InvalidArgumentError: there are labels, and not one for each score.
+        EvaluationError: scores that are NaN or infinite.
     """
     scores = array.reshape(-1)
     if labels and len(labels) != scores.size:
         raise InvalidArgumentError(
             f"There are {len(labels)} labels, and the model gives {scores.size} scores.",
             hint="Pass one label for each class, in the order that the model was trained with.",
+        )
+    if not have_order(scores):
+        raise EvaluationError(
+            "The model gave scores that are NaN or infinite, of which none is the best.",
+            hint="Check the numbers of the inputs, and the contract of a picture. A float16 model may have left its range.",
         )
     best = np.argsort(-scores, kind="stable")[:count]
     return [Prediction(int(i), float(scores[i]), labels[i] if labels else "") for i in best]

@@ -131,6 +131,7 @@ class LearningModelEvaluationResult(Object):
         Raises:
             InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or another number
                 of labels than of scores.
+            EvaluationError: scores that are NaN or infinite.
 
         Example:
             >>> from winml_py import LearningModel, LearningModelSession

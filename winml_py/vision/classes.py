@@ -21,5 +21,6 @@ def classes(
 
     Raises:
         InvalidArgumentError: as `LearningModelEvaluationResult.top_k` raises it.
+        EvaluationError: as `LearningModelEvaluationResult.top_k` raises it.
     """
     return result.top_k(n, names_of(result, labels) if labels else (), output=output)

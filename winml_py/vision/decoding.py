@@ -46,8 +46,23 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
     Raises:
         InvalidArgumentError: the outputs are not in that layout, or the batch has fewer pictures.
         NotSupportedError: the boxes are turned ones.
-        EvaluationError: scores that are none, from 0 to 1.
+        EvaluationError: scores that are none, from 0 to 1; of what is above the threshold, a number that is NaN or
+            infinite, a class below 0, or a box whose left edge is right of its right one, or whose top is below its
+            bottom.
     """
+    found = _decoded(layout, facts, picture, threshold)
+    corners = found.boxes.astype(np.float64)
+    prototypes = None if found.mixes is None or not len(corners) else facts.prototypes
+    if not all(part is None or np.isfinite(part).all() for part in (*found, prototypes)):
+        raise _no_boxes("numbers that are NaN or infinite")
+    if (corners[:, 2:] < corners[:, :2]).any():
+        raise _no_boxes("a box whose left edge is right of its right one, or whose top is below its bottom")
+    if (found.classes < 0).any():
+        raise _no_boxes(f"the class {found.classes.min():.0f}")
+    return found._replace(classes=np.rint(found.classes).astype(np.int64))
+
+
+def _decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
     if facts.task == "obb":
         raise NotSupportedError("The model finds turned boxes, which are not read here.", hint="Read result.outputs.")
     if layout is DetectionLayout.TORCHVISION:
@@ -98,7 +113,7 @@ def _end_to_end(facts: Facts, table: Array, threshold: float) -> Found:
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END, TABLES[DetectionLayout.YOLO_END_TO_END])
     kept = table[_required_scores(table[:, 4]) > threshold]
-    found = Found(kept[:, :4], kept[:, 4], np.rint(kept[:, 5]).astype(np.int64), kept[:, 6:])
+    found = Found(kept[:, :4], kept[:, 4], kept[:, 5], kept[:, 6:])
     return _with_extra(facts, found, table.shape[1] - 6)
 
 
@@ -143,7 +158,7 @@ def _torchvision(facts: Facts, picture: int, threshold: float) -> Found:
     if picture:
         raise InvalidArgumentError("Torchvision's detectors answer for one picture.", hint="Leave picture out.")
     boxes, classes, scores = facts.triple
-    found = Found(boxes, _required_scores(scores), classes.astype(np.int64))
+    found = Found(boxes, _required_scores(scores), classes)
     return found.taken(scores > threshold)
 
 
@@ -172,6 +187,12 @@ def _not_scores(came: str) -> EvaluationError:
     return EvaluationError(
         f"Where the scores are expected, from 0 to 1, the model gave {came}.",
         hint="Check the layout, the labels and the picture's contract.",
+    )
+
+
+def _no_boxes(came: str) -> EvaluationError:
+    return EvaluationError(
+        f"Where boxes are expected, the model gave {came}.", hint="Check the layout and the picture's contract."
     )
 
 

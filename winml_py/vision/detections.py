@@ -207,7 +207,7 @@ def detections(
     Raises:
         InvalidArgumentError: the layout is not known or does not fit, labels do not fit, a number out of its range, or
             nobody says where the picture lies in the tensor.
-        EvaluationError: what should be scores is not.
+        EvaluationError: what should be scores or boxes is not: NaN, say, or corners the other way round.
         NotSupportedError: the model finds turned boxes.
     """
     place = placement_of(result, picture, placement)
