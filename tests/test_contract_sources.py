@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -255,3 +256,35 @@ def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
 def test_any_value_of_timm_is_read_or_refused(change: dict[str, Any]) -> None:
     with suppress(NotSupportedError, InvalidArgumentError):
         assert ImageContract.from_timm({**TIMM, **change}, use_test_size=True).channels == 3
+
+
+LONG = 10**400
+ODD = [float("inf"), -float("inf"), float("nan"), 1e-320, 0, -1, LONG, 10**9999, 1 << 70, True, None, "x", "", [], {}]
+ODD += [[value] * 3 for value in ODD] + [[3, value, 224] for value in ODD]
+ODD += [{"height": value, "width": 224} for value in ODD[:10]] + [{"shortest_edge": value} for value in ODD[:10]]
+
+
+@pytest.mark.parametrize("mode", ["center", "squash", "border"])
+def test_numbers_beyond_all_settings_are_refused_in_timms_configs(mode: str) -> None:
+    """Such as 1e400, which JSON can spell. Every odd value is either read or refused."""
+    for key in (*TIMM, "test_input_size", "test_crop_pct"):
+        for value in ODD:
+            for use_test_size in (False, True):
+                with suppress(NotSupportedError, InvalidArgumentError):
+                    contract = ImageContract.from_timm(
+                        TIMM | {"crop_mode": mode, key: value}, use_test_size=use_test_size
+                    )
+                    assert all(map(math.isfinite, (*contract.mean, *contract.std)))
+    for key in ("mean", "std"):
+        with pytest.raises(NotSupportedError, match=rf"{key}\[0\] is inf"):
+            ImageContract.from_timm(TIMM | {"crop_mode": mode, key: [1e400, 1, 1]})
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_numbers_beyond_all_settings_are_refused_in_processors_configs(kind: str) -> None:
+    for key in PROCESSORS[kind].defaults:
+        for value in ODD:
+            with suppress(NotSupportedError, InvalidArgumentError):
+                config = {"image_processor_type": f"{kind}ImageProcessor", key: value}
+                contract = ImageContract.from_preprocessor_config(config)
+                assert all(map(math.isfinite, (*contract.mean, *contract.std)))

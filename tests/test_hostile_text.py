@@ -18,11 +18,13 @@ from conftest import ROOT
 from onnx import helper, numpy_helper
 from PIL import Image
 
+from winml_py import LearningModel, LearningModelSession, TensorString
 from winml_py.base.log import logger
 from winml_py.base.shown_text import shown
 from winml_py.cache import answers
 from winml_py.cli import style
 from winml_py.cli.main import main
+from winml_py.errors import InvalidArgumentError, WinMLError
 from winml_py.tools.perf import tune as tuning
 
 pytestmark = pytest.mark.one_python
@@ -270,20 +272,83 @@ def test_json_says_what_is_not_finite_in_words() -> None:
 
 
 def test_what_is_not_finite_comes_out_of_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for size, key in ((3, "top"), (40, "min")):
-        shape = [1, size] if key == "top" else [2, size // 2]
+    for size, first, key in ((3, 0.5, "top"), (3, -1, "values"), (40, -1, "min")):  # a row with NaN has no best
+        shape = [1, size] if size == 3 else [2, size // 2]
         path = tmp_path / "m.onnx"
         path.write_bytes(data([helper.make_node("Log", ["x"], ["y"])], [tensor("x", shape)], [tensor("y", shape)]))
         values = np.ones(shape, np.float32)
-        values.flat[:2] = -1, 0
+        values.flat[:2] = first, 0
         np.save(tmp_path / "x.npy", values)
         code, out, error = printed(["run", str(path), str(tmp_path / "x.npy"), "--json"], capfd)
         assert code == 0, error
         output = parse(out)["results"][0]["outputs"]["y"]
-        numbers = [best["value"] for best in output["top"]] if key == "top" else [output["min"], output["max"]]
+        numbers = (
+            [best["value"] for best in output["top"]] if key == "top" else output.get("values", [output.get("min")])
+        )
+        assert key in output
         assert {"NaN", "-Infinity"} & set(map(str, numbers))
 
 
 def test_words_without_commands_stay() -> None:
     words = "caf\u00e9 \u4f60\u597d \U0001f600\ttab\nline"
     assert shown(words) == words
+
+
+# Halves of characters: bytes of a file name that are not UTF-8, and what JSON can spell as \ud800
+
+HALF = "a\udcff"
+
+
+def test_json_is_utf8_and_whole_characters() -> None:
+    facts = json.loads(style.to_json({HALF: [HALF, {"x": HALF}], "other": "é\N{GRINNING FACE}"}))
+    assert facts == {r"a\udcff": [r"a\udcff", {"x": r"a\udcff"}], "other": "é\N{GRINNING FACE}"}
+
+
+def test_file_names_that_are_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model, picture = tmp_path / f"{HALF}.onnx", tmp_path / f"{HALF}.png"
+    try:
+        model.write_bytes((ROOT / "models" / "digits.onnx").read_bytes())
+    except OSError:
+        pytest.skip("the file system takes names in UTF-8 alone")
+    picture.write_bytes((ROOT / "samples" / "pictures" / "seven.png").read_bytes())
+    code, out, error = printed(["run", str(model), str(picture), "--json"], capfd)
+    assert (code, r"a\udcff.onnx" in json.loads(out)["error"]["message"]) == (3, True), error
+    code, out, error = printed(["run", str(ROOT / "models" / "digits.onnx"), str(picture), "--json"], capfd)
+    (found,) = json.loads(out)["results"]
+    assert found["input"] == str(tmp_path / r"a\udcff.png")
+    assert found["outputs"]["probabilities"]["top"][0]["index"] == 7
+    with pytest.raises(SystemExit) as stopped:
+        main(["map", str(ROOT / "models" / "digits.onnx"), str(picture), "--output", str(tmp_path / "a.parquet")])
+    assert stopped.value.code == 4
+    assert "Rename the file" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["--description", "--name", "--author", "--domain", "--metadata", "--labels"])
+def test_no_model_is_written_with_halves_of_characters(
+    words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    labels = tmp_path / "config.json"
+    labels.write_text(json.dumps({"id2label": {str(index): HALF for index in range(10)}}))
+    value = {"--metadata": f"key={HALF}", "--labels": str(labels)}.get(words, HALF)
+    output = tmp_path / "model.onnx"
+    with pytest.raises(SystemExit) as stopped:
+        main(["edit", str(ROOT / "models" / "digits.onnx"), words, value, "--output", str(output)])
+    assert stopped.value.code == 4
+    assert "UTF-8 can write" in capfd.readouterr().err
+    assert not output.exists()
+
+
+def test_texts_that_a_model_takes_are_utf8() -> None:
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["y"])], "g", [tensor("x", [1], 8)], [tensor("y", [1], 8)]
+        ),
+        ir_version=8,
+    )
+    with LearningModelSession(LearningModel.load(model.SerializeToString())) as session:
+        for value in ([HALF], HALF, np.array([HALF], object)):
+            with pytest.raises(WinMLError, match="UTF-8"):
+                session.evaluate_features({"x": value})
+        assert session.evaluate_features({"x": ["é"]}).outputs["y"].get_as_vector_view() == ["é"]
+    with pytest.raises(InvalidArgumentError, match="UTF-8 can write"):
+        TensorString.create_from_array([1], [HALF])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
 
+from ..base.arguments import is_text
 from ..base.shown_text import shown, shown_in_json
 from ..tools.report_schema import SCHEMA
 from .streams import original
@@ -42,19 +43,29 @@ def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]],
 
 
 def to_json(facts: dict[str, Any]) -> str:
-    """Facts as JSON, which has no numbers that are not finite: they become the strings NaN, Infinity and -Infinity."""
+    """Facts as JSON, which has no numbers that are not finite: they become the strings NaN, Infinity and -Infinity.
+
+    Bytes of a file name that are not UTF-8 are halves of characters in Python. Strict readers of JSON refuse those:
+    they are spelled out, as in the table.
+    """
     text = json.dumps(_in_json(facts), indent=2, ensure_ascii=False, allow_nan=False, default=str)
     return shown_in_json(text)
 
 
 def _in_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _in_json(item) for key, item in value.items()}
+        return {_spelled(str(key)): _in_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_in_json(item) for item in value]
+    if isinstance(value, str):
+        return _spelled(value)
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _spelled(text: str) -> str:
+    return text if is_text(text) else text.encode(errors="backslashreplace").decode()
 
 
 def say(line: object, style: str = "", is_error: bool = False) -> None:

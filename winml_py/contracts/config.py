@@ -57,6 +57,26 @@ def _first(folder: str, names: Sequence[str]) -> str:
     return found
 
 
+_LARGEST = 1 << 53
+"""Whole numbers from here on are not exact as float64, and no size."""
+
+
+def require_numbers(name: str, key: str, value: Any) -> None:
+    """Refuses numbers that JSON can spell and no setting can be, such as 1e400, wherever they are in a value.
+
+    Raises:
+        NotSupportedError: a number that is NaN, infinite or larger than any setting.
+    """
+    if isinstance(value, Mapping):
+        for inner, item in value.items():
+            require_numbers(name, f"{key}[{inner!r}]", item)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            require_numbers(name, f"{key}[{index}]", item)
+    elif isinstance(value, (int, float)) and not abs(value) < _LARGEST:  # so that NaN is not, either
+        raise refused(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
+
+
 @contextmanager
 def named(name: str) -> Iterator[None]:
     """Puts the name of the config before what a contract says of its numbers."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
-from .config import Config, Source, named, read_config, refused
+from .config import Config, Source, named, read_config, refused, require_numbers
 from .processor_sizes import RULES, Geometry, Settings
 from .processors import HARMLESS, PROCESSORS, UNLIKE_A_CONTRACT, Processor
 
@@ -85,6 +85,7 @@ def _merged(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
         if key not in processor.defaults:
             _require_idle(config.name, kind, key, value)
         elif value is not None:
+            require_numbers(config.name, key, value)
             values[key] = value
         elif values[key] and key not in _NULL_IS_DEFAULT:
             raise refused(config.name, f"{key} is null, which means one thing to {kind} and another to its fast twin")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.arguments import is_text
 from ..base.log import logger
 from ..errors import InvalidArgumentError, StorageNotFoundError
 from .config import Source, read_config
@@ -21,7 +22,7 @@ def written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
         labels = json.loads(metadata.get(LABELS_KEY, "[]"))
     except (ValueError, RecursionError):
         labels = None
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+    if not isinstance(labels, list) or not all(map(is_text, labels)):
         logger.info("the metadata %s are not a JSON list of texts, and are not used", LABELS_KEY)
         return ()
     return tuple(labels)
@@ -61,7 +62,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
     labels = _in_order(stated or ())
     if labels is None:
         raise InvalidArgumentError(
-            f"{name}: the names of the classes do not count from 0, or are not text.",
+            f"{name}: the names of the classes do not count from 0, or are not text that UTF-8 can write.",
             hint='Write {"id2label": {"0": "cat", "1": "dog"}}.',
         )
     return labels
@@ -82,6 +83,6 @@ def _in_order(stated: Any) -> tuple[str, ...] | None:
     if isinstance(stated, Mapping):
         numbered = {str(key): label for key, label in stated.items()}
         stated = [numbered.get(str(number)) for number in range(len(numbered))]
-    if not isinstance(stated, (list, tuple)) or not all(isinstance(label, str) for label in stated):
+    if not isinstance(stated, (list, tuple)) or not all(map(is_text, stated)):
         return None
     return tuple(stated)

@@ -41,6 +41,12 @@ class Settings(NamedTuple):
             return value
         raise self.refused(f"{key} is {value!r}, and not a number above 0")
 
+    def ratio(self, key: str) -> float:
+        """A number that sizes are divided by, so large that what comes out is a size."""
+        if (value := self.number(key)) < 1e-6:
+            raise self.refused(f"{key} is {value!r}, by which no size can be divided")
+        return value
+
     def pixels(self, key: str) -> int:
         """A whole number above 0."""
         return self.whole(key, self.values.get(key))
@@ -140,7 +146,7 @@ def convnext(settings: Settings) -> Geometry:
     side = settings.only(settings.edges("size", "shortest_edge"), "shortest_edge")
     if side >= 384:
         return _stretch((side, side))
-    ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.number("crop_pct")
+    ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.ratio("crop_pct")
     return {"scaling": ImageScaling(shortest_side=int(side / ratio)), "size": (side, side)}
 
 
@@ -150,7 +156,7 @@ def poolformer(settings: Settings) -> Geometry:
     if "height" in edges and edges["height"] != edges.get("width"):
         raise settings.refused("size is not a square, and crop_pct needs one")
     side = edges.get("height") or settings.only(edges, "shortest_edge")
-    return _by_shortest(settings, int(side / settings.number("crop_pct")))
+    return _by_shortest(settings, int(side / settings.ratio("crop_pct")))
 
 
 def textnet(settings: Settings) -> Geometry:

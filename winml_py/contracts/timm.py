@@ -9,7 +9,7 @@ from typing import Any
 from ..enums import BitmapPixelFormat, ImageKernel, ImageRounding, LearningModelPixelRange
 from ..imaging.contract import ImageContract
 from ..imaging.scaling import ImageScaling, Size
-from .config import Config, Source, named, read_config, refused
+from .config import Config, Source, named, read_config, refused, require_numbers
 
 NAME = "config.json"
 
@@ -84,6 +84,8 @@ def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
         raise refused(config.name, f"{key} is a key that timm's evaluation is not known to read")
     stated = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
+    for key, value in stated.items():
+        require_numbers(config.name, key, value)
     if use_test_size:
         stated |= {key: stated[f"test_{key}"] or stated[key] for key in ("input_size", "crop_pct")}
     kernel = _KERNELS.get(str(stated["interpolation"]))
@@ -113,7 +115,7 @@ def _geometry(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
     size, ratio, mode = _size(name, stated["input_size"]), stated["crop_pct"], stated["crop_mode"]
     if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
         raise refused(name, f"crop_pct is {ratio!r}, and not above 0 and at most 1")
-    height, width = (math.floor(side / ratio) for side in size)
+    height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity; ImageScaling refuses it
     half = ImageRounding.HALF_EVEN
     if mode == "squash":
         return {"size": size, "scaling": ImageScaling(height, width, crop_rounding=half)}
@@ -130,7 +132,7 @@ def _size(name: str, value: Any) -> Size:
         isinstance(value, (list, tuple))
         and len(value) == 3
         and value[0] == 3
-        and all(type(side) is int for side in value)
+        and all(type(side) is int and 0 < side <= 1 << 20 for side in value)
     ):
         return value[1], value[2]
     raise refused(name, f"input_size is {value!r}, and not three channels, height and width")

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from ..base.arguments import is_text
 from ..base.type_names import type_name
 from ..enums import TensorKind
 from ..errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError
@@ -141,6 +142,11 @@ class TensorString(Tensor):
             if not isinstance(element, str):
                 what = f"{type_name(element)}: {element!r}"
                 raise InvalidArgumentError(f"TensorString takes str elements, not {what}.")
+            if not is_text(element):
+                raise InvalidArgumentError(
+                    f"TensorString takes text that UTF-8 can write, not {element!r}.",
+                    hint='Of a file name, take os.fsencode(name).decode(errors="replace").',
+                )
         return elements
 
     def get_buffer(self) -> memoryview:

@@ -71,14 +71,14 @@ def value_info(feature: FeatureDescriptor) -> ValueInfoProto:
     """A feature as an input or output of a graph.
 
     Raises:
-        InvalidArgumentError: it is no descriptor.
+        InvalidArgumentError: it is no descriptor, or its name is none that a graph can have.
     """
     if not isinstance(feature, FeatureDescriptor):
         raise InvalidArgumentError(
             f"A feature is described by a descriptor, not by {type_name(feature)}.",
             hint="Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape).",
         )
-    info = ValueInfoProto(name=feature.name, doc_string=feature.description)
+    info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
     info.type.CopyFrom(_type(feature))
     return info
 

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ..base.arguments import is_text
 from ..errors import InvalidArgumentError
 from ..session.source_files import files_of
 from .arrow import import_arrow
@@ -37,7 +38,8 @@ class Source(NamedTuple):
         """Finds the files: folders and patterns stand for the pictures in them.
 
         Raises:
-            InvalidArgumentError: a folder or a pattern without files, or a table among others.
+            InvalidArgumentError: a folder or a pattern without files, a table among others, or a name that UTF-8 cannot
+                write.
         """
         is_table = any(source.endswith(TABLES) and not os.path.isdir(source) for source in sources)
         if is_table and len(sources) > 1:
@@ -46,6 +48,11 @@ class Source(NamedTuple):
                 hint="Join the tables first, or start a job for each.",
             )
         files = sources if is_table else [file for source in sources for file in files_of(source) or [source]]
+        for file in files:
+            if not is_text(os.path.abspath(file)):
+                raise InvalidArgumentError(
+                    f"{file!r} is a name that UTF-8 cannot write, and a table has no other.", hint="Rename the file."
+                )
         return cls(tuple(map(os.path.abspath, files)), is_table)
 
     @property

@@ -51,7 +51,7 @@ def ranked(array: np.ndarray[Any, Any], count: int, labels: Sequence[str] = ()) 
     if not have_order(scores):
         raise EvaluationError(
             "The model gave scores that are NaN or infinite, of which none is the best.",
-            hint="Check the numbers of the inputs, and the contract of a picture. A float16 model may have left its range.",
+            hint="Check the inputs. A float16 model may have left the range of its numbers.",
         )
     best = np.argsort(-scores, kind="stable")[:count]
     return [Prediction(int(i), float(scores[i]), labels[i] if labels else "") for i in best]

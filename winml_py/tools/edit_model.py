@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..base.agreement import FLOAT_TOLERANCE, compare_outputs
+from ..base.arguments import is_text
 from ..base.atomic_files import require_folder
 from ..contracts.labels import LABELS_KEY
-from ..errors import ConversionError
+from ..errors import ConversionError, InvalidArgumentError
 from ..features.example_inputs import example_inputs, has_example
 from ..graphs.edit_features import denoted, fixed, renamed
 from ..graphs.model_file import save_light
@@ -103,9 +104,10 @@ def edit_model(
     Raises:
         ConversionError: the results differ by more than the tolerance.
         InvalidArgumentError: a name that is not there or is taken, a size that the model does not leave free, or an
-            input whose values cannot be made up.
+            input whose values cannot be made up, or words that UTF-8 cannot write.
         WinMLError: the model cannot be used, or the file cannot be written.
     """
+    _require_texts(edits)
     require_folder(destination)
     before = LearningModel.load_from_file_path(source)
     import onnx
@@ -123,6 +125,18 @@ def edit_model(
         lambda after: reports.append(_compared(before, after, edits, inputs, tolerance)),
     )
     return reports[0]
+
+
+def _require_texts(edits: Edits) -> None:
+    """Refuses what a model file cannot hold: halves of characters, which bytes in a terminal's words become."""
+    words = [edits.name, edits.description, edits.domain, edits.author, *(edits.labels or ())]
+    words += [*edits.rename.values(), *edits.denotations.values(), *edits.metadata, *edits.metadata.values()]
+    words += [word for dimensions in edits.dimensions.values() for word in dimensions]
+    for word in words:
+        if word is not None and not is_text(word):
+            raise InvalidArgumentError(
+                f"{word!r} is not text that UTF-8 can write.", hint="Write the words in UTF-8, which model files hold."
+            )
 
 
 def _write_words(proto: ModelProto, edits: Edits) -> None:

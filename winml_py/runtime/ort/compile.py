@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...base.arguments import is_text
 from ...base.cancellation import Stop
-from ...errors import InvalidDeviceError
+from ...errors import InvalidDeviceError, NotSupportedError
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions
 from ..providers.catalogue import device_lock, native_options, provider_of
@@ -48,11 +49,17 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+        NotSupportedError: the name of the model's file is not UTF-8.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
 
     model, options = request.model, request.options
+    if isinstance(model, str) and not is_text(model):
+        raise NotSupportedError(
+            f"{model!r} is a name that UTF-8 cannot write, and ONNX Runtime opens no other.",
+            hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
+        )
     native = session_options(options, saving, is_optimized)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)

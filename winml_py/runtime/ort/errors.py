@@ -110,9 +110,15 @@ def translate(error: Exception) -> WinMLError:
             words = match.groups()
             hresult = E_FAIL if kind is ModelVersionError else None
             return kind(_one_line(message.format(*words, text=_clean(text))), hint=hint.format(*words), hresult=hresult)
+    if isinstance(error, UnicodeEncodeError):
+        return EvaluationError(
+            f"A text that was bound cannot be written in UTF-8: {error.object!a}.",
+            hint='Of a file name, take os.fsencode(name).decode(errors="replace").',
+        )
     if isinstance(error, UnicodeError):
         return CorruptModelError(
-            "The model has a name that is not UTF-8.", hint="Rename its inputs and outputs with an ONNX editor."
+            "A name of the model, or a text that it gives, is not UTF-8.",
+            hint="Rename its inputs and outputs with an ONNX editor.",
         )
     name = type(error).__name__
     kind = _CLASSES.get(name, EvaluationError)
