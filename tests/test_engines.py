@@ -242,7 +242,7 @@ def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
 
 def as_asked_for(compiled: Any, request: CompileRequest, target: Target) -> OpenVinoEngine:
     """Believes that what was compiled is what was asked for, as on a processor that has all types."""
-    return OpenVinoEngine(compiled, request.options, target, target.half_type)
+    return OpenVinoEngine(compiled, request, target, target.half_type)
 
 
 @pytest.fixture

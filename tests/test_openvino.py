@@ -258,6 +258,20 @@ def test_what_the_operators_refuse_is_an_evaluation_error() -> None:
         session(content).evaluate_features({"x": np.zeros((2, 3), np.float32), "w": np.zeros((4, 5), np.float32)})
 
 
+@pytest.mark.parametrize("batch", ["n", 1])
+def test_nodes_that_do_nothing_take_no_names_away(batch: str | int) -> None:
+    """OpenVINO leaves Dropout out, and gives the input the name of its output."""
+    nodes = [helper.make_node("Dropout", ["x"], [name]) for name in ("y", "v")]
+    nodes += [helper.make_node("Sub", ["x", "z"], ["w"]), helper.make_node("Dropout", ["z"], ["u"])]
+    ends = [tensor(name, [batch, 2]) for name in "wyvu"]
+    content = data(nodes, [tensor("z", [batch, 2]), tensor("x", [batch, 2])], ends, opset=13)
+    x, z = np.float32([[1, 2]]), np.float32([[10, 20]])
+    for changes in ({}, {"batch_size_override": 1}):
+        outputs = session(content, **changes).evaluate_features({"x": x, "z": z}).outputs
+        came = {name: outputs[name].to_numpy().tolist() for name in "wyvu"}
+        assert came == {"w": [[-9, -18]], "y": [[1, 2]], "v": [[1, 2]], "u": [[10, 20]]}
+
+
 # The same results as ONNX Runtime's, on elements of every type
 
 

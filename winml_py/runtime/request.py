@@ -30,6 +30,8 @@ class CompileRequest:
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
         others: the names of those inputs and outputs that are none.
         sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
+        inputs: the names of the inputs, in the graph's order; () where nobody has read them.
+        outputs: those of the outputs.
         graph: reads the model's nodes.
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         size: bytes of the model file.
@@ -50,6 +52,8 @@ class CompileRequest:
     has_only_numbers: bool = False
     others: Sequence[str] = ()
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
     graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
     reopen: Callable[[], EngineInput] | None = None
     size: int = 0

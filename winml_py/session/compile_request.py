@@ -38,6 +38,8 @@ def compile_request(
         has_only_numbers=all(map(_is_numeric, features)),
         others=[feature.name for feature in features if not _is_numeric(feature)],
         sizes=sizes,
+        inputs=[feature.name for feature in model.input_features],
+        outputs=[feature.name for feature in model.output_features],
         size=model.size,
         total_size=model.size + (file.beside(header) if file else 0),
         stop=stop,

@@ -143,6 +143,8 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
         has_fixed_shapes=False,
         has_only_numbers=False,
         sizes={},
+        inputs=[end.name for end in part.graph.input],
+        outputs=[end.name for end in part.graph.output],
         reopen=None,
         weights=0,
     )

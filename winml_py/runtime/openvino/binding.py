@@ -26,12 +26,18 @@ class OpenVinoBinding:
     output is written over; and outputs of free size, whose memory OpenVINO chooses when it knows the size.
     """
 
-    def __init__(self, compiled: openvino.CompiledModel, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        compiled: openvino.CompiledModel,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        trace: Trace | None = None,
+    ) -> None:
         with translated():
             request = compiled.create_infer_request()
         self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None = (compiled, request)
         self._trace = trace
-        self._input_numbers, self._output_numbers = _numbers(compiled.inputs), _numbers(compiled.outputs)
+        self._input_numbers, self._output_numbers = numbers(compiled.inputs, inputs), numbers(compiled.outputs, outputs)
         self._inputs: dict[str, Array] = {}  # OpenVINO's tensors do not keep their arrays alive
         self._copies: dict[str, Array] = {}
         self._in_place: dict[str, Array] = {}
@@ -114,8 +120,14 @@ class OpenVinoBinding:
         self._inputs, self._copies, self._in_place, self._copied = {}, {}, {}, {}
 
 
-def _numbers(ports: Sequence[openvino.ConstOutput]) -> dict[str, int]:
-    return {name: number for number, port in enumerate(ports) for name in port.get_names()}
+def numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:
+    """The place of each input, or of each output, by its name.
+
+    OpenVINO leaves out nodes that do nothing, such as Dropout; an input of theirs then has the name of their output.
+    The places stay those of the graph.
+    """
+    found = {name: number for number, port in enumerate(ports) for name in port.get_names()}
+    return {name: number for number, name in enumerate(names)} if len(names) == len(ports) else found
 
 
 def _run(request: openvino.InferRequest, stop: Stop | None) -> None:

@@ -10,6 +10,7 @@ from ..providers.catalogue import native_options
 from ..providers.openvino import TYPES_BY_HINT
 from ..providers.provider import Target
 from ..request import CompileRequest
+from .binding import numbers
 from .engine import OpenVinoEngine
 from .errors import translated
 from .package import core
@@ -59,7 +60,7 @@ def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target:
             f"OpenVINO computes in {came or 'float32'} on this processor where {target.half_type} is asked for.",
             hint="Set options.precision = Precision.FLOAT32, or leave the engine out.",
         )
-    return OpenVinoEngine(compiled, request.options, target, came)
+    return OpenVinoEngine(compiled, request, target, came)
 
 
 def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
@@ -81,5 +82,6 @@ def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
         with translated():
-            model.reshape({name: list(shape) for name, shape in request.sizes.items()})
+            places = numbers(model.inputs, request.inputs)
+            model.reshape({places[name]: list(shape) for name, shape in request.sizes.items()})
     return model

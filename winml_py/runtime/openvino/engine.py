@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from ...base import forks
 from ...enums import Precision
 from ...errors import IllegalCallError
-from ..engine import EngineBinding, EngineOptions, PlacedNode
+from ..engine import EngineBinding, PlacedNode
 from ..explanation import Explanation
 from ..ort.run import opened, trim_heap
 from ..providers.provider import Target
+from ..request import CompileRequest
 from .binding import OpenVinoBinding
 from .errors import translated
 from .trace import Trace
@@ -33,15 +34,16 @@ class OpenVinoEngine:
 
     Args:
         compiled: the model.
-        options: what it was compiled with.
+        request: what it was compiled from.
         target: what it was compiled for.
         half_type: the type of half precision that it reports to compute in, or "".
     """
 
     def __init__(
-        self, compiled: openvino.CompiledModel, options: EngineOptions, target: Target, half_type: str = ""
+        self, compiled: openvino.CompiledModel, request: CompileRequest, target: Target, half_type: str = ""
     ) -> None:
-        self.options = options
+        self.options = options = request.options
+        self._names = request.inputs, request.outputs
         precision = Precision.HALF if half_type else Precision.FLOAT32
         self.explanation = Explanation(target.spelling[0], precision, "as asked for", number_type=half_type)
         self._provider = target.provider
@@ -53,7 +55,7 @@ class OpenVinoEngine:
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding, which has an infer request of its own."""
-        binding = OpenVinoBinding(opened(self._compiled), self._trace)
+        binding = OpenVinoBinding(opened(self._compiled), *self._names, self._trace)
         with self._lock:
             self._bindings.add(binding)
         if self._compiled is None:  # closed by another thread meanwhile
