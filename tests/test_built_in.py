@@ -308,6 +308,19 @@ def test_older_operator_sets_are_converted(opset: int, tmp_path: Path) -> None:
     assert onnx.load(made).graph.input[1].type.denotation == "IMAGE"
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "not listed"])
+def test_weights_of_old_files_need_not_be_inputs(listed: bool, tmp_path: Path) -> None:
+    """Before IR 4 they had to; runtimes take files of exporters that did not keep to it."""
+    weights = {"w": np.random.default_rng(0).random((2, 3, 3, 3), np.float32)}
+    inputs = [tensor("x", [1, 3, 4, 4], FLOAT, "IMAGE"), *([tensor("w", [2, 3, 3, 3])] if listed else [])]
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    source = saved(tmp_path, data([node], inputs, [tensor("y", [1, 2, 2, 2])], weights, opset=9, ir_version=3))
+    pixels = picture(4, 4, RGB8)
+    wanted = run(source, x=pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
+    made = built(source, ImageContract(RGB8, pixel_range=1), inputs=["x"])
+    np.testing.assert_allclose(run(made, x=pixels), wanted, atol=1e-5)
+
+
 def test_what_cannot_be_converted_is_refused_by_name(tmp_path: Path) -> None:
     branch = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "b", [], [tensor("b", [1, 3, 4, 4])])
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)

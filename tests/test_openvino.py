@@ -248,6 +248,9 @@ def test_errors_say_why() -> None:
         session(relu(), provider_options={"NUM_STREAMS": "three"})
     broken = RuntimeError("Exception from src/a.cpp:1:\nCheck 'x' failed at b.cpp:2:\n\nThe weight\tis gone\nmore\n")
     assert str(translate(broken)).startswith("OpenVINO says: The weight is gone")
+    trained = data([helper.make_node("Dropout", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], opset=6)
+    with pytest.raises(CorruptModelError, match="cannot read the model: Dropout-6: Training mode is not supported"):
+        session(trained)
     assert "OpenVINO cannot read the model: RuntimeError" in str(translate(RuntimeError(""), CorruptModelError))
 
 

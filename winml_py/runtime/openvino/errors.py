@@ -10,12 +10,17 @@ from ...errors import CorruptModelError, EvaluationError, NotSupportedError, Win
 
 _FRAME = re.compile(
     r"Exception from |Check '|FrontEnd API failed|Model wasn't fully converted|Summary:|Caught exception:$"
+    r"|-- \S+ with a message:$|While validating .*:$"
 )
 """How the lines begin that say where OpenVINO failed, and not why."""
 
 _SOURCE = re.compile(r"(?<= failed) at \S+:\d+:?$")
 
 _UNKNOWN = re.compile(r"No conversion rule found for operations: (.*)")
+
+
+_FAILED = re.compile(r"^-- (\S+) with a message:", re.MULTILINE)
+"""Operator and version, such as Dropout-6, that could not be read."""
 
 
 @contextmanager
@@ -41,6 +46,8 @@ def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> Win
             hint='Set options.engine = "onnxruntime".',
         )
     words = next(filter(None, map(_reason, text.splitlines())), type(error).__name__)
+    if failed := _FAILED.search(text):
+        words = f"{failed[1]}: {words}"
     if kind is CorruptModelError:
         return kind(f"OpenVINO cannot read the model: {words}", hint="Check it with onnx.checker.check_model(path).")
     return kind(f"OpenVINO says: {words}")

@@ -35,10 +35,18 @@ def _convert(version: int, model: onnx.ModelProto) -> None:
 
     if model.functions or sum(isinstance(part, onnx.GraphProto) for part in messages(model)) > 1:
         raise _refused(version, model, "graphs inside nodes, and functions, are not converted")
+    # Before IR 4, all weights are inputs, too. Runtimes take models where they are not; the converter alone does not.
+    model.ir_version = max(model.ir_version, 4)
     try:
         converted = version_converter.convert_version(model, version)
         onnx.checker.check_model(converted)
-    except (RuntimeError, ValueError, IndexError, onnx.checker.ValidationError) as error:  # IndexError: its own map's
+    except (
+        RuntimeError,
+        ValueError,
+        IndexError,
+        version_converter.ConvertError,
+        onnx.checker.ValidationError,
+    ) as error:
         raise _refused(version, model, (str(error).strip().splitlines() or ["it says nothing"])[0]) from error
     # the converter loses what inputs and outputs are denoted as: they stay as they were
     for field in ("node", "initializer"):
