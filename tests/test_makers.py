@@ -55,6 +55,17 @@ def test_published_settings(name: str) -> None:
     np.testing.assert_array_equal(fixed, free)
 
 
+@pytest.mark.parametrize("resample", range(6))
+def test_a_crop_of_few_rows_is_the_makers(resample: int) -> None:
+    """Where a pixel more or less is a quarter of the picture. (Of 3 rows and of 1, the maker takes the rows as channels.)"""
+    config = makers.PUBLISHED["deepmind/vision-perceiver-conv"] | {"resample": resample}
+    contract = ImageContract.from_preprocessor_config(config)
+    for height, width in ((4, 64), (64, 4), (5, 90), (7, 8), (33, 200)):
+        pixels = np.random.default_rng(height).integers(0, 256, (height, width, 3), np.uint8)
+        _, largest = makers.levels(contract, makers.ours(contract, pixels), makers.theirs(config, pixels))
+        assert largest <= 1
+
+
 @pytest.mark.parametrize("kind", PROCESSORS)
 def test_defaults_of_a_processor(kind: str, tmp_path: Path) -> None:
     config: makers.Config = {"image_processor_type": f"{kind}ImageProcessor"}
