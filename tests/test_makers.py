@@ -57,7 +57,7 @@ def test_published_settings(name: str) -> None:
 
 @pytest.mark.parametrize("resample", range(6))
 def test_a_crop_of_few_rows_is_the_makers(resample: int) -> None:
-    """Where a pixel more or less is a quarter of the picture. (Of 3 rows and of 1, the maker takes the rows as channels.)"""
+    """Where a pixel more or less is a quarter of the picture. (The maker takes 3 rows, or 1, for channels.)"""
     config = makers.PUBLISHED["deepmind/vision-perceiver-conv"] | {"resample": resample}
     contract = ImageContract.from_preprocessor_config(config)
     for height, width in ((4, 64), (64, 4), (5, 90), (7, 8), (33, 200)):
