@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from winml_py.base import processor
+from winml_py.core.base import processor
 
 
 def interleaved(

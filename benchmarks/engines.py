@@ -24,9 +24,9 @@ from _models import inputs, public_models
 from onnx import helper, numpy_helper
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.base import processor
-from winml_py.base.cpu_cores import usable_cores
-from winml_py.runtime.providers import plugins
+from winml_py.core.base import processor
+from winml_py.core.base.cpu_cores import usable_cores
+from winml_py.core.runtime.providers import plugins
 
 CHECKED = 16
 """Evaluations after which nothing is checked any more."""

@@ -28,7 +28,7 @@ from end_to_end import CONTRACT, photograph
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession
 from winml_py import LearningModelSessionOptions as Options
 from winml_py.authoring import write_contract
-from winml_py.imaging.bitmap import SoftwareBitmap
+from winml_py.core.imaging.bitmap import SoftwareBitmap
 
 TICK = 0.005
 SIZE = 4000, 3000

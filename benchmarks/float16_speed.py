@@ -21,14 +21,8 @@ from _models import inputs, public_models
 from engines import CHECKED, half_types, raw_session
 from onnx import helper, numpy_helper
 
-from winml_py import (
-    LearningModel,
-    LearningModelBinding,
-    LearningModelSession,
-    LearningModelSessionOptions,
-    Precision,
-)
-from winml_py.base import processor
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions, Precision
+from winml_py.core.base import processor
 from winml_py.float16 import convert
 
 WAYS = ("raw", "default", "half")

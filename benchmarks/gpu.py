@@ -28,12 +28,12 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
 )
-from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.ort.compile import compile_model
-from winml_py.runtime.providers.provider import Target
-from winml_py.runtime.request import CompileRequest
-from winml_py.session.compiled import compiled_of
-from winml_py.session.model import content_of
+from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.model.model import content_of
+from winml_py.core.runtime.engine import EngineOptions
+from winml_py.core.runtime.ort.compile import compile_model
+from winml_py.core.runtime.providers.provider import Target
+from winml_py.core.runtime.request import CompileRequest
 
 MODELS = ("squeezenet", "resnet50", "densenet121")
 

@@ -17,7 +17,7 @@ from _measure import arguments, geometric_mean, report
 from _models import public_models
 
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
-from winml_py.cache import folders
+from winml_py.core.cache import folders
 
 
 def start(path: str, weights: Weights) -> float:

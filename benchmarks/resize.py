@@ -13,7 +13,7 @@ import numpy as np
 from _measure import arguments, interleaved, medians, report
 from PIL import Image
 
-from winml_py.imaging.resize import resize
+from winml_py.core.imaging.resize import resize
 
 PICTURES = Path(__file__).parent.parent / "samples" / "pictures"
 

@@ -30,9 +30,9 @@ from winml_py import (
     SoftwareBitmap,
     VideoFrame,
 )
-from winml_py.imaging.geometry import compute_placement
-from winml_py.imaging.scratch import Scratch
-from winml_py.imaging.tensorize import tensorize
+from winml_py.core.imaging.geometry import compute_placement
+from winml_py.core.imaging.scratch import Scratch
+from winml_py.core.imaging.tensorize import tensorize
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
 ROWS = [

@@ -19,7 +19,7 @@ from _measure import arguments, medians, report
 from onnx import TensorProto, helper
 
 from winml_py import LearningModel, LearningModelSession
-from winml_py.onnx_file.protobuf import encode_field, encode_varint
+from winml_py.core.onnx_file.protobuf import encode_field, encode_varint
 
 DEPTH = 13
 FEATURES = 32

@@ -35,7 +35,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.session.binding import evaluation_of
+from winml_py.core.evaluation.binding import evaluation_of
 
 MODELS = [
     unary("Neg", ["n"]),

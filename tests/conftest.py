@@ -10,11 +10,11 @@ import pytest
 import sentences
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
-from winml_py.runtime.cpu import decision
-from winml_py.runtime.ort import session_options
-from winml_py.runtime.providers import plugins
-from winml_py.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
-from winml_py.runtime.providers.provider import ProviderDevice
+from winml_py.core.runtime.cpu import decision
+from winml_py.core.runtime.ort import session_options
+from winml_py.core.runtime.providers import plugins
+from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
+from winml_py.core.runtime.providers.provider import ProviderDevice
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"

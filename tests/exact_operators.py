@@ -20,14 +20,14 @@ import numpy as np
 import onnxruntime
 from conformance import Case, cases
 
-from winml_py.onnx_file.header import read_header
-from winml_py.onnx_file.nodes import read_graph
-from winml_py.runtime.cpu.exact import obstacle
-from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.openvino.compile import compile_model
-from winml_py.runtime.providers.openvino import OPENVINO_PACKAGE
-from winml_py.runtime.providers.provider import ProviderDevice, Target
-from winml_py.runtime.request import CompileRequest
+from winml_py.core.onnx_file.header import read_header
+from winml_py.core.onnx_file.nodes import read_graph
+from winml_py.core.runtime.cpu.exact import obstacle
+from winml_py.core.runtime.engine import EngineOptions
+from winml_py.core.runtime.openvino.compile import compile_model
+from winml_py.core.runtime.providers.openvino import OPENVINO_PACKAGE
+from winml_py.core.runtime.providers.provider import ProviderDevice, Target
+from winml_py.core.runtime.request import CompileRequest
 
 CPU = Target(ProviderDevice(OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", "", ""))
 

@@ -10,13 +10,13 @@ import numpy as np
 import onnxruntime
 
 from winml_py import LearningModelDevice, Precision
-from winml_py.base.device_array import DeviceArray, MemoryLocation
-from winml_py.runtime.engine import EngineOptions, PlacedNode
-from winml_py.runtime.explanation import Explanation
-from winml_py.runtime.providers import cuda
-from winml_py.runtime.providers.catalogue import UNLOCKED
-from winml_py.runtime.providers.provider import ProviderDevice
-from winml_py.runtime.request import CompileRequest
+from winml_py.core.base.device_array import DeviceArray, MemoryLocation
+from winml_py.core.runtime.engine import EngineOptions, PlacedNode
+from winml_py.core.runtime.explanation import Explanation
+from winml_py.core.runtime.providers import cuda
+from winml_py.core.runtime.providers.catalogue import UNLOCKED
+from winml_py.core.runtime.providers.provider import ProviderDevice
+from winml_py.core.runtime.request import CompileRequest
 
 CUDA = cuda.CUDA.name
 CARD = MemoryLocation("cuda")

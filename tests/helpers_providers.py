@@ -17,9 +17,9 @@ import onnxruntime
 import pytest
 
 from winml_py import LearningModelDevice
-from winml_py.runtime.ort import compile as compiling
-from winml_py.runtime.providers import catalogue
-from winml_py.runtime.providers.provider import CPU_NAME, Provider, ProviderDevice
+from winml_py.core.runtime.ort import compile as compiling
+from winml_py.core.runtime.providers import catalogue
+from winml_py.core.runtime.providers.provider import CPU_NAME, Provider, ProviderDevice
 
 PROVIDERS = [provider for provider in catalogue.PROVIDERS.values() if provider.name != CPU_NAME]
 """Those that the catalogue lists: a new one is tested with the others."""

@@ -289,7 +289,7 @@ def compared(seed: int) -> Compared:
 
 
 def main() -> int:
-    from winml_py.runtime.cpu import measure
+    from winml_py.core.runtime.cpu import measure
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)

@@ -15,7 +15,7 @@ import onnxruntime
 from conformance import Case, cases
 from onnx import defs, helper, numpy_helper
 
-from winml_py.tools import trial
+from winml_py.inputs import trial
 
 Array = np.ndarray[Any, Any]
 Optional = defs.OpSchema.FormalParameterOption.Optional

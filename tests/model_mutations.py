@@ -32,7 +32,7 @@ from winml_py import (
     TensorKind,
     WinMLError,
 )
-from winml_py.features.tensor_classes import TENSOR_CLASSES
+from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 
 CHUNK = 500
 MAX_NUMBERS = 1 << 20

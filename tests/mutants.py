@@ -59,12 +59,12 @@ class Group(NamedTuple):
 GROUPS = {
     "host": Group(
         [
-            "winml_py/imaging/*",
-            "winml_py/features/*",
-            *(f"winml_py/session/{name}.py" for name in ("binding", "evaluation", "picture_inputs", "outputs")),
-            "winml_py/runtime/ort/host_binding.py",
+            "winml_py/core/imaging/*",
+            "winml_py/core/features/*",
+            *(f"winml_py/core/evaluation/{name}.py" for name in ("binding", "evaluation", "picture_inputs", "outputs")),
+            "winml_py/core/runtime/ort/host_binding.py",
         ],
-        ["winml_py/imaging/graph.py"],
+        ["winml_py/core/evaluation/graph.py"],
         "async authoring binding containers contract cuda error_texts errors example_inputs fake_device features "
         "imaging many memory misuse model outputs_trust session sources tensors what_mutants_showed "
         "what_more_mutants_showed winrt",
@@ -74,8 +74,8 @@ GROUPS = {
     ),
     "device": Group(
         [
-            "winml_py/imaging/graph.py",
-            *(f"winml_py/runtime/ort/device_{name}.py" for name in ("binding", "outputs", "recording")),
+            "winml_py/core/evaluation/graph.py",
+            *(f"winml_py/core/runtime/ort/device_{name}.py" for name in ("binding", "outputs", "recording")),
         ],
         [],
         "cuda device_bindings gpu picture_graphs",

@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image, ImageCms
 
 from winml_py import ImageFeatureValue, SoftwareBitmap, WinMLError
-from winml_py.features.pictures import bitmaps_of
+from winml_py.core.features.pictures import bitmaps_of
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
 MAX_PIXELS = 16 << 20

@@ -14,10 +14,10 @@ import pytest
 from winml_py.errors import WinMLError
 
 ROOMS = (
-    "winml_py.imaging",
-    "winml_py.features",
-    "winml_py.runtime.ort",
-    *(f"winml_py.session.{name}" for name in ("binding", "evaluation", "outputs", "picture_inputs")),
+    "winml_py.core.imaging",
+    "winml_py.core.features",
+    "winml_py.core.runtime.ort",
+    *(f"winml_py.core.session.{name}" for name in ("binding", "evaluation", "outputs", "picture_inputs")),
 )
 """Where the rule holds: the errors of the other rooms quote drivers, files and commands."""
 

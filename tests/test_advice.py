@@ -36,7 +36,7 @@ from winml_py import (
     WinMLError,
     labels_of,
 )
-from winml_py.contracts.files import read_contract
+from winml_py.core.contracts.files import read_contract
 
 RGB8, BGRA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGRA8
 IMAGES = unary(shape=("n", 3, 2, 2), denotation="IMAGE")

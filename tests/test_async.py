@@ -32,7 +32,7 @@ from winml_py import (
     ModelNotFoundError,
     TensorFloat,
 )
-from winml_py.session.model import content_of
+from winml_py.core.model.model import content_of
 from winml_py.testing import FakeDevice
 
 IMAGE = np.zeros((1, 1, 28, 28), np.float32)

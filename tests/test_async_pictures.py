@@ -34,8 +34,8 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.imaging import codecs, tensorize
-from winml_py.session import late_values
+from winml_py.core.evaluation import late_values
+from winml_py.core.imaging import codecs, tensorize
 
 SEVEN = MODELS.parent / "samples" / "pictures" / "seven.png"
 CAT = MODELS.parent / "samples" / "pictures" / "cat.jpg"

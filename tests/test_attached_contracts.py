@@ -28,7 +28,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.cli.main import main
-from winml_py.contracts.files import read_contract
+from winml_py.core.contracts.files import read_contract
 
 SHAPE = (1, 3, 4, 6)
 RGB01 = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)

@@ -37,9 +37,9 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import build_in
-from winml_py.imaging.geometry import compute_placement
-from winml_py.tools.built_in.placement import graph_placement
-from winml_py.tools.built_in.values import Graph, Value
+from winml_py.authoring.placement import graph_placement
+from winml_py.authoring.values import Graph, Value
+from winml_py.core.imaging.geometry import compute_placement
 
 ROOT = Path(__file__).parent.parent
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8

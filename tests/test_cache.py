@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from winml_py.cache import answers, folders
 from winml_py.cli.main import main
-from winml_py.runtime.cpu.decision import CpuChoice
-from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.providers.provider import Target
-from winml_py.runtime.request import CompileRequest
+from winml_py.core.cache import answers, folders
+from winml_py.core.runtime.cpu.decision import CpuChoice
+from winml_py.core.runtime.engine import EngineOptions
+from winml_py.core.runtime.providers.provider import Target
+from winml_py.core.runtime.request import CompileRequest
 
 pytestmark = pytest.mark.kept
 

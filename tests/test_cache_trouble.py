@@ -23,8 +23,8 @@ import logging, os, sys, tempfile
 logging.basicConfig(level=logging.INFO)
 import filelock, numpy as np, platformdirs.unix
 from winml_py import LearningModel, LearningModelSession
-from winml_py.cache import answers
-from winml_py.runtime.ort import saved_graph
+from winml_py.core.cache import answers
+from winml_py.core.runtime.ort import saved_graph
 saved_graph.MAPPED_FROM = 0  # so that even a small model asks the cache
 
 def evaluate():

@@ -21,11 +21,11 @@ from winml_py import (
     Precision,
     SizeMismatchError,
 )
-from winml_py.base.cancellation import Stop
-from winml_py.runtime.cpu.chosen import ChosenEngine, Decision, Shapes
-from winml_py.runtime.engine import EngineBinding, EngineOptions, HeldValues, PlacedNode
-from winml_py.runtime.explanation import Explanation
-from winml_py.runtime.ort.run import fill, opened
+from winml_py.core.base.cancellation import Stop
+from winml_py.core.runtime.cpu.chosen import ChosenEngine, Decision, Shapes
+from winml_py.core.runtime.engine import EngineBinding, EngineOptions, HeldValues, PlacedNode
+from winml_py.core.runtime.explanation import Explanation
+from winml_py.core.runtime.ort.run import fill, opened
 
 UNLOCKED = nullcontext()
 

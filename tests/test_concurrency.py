@@ -24,12 +24,11 @@ from winml_py import (
     LearningModelSessionOptions,
     ModelDisposedError,
 )
-from winml_py.runtime.engine import Engine
-from winml_py.runtime.request import CompileRequest
-from winml_py.session.binding import evaluation_of
-from winml_py.session.compiled import compiled_of
-from winml_py.testing import FakeDevice
-from winml_py.tools.fake_device import FakeCompiler
+from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.runtime.engine import Engine
+from winml_py.core.runtime.request import CompileRequest
+from winml_py.testing import FakeCompiler, FakeDevice
 
 THREADS, TIMES = 8, 1000
 

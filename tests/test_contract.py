@@ -41,10 +41,10 @@ from winml_py import (
     TensorLayout,
     VideoFrame,
 )
-from winml_py.imaging.detensorize import detensorize
-from winml_py.imaging.geometry import compute_placement, letterbox
-from winml_py.imaging.resize import resize
-from winml_py.imaging.scratch import Scratch
+from winml_py.core.imaging.detensorize import detensorize
+from winml_py.core.imaging.geometry import compute_placement, letterbox
+from winml_py.core.imaging.resize import resize
+from winml_py.core.imaging.scratch import Scratch
 
 Array = np.ndarray[Any, Any]
 
@@ -359,16 +359,16 @@ def test_only_these_files_name_crop_modes() -> None:
     package = Path(winml_py.__file__).parent
     words = re.compile(r"ImageCropMode\.|crop_mode|(?<!ImageAnchor\.)CENTER\b|LETTERBOX\b|STRETCH\b")
     found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if words.search(path.read_text())}
-    assert found - {"cli/contract.py", "contracts/timm.py", "contracts/ultralytics.py"} == {
+    assert found - {"cli/contract.py", "core/contracts/timm.py", "core/contracts/ultralytics.py"} == {
         "enums.py",
-        "imaging/geometry.py",
-        "tools/built_in/placement.py",
-        "imaging/contract.py",
-        "features/resolve.py",
+        "core/imaging/geometry.py",
+        "authoring/placement.py",
+        "core/imaging/contract.py",
+        "core/features/resolve.py",
     }
-    resolve = (package / "features" / "resolve.py").read_text()
+    resolve = (package / "core" / "features" / "resolve.py").read_text()
     assert words.findall(resolve) == ["crop_mode"]
-    geometry = (package / "imaging" / "geometry.py").read_text()
+    geometry = (package / "core" / "imaging" / "geometry.py").read_text()
     assert len(words.findall(geometry.split("_CROP_RULES: ")[0])) == 0
 
 

@@ -23,8 +23,8 @@ from winml_py import (
     NotSupportedError,
     labels_of,
 )
-from winml_py.contracts.files import read_contract
-from winml_py.contracts.processors import PROCESSORS
+from winml_py.core.contracts.files import read_contract
+from winml_py.core.contracts.processors import PROCESSORS
 from winml_py.errors import StorageNotFoundError
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}

@@ -28,12 +28,12 @@ from winml_py import (
     TensorFloat,
     VideoFrame,
 )
-from winml_py.base.device_array import DeviceArray
-from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.providers import nvidia, probe, tensorrt
-from winml_py.runtime.providers.catalogue import native_options
-from winml_py.runtime.providers.provider import ProviderDevice, Target
-from winml_py.session.binding import evaluation_of
+from winml_py.core.base.device_array import DeviceArray
+from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.runtime.engine import EngineOptions
+from winml_py.core.runtime.providers import nvidia, probe, tensorrt
+from winml_py.core.runtime.providers.catalogue import native_options
+from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 
 UINT8 = TensorProto.UINT8
 TENSORRT = tensorrt.TENSORRT.name

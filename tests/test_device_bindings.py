@@ -14,11 +14,11 @@ from build import data, tensor, unary
 from onnx import helper
 
 from winml_py import ClosedError, NotSupportedError, SizeMismatchError
-from winml_py.base.device_array import DeviceArray, MemoryLocation
-from winml_py.runtime.ort import device_binding
-from winml_py.runtime.ort.device_binding import DeviceBinding
-from winml_py.runtime.ort.device_memory import DeviceMemory
-from winml_py.runtime.ort.device_recording import RecordedGraph, Recording
+from winml_py.core.base.device_array import DeviceArray, MemoryLocation
+from winml_py.core.runtime.ort import device_binding
+from winml_py.core.runtime.ort.device_binding import DeviceBinding
+from winml_py.core.runtime.ort.device_memory import DeviceMemory
+from winml_py.core.runtime.ort.device_recording import RecordedGraph, Recording
 
 HERE = MemoryLocation("cpu", 0)
 

@@ -26,7 +26,7 @@ from winml_py import (
     ModelDisposedError,
     SizeMismatchError,
 )
-from winml_py.runtime.ort.device_binding import DeviceBinding
+from winml_py.core.runtime.ort.device_binding import DeviceBinding
 from winml_py.testing import FakeDevice
 
 Inputs = Any

@@ -22,10 +22,10 @@ from winml_py import (
     ImageScaling,
     SoftwareBitmap,
 )
-from winml_py.imaging.geometry import Placement, compute_placement
-from winml_py.imaging.graph import GraphKey, padding, scaling_inputs, tensorize_graph
-from winml_py.imaging.resize import PILLOW_FILTERS, crop, resize
-from winml_py.imaging.tensorize import tensorize
+from winml_py.core.evaluation.graph import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.core.imaging.geometry import Placement, compute_placement
+from winml_py.core.imaging.resize import PILLOW_FILTERS, crop, resize
+from winml_py.core.imaging.tensorize import tensorize
 
 Array = np.ndarray[Any, Any]
 

@@ -15,18 +15,18 @@ from click.testing import CliRunner
 from conftest import MODELS
 
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
-from winml_py.base import cpu_cores as cores
-from winml_py.cache import answers
+from winml_py.cli import doctor_child
+from winml_py.cli import doctor_report as diagnosis
 from winml_py.cli.main import main
-from winml_py.runtime.providers import nvidia, plugins
-from winml_py.runtime.providers.cuda import CUDA
-from winml_py.runtime.providers.openvino import OPENVINO
-from winml_py.runtime.providers.plugins import Plugin
-from winml_py.runtime.providers.provider import BUILT_IN, ProviderDevice
-from winml_py.runtime.providers.tensorrt import TENSORRT
-from winml_py.runtime.providers.webgpu import WEBGPU
-from winml_py.tools import doctor as diagnosis
-from winml_py.tools import doctor_child
+from winml_py.core.base import cpu_cores as cores
+from winml_py.core.cache import answers
+from winml_py.core.runtime.providers import nvidia, plugins
+from winml_py.core.runtime.providers.cuda import CUDA
+from winml_py.core.runtime.providers.openvino import OPENVINO
+from winml_py.core.runtime.providers.plugins import Plugin
+from winml_py.core.runtime.providers.provider import BUILT_IN, ProviderDevice
+from winml_py.core.runtime.providers.tensorrt import TENSORRT
+from winml_py.core.runtime.providers.webgpu import WEBGPU
 
 
 def package(folder: Path, name: str, code: str) -> None:

@@ -46,12 +46,12 @@ from winml_py import (
     WinMLError,
     float16,
 )
+from winml_py.cli.doctor_report import _clash
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
-from winml_py.runtime.gpu import recording
-from winml_py.runtime.ort.errors import translate
-from winml_py.session.compiled import compiled_of
-from winml_py.tools.doctor import _clash
+from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.runtime.gpu import recording
+from winml_py.core.runtime.ort.errors import translate
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
 

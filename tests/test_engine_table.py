@@ -25,10 +25,10 @@ from winml_py import (
     NotSupportedError,
     Precision,
 )
-from winml_py.base import processor
-from winml_py.runtime.cpu import choice, measure
-from winml_py.runtime.openvino import compile as openvino_compile
-from winml_py.runtime.providers.provider import ProviderDevice
+from winml_py.core.base import processor
+from winml_py.core.runtime.cpu import choice, measure
+from winml_py.core.runtime.openvino import compile as openvino_compile
+from winml_py.core.runtime.providers.provider import ProviderDevice
 
 pytestmark = pytest.mark.one_python
 
@@ -205,7 +205,7 @@ def test_a_hint_of_float16_on_a_processor_with_bfloat16_alone_is_called_bfloat16
 
 
 PROGRAM = """
-from winml_py.runtime.providers import plugins
+from winml_py.core.runtime.providers import plugins
 print([device.half_types for device in plugins.devices("cpu")])
 """
 

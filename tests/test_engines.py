@@ -30,18 +30,18 @@ from winml_py import (
     Precision,
     TensorKind,
 )
-from winml_py.cache import answers
-from winml_py.onnx_file.source import FileSource
-from winml_py.runtime.cpu import choice, decision, measure
-from winml_py.runtime.engine import EngineOptions
-from winml_py.runtime.explanation import Candidate
-from winml_py.runtime.openvino import compile as openvino_compile
-from winml_py.runtime.openvino.engine import OpenVinoEngine
-from winml_py.runtime.providers.catalogue import native_options, require_known
-from winml_py.runtime.providers.provider import ProviderDevice, Target
-from winml_py.runtime.request import CompileRequest
-from winml_py.session.binding import evaluation_of
-from winml_py.session.model import content_of
+from winml_py.core.cache import answers
+from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.model.model import content_of
+from winml_py.core.onnx_file.source import FileSource
+from winml_py.core.runtime.cpu import choice, decision, measure
+from winml_py.core.runtime.engine import EngineOptions
+from winml_py.core.runtime.explanation import Candidate
+from winml_py.core.runtime.openvino import compile as openvino_compile
+from winml_py.core.runtime.openvino.engine import OpenVinoEngine
+from winml_py.core.runtime.providers.catalogue import native_options, require_known
+from winml_py.core.runtime.providers.provider import ProviderDevice, Target
+from winml_py.core.runtime.request import CompileRequest
 
 pytestmark = pytest.mark.one_python
 
@@ -418,8 +418,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 MANY = """
 import sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.session.binding import evaluation_of
-from winml_py.session.model import content_of
+from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.model.model import content_of
 import numpy as np
 options = LearningModelSessionOptions()
 options.engine = "auto"

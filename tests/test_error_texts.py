@@ -31,9 +31,9 @@ from winml_py import (
     VideoReader,
     WinMLError,
 )
+from winml_py.core.evaluation import outputs
+from winml_py.core.features.descriptors import FeatureDescriptor
 from winml_py.errors import E_INVALIDARG, E_UNEXPECTED, INVALID_FUNCTION
-from winml_py.features.descriptors import FeatureDescriptor
-from winml_py.session import outputs
 
 UINT8 = TensorProto.UINT8
 IN_BYTES = ImageContract(tensor_kind=TensorKind.UINT8)

@@ -24,15 +24,15 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.onnx_file.header import read_header
-from winml_py.onnx_file.nodes import read_graph
-from winml_py.runtime.cpu import choice, measure
-from winml_py.runtime.cpu.exact import obstacle
-from winml_py.runtime.ort.compile import compile_model
-from winml_py.runtime.ort.engine import OrtEngine
-from winml_py.runtime.providers.openvino import OPENVINO
-from winml_py.runtime.providers.provider import ProviderDevice, Target
-from winml_py.runtime.request import CompileRequest
+from winml_py.core.onnx_file.header import read_header
+from winml_py.core.onnx_file.nodes import read_graph
+from winml_py.core.runtime.cpu import choice, measure
+from winml_py.core.runtime.cpu.exact import obstacle
+from winml_py.core.runtime.ort.compile import compile_model
+from winml_py.core.runtime.ort.engine import OrtEngine
+from winml_py.core.runtime.providers.openvino import OPENVINO
+from winml_py.core.runtime.providers.provider import ProviderDevice, Target
+from winml_py.core.runtime.request import CompileRequest
 
 node = helper.make_node
 BOOL, DOUBLE, UINT8 = TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.UINT8

@@ -27,7 +27,7 @@ from winml_py import (
     TensorFeatureDescriptor,
 )
 from winml_py.cli.main import main
-from winml_py.contracts import ultralytics
+from winml_py.core.contracts import ultralytics
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 EXPORTED = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from winml_py.base.atomic_files import write_whole, written_whole
+from winml_py.core.base.atomic_files import write_whole, written_whole
 from winml_py.errors import StorageAccessError
 
 

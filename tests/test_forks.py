@@ -40,7 +40,7 @@ def run(work: str) -> subprocess.CompletedProcess[str]:
     [
         f"LearningModel.load_async({str(MODELS / 'digits.onnx')!r}).get(30)",
         (
-            "from winml_py.imaging import tensorize; tensorize._WORTH_A_THREAD = 1; "
+            "from winml_py.core.imaging import tensorize; tensorize._WORTH_A_THREAD = 1; "
             f"session = LearningModelSession(LearningModel.load({str(MODELS / 'digits_batch.onnx')!r})); "
             f"picture = ImageFeatureValue.load({str(PICTURES / 'seven.png')!r}).video_frame; "
             "LearningModelBinding(session).bind('image', [picture] * 4)"
@@ -192,7 +192,7 @@ def test_a_fork_while_other_threads_make_and_use_sessions() -> None:
     ("before", "work"),
     [
         (
-            "from winml_py.base.async_operation import AsyncOperation; "
+            "from winml_py.core.base.async_operation import AsyncOperation; "
             "operation = AsyncOperation(lambda stop: threading.Event().wait(1))",
             "refused(operation.get, ['before a fork']); refused(operation.wait, ['before a fork'])",
         ),

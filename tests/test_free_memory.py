@@ -14,8 +14,8 @@ from conftest import MODELS
 from onnx import helper
 
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.base.free_memory import free_memory
-from winml_py.runtime.cpu import measure, memory
+from winml_py.core.base.free_memory import free_memory
+from winml_py.core.runtime.cpu import measure, memory
 
 NO_LIMIT = str(0x7FFFFFFFFFFFF000)  # what version 1 says where there is none
 

@@ -24,7 +24,7 @@ from conftest import MODELS
 from onnx import helper
 
 import winml_py as w
-from winml_py.features.tensor_classes import TENSOR_CLASSES
+from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 
 pytestmark = pytest.mark.once
 

@@ -19,13 +19,13 @@ from onnx import helper, numpy_helper
 from PIL import Image
 
 from winml_py import LearningModel, LearningModelSession, TensorString
-from winml_py.base.log import logger
-from winml_py.base.shown_text import shown
-from winml_py.cache import answers
 from winml_py.cli import style
 from winml_py.cli.main import main
+from winml_py.core.base.log import logger
+from winml_py.core.base.shown_text import shown
+from winml_py.core.cache import answers
 from winml_py.errors import InvalidArgumentError, WinMLError
-from winml_py.tools.perf import tune as tuning
+from winml_py.perf import tune as tuning
 
 pytestmark = pytest.mark.one_python
 

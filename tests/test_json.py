@@ -15,8 +15,8 @@ from onnx import helper
 from test_cli import call
 
 from winml_py.cli.main import main
-from winml_py.tools.perf import tune as tuning
-from winml_py.tools.report_schema import SCHEMA
+from winml_py.perf import tune as tuning
+from winml_py.perf.report_schema import SCHEMA
 
 pytestmark = pytest.mark.one_python
 

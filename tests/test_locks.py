@@ -32,7 +32,7 @@ from winml_py import (
     LearningModelSessionOptions,
     TensorFloat,
 )
-from winml_py.runtime.providers.provider import Provider
+from winml_py.core.runtime.providers.provider import Provider
 
 __all__ = ["runtime"]  # a fixture
 

@@ -12,15 +12,10 @@ import pytest
 from build import FLOAT, model, tensor
 from onnx import helper
 
-from winml_py import (
-    LearningModel,
-    LearningModelSession,
-    Weights,
-    WinMLError,
-)
-from winml_py.onnx_file.header import external_locations, read_header
-from winml_py.onnx_file.protobuf import Field, encode_field, encode_varint, fields, tag_of
-from winml_py.session.options import LearningModelSessionOptions
+from winml_py import LearningModel, LearningModelSession, Weights, WinMLError
+from winml_py.core.onnx_file.header import external_locations, read_header
+from winml_py.core.onnx_file.protobuf import Field, encode_field, encode_varint, fields, tag_of
+from winml_py.core.session.options import LearningModelSessionOptions
 
 LONG = 5000
 

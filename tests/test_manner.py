@@ -18,8 +18,8 @@ from test_cli import call, failure
 
 from winml_py import LearningModelSession
 from winml_py.cli.main import main
-from winml_py.tools.perf import speed
-from winml_py.tools.perf.speed import measure_speed
+from winml_py.perf import speed
+from winml_py.perf.speed import measure_speed
 
 pytestmark = pytest.mark.one_python
 
@@ -130,9 +130,9 @@ def test_old_spellings_name_the_new_ones(arguments: list[str], words: str) -> No
 def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
     """The check of a conversion gets the tensor that bind makes of the picture."""
     from winml_py import LearningModel
-    from winml_py.features.pictures import ImageFeatureValue
-    from winml_py.tools.evaluate import evaluated
-    from winml_py.tools.given_values import given_values
+    from winml_py.core.features.pictures import ImageFeatureValue
+    from winml_py.inputs.given_values import given_values
+    from winml_py.inputs.model import evaluated
 
     model = LearningModel.load(DIGITS)
     values = given_values(model, [str(seven)])

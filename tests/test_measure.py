@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from winml_py.base.cancellation import Stop
+from winml_py.core.base.cancellation import Stop
+from winml_py.core.runtime.cpu import measure
 from winml_py.errors import CanceledError
-from winml_py.runtime.cpu import measure
 
 
 class Machine:

@@ -24,7 +24,7 @@ from winml_py import (
     ModelNotFoundError,
     Weights,
 )
-from winml_py.session.model import content_of
+from winml_py.core.model.model import content_of
 
 TELLING = {
     "producer_name": "onnx-caffe2",

@@ -37,7 +37,7 @@ from winml_py import (
     VideoReader,
     labels_of,
 )
-from winml_py.contracts.files import read_contract
+from winml_py.core.contracts.files import read_contract
 
 
 class Unreadable(io.BytesIO):

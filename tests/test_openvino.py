@@ -40,10 +40,10 @@ from winml_py import (
     SizeMismatchError,
     Weights,
 )
-from winml_py.runtime.cpu import measure
-from winml_py.runtime.openvino import binding as module
-from winml_py.runtime.openvino import compile as compiling
-from winml_py.runtime.openvino.errors import translate
+from winml_py.core.runtime.cpu import measure
+from winml_py.core.runtime.openvino import binding as module
+from winml_py.core.runtime.openvino import compile as compiling
+from winml_py.core.runtime.openvino.errors import translate
 
 pytestmark = [pytest.mark.usefixtures("openvino"), pytest.mark.one_python]
 

@@ -16,10 +16,9 @@ from reference import run_raw
 from test_cli import call, failure
 
 from winml_py import ConversionError, InvalidArgumentError, LearningModel, NotSupportedError
-from winml_py.base.agreement import Agreement
-from winml_py.optimize import optimize
-from winml_py.tools import optimize as module
-from winml_py.tools.optimize import LEVELS
+from winml_py import optimize as module
+from winml_py.core.base.agreement import Agreement
+from winml_py.optimize import LEVELS, optimize
 
 DIGITS = MODELS / "digits.onnx"
 

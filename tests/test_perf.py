@@ -16,13 +16,12 @@ from conftest import MODELS
 from test_cli import call, failure
 
 from winml_py import InvalidArgumentError, LearningModel
-from winml_py.perf import PHASES, Case, measure
+from winml_py.inputs.files import generated, jobs, read
+from winml_py.perf import PHASES, Case, measure, measurement, runner_files
 from winml_py.perf import measure as measure_function
-from winml_py.tools.input_files import generated, jobs, read
-from winml_py.tools.perf import measurement, runner_files
-from winml_py.tools.perf.interval import median_interval
-from winml_py.tools.perf.measurement import Measurement, Sample
-from winml_py.tools.perf.stopwatch import Stopwatch
+from winml_py.perf.interval import median_interval
+from winml_py.perf.measurement import Measurement, Sample
+from winml_py.perf.stopwatch import Stopwatch
 
 DIGITS = str(MODELS / "digits.onnx")
 

@@ -13,7 +13,7 @@ from conftest import ROOT
 from PIL import EpsImagePlugin, Image
 
 from winml_py import ImageFeatureValue, PictureError, SoftwareBitmap
-from winml_py.imaging.codecs import FORMATS
+from winml_py.core.imaging.codecs import FORMATS
 
 NAMES = {"WEBP": "WebP", "JPEG2000": "JPEG 2000"}
 

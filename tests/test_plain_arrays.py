@@ -33,7 +33,7 @@ from winml_py import (
     Tuning,
     WinMLError,
 )
-from winml_py.session.compiled import compiled_of
+from winml_py.core.evaluation.compiled import compiled_of
 
 SHAPE = (1, 3, 4, 5)
 
@@ -59,7 +59,7 @@ def with_a_binding(session: LearningModelSession, features: Mapping[str, Any]) -
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Counts the runs without a binding."""
-    from winml_py.runtime.ort.engine import OrtEngine
+    from winml_py.core.runtime.ort.engine import OrtEngine
 
     counted: list[str] = []
     original = OrtEngine.run_once

@@ -20,12 +20,12 @@ from onnx import helper
 from test_cli import call, failure
 
 from winml_py import IllegalCallError
-from winml_py.cache import answers
+from winml_py.core.cache import answers
+from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import Case
-from winml_py.runtime.providers.provider import ProviderDevice
-from winml_py.tools.perf import page as pages
-from winml_py.tools.perf.profile import Profile, profile, read
-from winml_py.tools.perf.treemap import squarified
+from winml_py.perf import page as pages
+from winml_py.perf.profile import Profile, profile, read
+from winml_py.perf.treemap import squarified
 
 pytestmark = pytest.mark.one_python
 

@@ -13,8 +13,7 @@ from build import FLOAT, data, model, tensor, unary
 from corpus import CORPUS
 from onnx import helper
 
-from winml_py.errors import CorruptModelError
-from winml_py.onnx_file.header import (
+from winml_py.core.onnx_file.header import (
     Dimension,
     MapType,
     OnnxType,
@@ -23,8 +22,9 @@ from winml_py.onnx_file.header import (
     cut_weights,
     read_header,
 )
-from winml_py.onnx_file.protobuf import encode_varint, fields, varint
-from winml_py.onnx_file.walk import MAX_NESTING
+from winml_py.core.onnx_file.protobuf import encode_varint, fields, varint
+from winml_py.core.onnx_file.walk import MAX_NESTING
+from winml_py.errors import CorruptModelError
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)

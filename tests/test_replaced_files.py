@@ -14,7 +14,7 @@ from build import model, tensor
 from onnx import helper
 
 from winml_py import CorruptModelError, LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
-from winml_py.cache import answers, folders
+from winml_py.core.cache import answers, folders
 
 pytestmark = pytest.mark.one_python
 
@@ -130,7 +130,7 @@ def test_while_the_runtime_opens_it(
 
 
 def test_while_data_files_are_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import winml_py.onnx_file.source as module
+    import winml_py.core.onnx_file.source as module
 
     files = Files(tmp_path, SMALL, has_data_file=True)
 

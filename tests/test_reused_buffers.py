@@ -29,8 +29,8 @@ from winml_py import (
     VideoFrame,
     VideoReader,
 )
-from winml_py.base.buffers import Buffer
-from winml_py.session.taken import taken
+from winml_py.core.base.buffers import Buffer
+from winml_py.core.streams.taken import taken
 from winml_py.testing import FakeDevice
 
 COUNT = 100

@@ -17,9 +17,9 @@ from test_cli import call, failure
 
 from winml_py import LearningModel, LearningModelDeviceKind
 from winml_py.cli import style
-from winml_py.tools.input_files import generated
-from winml_py.tools.perf import case as cases
-from winml_py.tools.perf.case import Case
+from winml_py.inputs.files import generated
+from winml_py.perf import case as cases
+from winml_py.perf.case import Case
 
 
 def test_an_example_is_evaluated_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ from winml_py import (
     Tuning,
     Weights,
 )
-from winml_py.cache import answers, folders
-from winml_py.runtime.ort import saved_graph as compiling
-from winml_py.session.compiled import compiled_of
+from winml_py.core.cache import answers, folders
+from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.runtime.ort import saved_graph as compiling
 
 pytestmark = [pytest.mark.kept, pytest.mark.one_python]
 
@@ -339,7 +339,7 @@ def test_a_process_killed_while_it_writes_leaves_none(chain: Path, one: np.ndarr
     code = """
 import os, sys
 from winml_py import LearningModel, LearningModelSession
-from winml_py.cache import folders
+from winml_py.core.cache import folders
 folders._described = lambda folder: os._exit(9)
 LearningModelSession(LearningModel.load(sys.argv[1]))
 """
@@ -423,8 +423,8 @@ def test_denormals_that_count_as_0_leave_nothing_behind(tmp_path: Path) -> None:
 import sys
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
-from winml_py.cache import folders
-from winml_py.session.compiled import compiled_of
+from winml_py.core.cache import folders
+from winml_py.core.evaluation.compiled import compiled_of
 for flushes in sys.argv[2:]:
     options = LearningModelSessionOptions()
     options.tuning = Tuning(denormals_as_zero=flushes == "yes")

@@ -20,18 +20,11 @@ import pytest
 from build import model, tensor
 from onnx import helper
 
-from winml_py import (
-    CanceledError,
-    LearningModel,
-    LearningModelSession,
-    LearningModelSessionOptions,
-    Precision,
-    Weights,
-)
-from winml_py.cache import answers, folders
-from winml_py.runtime.cpu import measure
-from winml_py.runtime.openvino import saved_model
-from winml_py.session.compiled import compiled_of
+from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
+from winml_py.core.cache import answers, folders
+from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.runtime.cpu import measure
+from winml_py.core.runtime.openvino import saved_model
 
 pytestmark = [pytest.mark.kept, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
 
@@ -248,7 +241,7 @@ def test_nothing_is_kept_beyond_the_bound(chain: Path, monkeypatch: pytest.Monke
 KILLED = """
 import os, signal, sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.runtime.openvino import saved_model
+from winml_py.core.runtime.openvino import saved_model
 write = saved_model._Pieces.write
 def die(self, data):
     count = write(self, data)

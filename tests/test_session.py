@@ -34,14 +34,14 @@ from winml_py import (
     TensorKind,
     WinMLError,
 )
-from winml_py.base.cpu_cores import usable_cores
-from winml_py.cache import folders
-from winml_py.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
-from winml_py.features.tensor_classes import TENSOR_CLASSES
-from winml_py.runtime.ort import saved_graph
-from winml_py.session.binding import evaluation_of
-from winml_py.session.compiled import compiled_of
-from winml_py.session.model import content_of
+from winml_py.core.base.cpu_cores import usable_cores
+from winml_py.core.cache import folders
+from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from winml_py.core.features.tensor_classes import TENSOR_CLASSES
+from winml_py.core.model.model import content_of
+from winml_py.core.runtime.ort import saved_graph
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
 

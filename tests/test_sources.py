@@ -31,8 +31,8 @@ from winml_py import (
     SoftwareBitmap,
     VideoReader,
 )
-from winml_py.imaging.pillow_limit import allowed
-from winml_py.session.binding import evaluation_of
+from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.imaging.pillow_limit import allowed
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
 
@@ -298,7 +298,7 @@ def test_fast_decode_is_near_the_exact_way(identity: LearningModelBinding, facto
 
 
 def test_fast_decode_never_goes_below_twice_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py.imaging.codecs import EncodedPicture
+    from winml_py.core.imaging.codecs import EncodedPicture
 
     picture = EncodedPicture(file_of(photograph((1600, 1200)), "JPEG"))
     for shrink, width in ((1, 1600), (3.9, 1600), (4, 800), (7.9, 800), (8, 400), (15.9, 400), (16, 200), (99, 200)):

@@ -30,7 +30,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.base.buffers import Buffer
+from winml_py.core.base.buffers import Buffer
 from winml_py.testing import FakeDevice
 
 TABLE = np.float32([10, 20, 30])

@@ -11,8 +11,8 @@ from helpers_providers import PROVIDERS, Runtime, device, runtime
 from onnx import helper
 
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.runtime.providers.catalogue import CUDA, TENSORRT
-from winml_py.runtime.providers.provider import CPU_NAME, Provider
+from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT
+from winml_py.core.runtime.providers.provider import CPU_NAME, Provider
 
 __all__ = ["runtime"]  # a fixture
 

@@ -22,12 +22,11 @@ from onnx import helper
 
 from winml_py import ConversionError, InvalidArgumentError, LearningModelSessionOptions
 from winml_py.cli.main import main
-from winml_py.float16 import convert
+from winml_py.float16 import convert, search
+from winml_py.inputs import model as evaluating
+from winml_py.inputs import trial
 from winml_py.optimize import optimize
-from winml_py.tools import evaluate as evaluating
-from winml_py.tools import trial
-from winml_py.tools.float16 import search
-from winml_py.tools.perf import tune as tuning
+from winml_py.perf import tune as tuning
 
 pytestmark = pytest.mark.one_python
 
@@ -219,7 +218,7 @@ def test_every_optional_input_and_output_is_left_out_in_turn(tmp_path: Path) -> 
 
 
 def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py.tools import optimize as optimizing
+    from winml_py import optimize as optimizing
 
     target = tmp_path / "small.onnx"
     monkeypatch.setattr(optimizing, "_optimized", die_as_asked)

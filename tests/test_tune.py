@@ -25,11 +25,11 @@ from winml_py import (
     Tuning,
     Weights,
 )
-from winml_py.base.agreement import compare_outputs
-from winml_py.cache import folders
-from winml_py.runtime.ort import saved_graph
-from winml_py.tools.perf import tune as tuning
-from winml_py.tools.perf.tune import THROUGHPUT, tune
+from winml_py.core.base.agreement import compare_outputs
+from winml_py.core.cache import folders
+from winml_py.core.runtime.ort import saved_graph
+from winml_py.perf import tune as tuning
+from winml_py.perf.tune import THROUGHPUT, tune
 
 DIGITS = str(MODELS / "digits.onnx")
 

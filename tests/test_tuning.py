@@ -24,7 +24,7 @@ from winml_py import (
     StorageNotFoundError,
     Tuning,
 )
-from winml_py.session.compiled import compiled_of
+from winml_py.core.evaluation.compiled import compiled_of
 
 CHANGED: dict[str, Any] = {
     "execution_mode": "parallel",
@@ -184,8 +184,8 @@ def test_a_closed_session_leaves_no_recording_behind(monkeypatch: pytest.MonkeyP
 
 
 def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py.base import cpu_cores as cores
-    from winml_py.session import options
+    from winml_py.core.base import cpu_cores as cores
+    from winml_py.core.session import options
 
     for confined in (True, False):
         monkeypatch.setattr(options, "is_confined", lambda confined=confined: confined)

@@ -43,8 +43,8 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
-from winml_py.cache import answers, folders
-from winml_py.session.binding import evaluation_of
+from winml_py.core.cache import answers, folders
+from winml_py.core.evaluation.binding import evaluation_of
 
 
 def bound(model: bytes, **values: Any) -> tuple[LearningModelSession, LearningModelBinding]:

@@ -1,5 +1,206 @@
-"""Writing optimised models: the public names of `tools.optimize`."""
+"""A model file as ONNX Runtime's optimisers leave it, with everything else as it was, and its results compared."""
 
-from .tools.optimize import OptimizationReport, optimize
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .core.base.agreement import FLOAT_TOLERANCE, compare_outputs
+from .core.base.atomic_files import require_folder, write_whole
+from .core.features.example_inputs import example_inputs
+from .core.features.free_sizes import NOTHING_STATED, ExampleShape, StatedSizes
+from .core.imaging.contract import ImageContract
+from .core.model.operators import ModelOperators, Operators
+from .core.onnx_file.messages import messages
+from .core.runtime.custom.apart import put_back, take_out
+from .core.runtime.ort.compile import save_optimized
+from .core.runtime.ort.transformers import fused
+from .errors import ConversionError, InvalidArgumentError, NotSupportedError
+from .inputs import trial
+from .inputs.input_sizes import input_sizes, to_json
+from .inputs.load_model import load_model
+from .inputs.model import evaluated, evaluated_apart
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["OptimizationReport", "optimize"]
+
+LEVELS = ("none", "basic", "extended", "all")
+_MAX_BYTES = (1 << 31) - 1  # protobuf's own limit
+
+
+@dataclass(frozen=True)
+class OptimizationReport:
+    """What the optimisers changed in a model.
+
+    Attributes:
+        nodes: how many there were before, and are now.
+        size: bytes of the file, before and after.
+        moved: initializers that were also inputs, and no longer are.
+        error: the largest difference of an output, over the largest magnitude of its channel.
+        sizes: the shapes of the inputs of the check, by name.
+    """
+
+    nodes: tuple[int, int]
+    size: tuple[int, int]
+    moved: tuple[str, ...]
+    error: float
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures."""
+        return asdict(self) | {"sizes": to_json(self.sizes)}
+
+    def __str__(self) -> str:
+        moved = f", {len(self.moved)} initializers no longer inputs" if self.moved else ""
+        return (
+            f"{self.nodes[0]} nodes became {self.nodes[1]}{moved}; {self.size[0]:,} bytes became {self.size[1]:,}; "
+            f"results differ by {self.error:.1e}"
+        )
+
+
+def optimize(
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    level: str = "extended",
+    transformer: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    tolerance: float = FLOAT_TOLERANCE,
+    contract: ImageContract | None = None,
+    operators: Operators = (),
+    sizes: StatedSizes = NOTHING_STATED,
+) -> OptimizationReport:
+    """Writes a model as the runtime's optimisers leave it.
+
+    Initializers that are listed as inputs are taken out of them, so that they can be folded. Names, metadata, the image
+    contract, and the shapes and denotations of inputs and outputs stay. So do nodes of operators of the program's own.
+    Nothing is written where results differ.
+
+    Args:
+        model: the path of an .onnx file.
+        out: the path of the new one.
+        level: "none"; "basic", which any runtime of the operators runs; "extended", which fuses nodes into operators of
+            ONNX Runtime's own; "all", which arranges weights for this processor, and is for this one alone.
+        transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
+        inputs: values to compare with, by name; floats and pictures that are not given get example values.
+        tolerance: the largest difference in an output, over its largest magnitude.
+        contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
+        operators: operators of the program's own, as `LearningModel.load` takes them.
+        sizes: what is stated of sizes that the model leaves free, for example values.
+
+    Returns:
+        What changed.
+
+    Raises:
+        ConversionError: the results differ by more than the tolerance, or the runtime ends the process that optimises
+            the model, or compiles what came of it.
+        InvalidArgumentError: a level or a kind that does not exist, or an input whose values cannot be made up.
+        NotSupportedError: the new model would be larger than 2 GB.
+        WinMLError: the model cannot be used, or the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py.optimize import optimize
+        >>> report = optimize("models/digits.onnx", os.path.join(tempfile.mkdtemp(), "small.onnx"))
+        >>> report.nodes[0] > report.nodes[1], report.error < 1e-5
+        (True, True)
+    """
+    import onnx
+
+    if level not in LEVELS:
+        raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
+    require_folder(out)
+    own = ModelOperators.of(operators)
+    loaded = load_model(model, contract, own.given)
+    features = sizes.applied(loaded.input_features)
+    values, _ = example_inputs(features, inputs or {})
+    expected = evaluated(loaded, values)
+    changed = onnx.load(os.fspath(model))
+    moved = _initializers_out_of_inputs(changed)
+    original = copy.deepcopy(changed)
+    calls = take_out(changed, own.functions)
+    if changed.graph.output:  # there is something beside functions
+        with _dying("optimises the model"):
+            if transformer is not None:
+                changed = trial.call(fused, changed, transformer)
+            if level != "none":
+                changed = trial.call(_optimized, changed, level, own.libraries)
+    put_back(changed, calls, original)
+    nodes = len(original.graph.node), len(changed.graph.node)
+    _take_graph(original, changed)
+    data = _serialized(original)
+    with _dying("compiles the optimised model"):
+        came = evaluated_apart(data, own, values)
+    agreement = compare_outputs(expected, came, tolerance)
+    if not agreement.is_good:
+        raise ConversionError(
+            f"The optimised model does not give what the model gives: {agreement}; nothing was written.",
+            hint="Try a lower --level, or give inputs that the model is meant for: NAME=FILE.",
+        )
+    write_whole(out, data)
+    size = loaded.size, len(data)
+    return OptimizationReport(nodes, size, moved, agreement.error, input_sizes(features, inputs or {}))
+
+
+@contextmanager
+def _dying(what: str) -> Iterator[None]:
+    """Within the block, the end of the process that tries something becomes an error of ours."""
+    try:
+        yield
+    except trial.ProcessEndedError as ended:
+        raise ConversionError(
+            f"The runtime ends the process that {what} ({ended}); nothing was written.",
+            hint="Try a lower --level, or another version of onnxruntime.",
+        ) from ended
+
+
+def _optimized(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> onnx.ModelProto:
+    import onnx
+
+    with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+        path = os.path.join(folder, "optimized.onnx")
+        save_optimized(_serialized(model), path, level, libraries)
+        return onnx.load(path)
+
+
+def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
+    names = {weight.name for weight in model.graph.initializer}
+    listed = [info for info in model.graph.input if info.name in names]
+    for info in listed:
+        model.graph.input.remove(info)
+    if listed:
+        model.ir_version = max(model.ir_version, 4)  # the first in which initializers need not be inputs
+    return tuple(info.name for info in listed)
+
+
+def _take_graph(model: onnx.ModelProto, changed: onnx.ModelProto) -> None:
+    """Gives a model the nodes and weights of another; everything else stays as it is."""
+    import onnx
+
+    used = {"", *(item.domain for item in model.opset_import)}
+    used |= {node.domain for node in messages(changed) if isinstance(node, onnx.NodeProto)}
+    imports = [item for item in changed.opset_import if item.domain in used]
+    model.ir_version = changed.ir_version
+    del model.opset_import[:], model.functions[:]
+    model.opset_import.extend(imports)
+    model.functions.extend(changed.functions)
+    for name in ("node", "initializer", "sparse_initializer", "value_info", "quantization_annotation"):
+        model.graph.ClearField(name)
+        getattr(model.graph, name).extend(getattr(changed.graph, name))
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    if model.ByteSize() > _MAX_BYTES:
+        raise NotSupportedError(
+            "The model is larger than 2 GB, which one file cannot hold.",
+            hint="Large models are optimised when a session is made: options.weights = Weights.SHARED.",
+        )
+    data: bytes = model.SerializeToString()
+    return data

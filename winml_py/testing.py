@@ -1,5 +1,105 @@
-"""A device for tests, whose engine is a Python function: the public name of `tools.fake_device`."""
+"""A device that runs a Python function in place of a model, for tests that need no engine."""
 
-from .tools.fake_device import FakeDevice
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from .core.base.cancellation import Stop
+from .core.runtime.device import LearningModelDevice
+from .core.runtime.engine import Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value
+from .core.runtime.explanation import Explanation
+from .core.runtime.ort.run import fill
+from .core.runtime.request import CompileRequest
+from .enums import Precision
+from .errors import ClosedError
 
 __all__ = ["FakeDevice"]
+
+Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
+
+
+class FakeDevice(LearningModelDevice):
+    """Stands in for the CPU: descriptors come from the model, results from a function.
+
+    Args:
+        function: takes the bound inputs by name (tensors as arrays) and gives all outputs by name.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelSession
+        >>> from winml_py.testing import FakeDevice
+        >>> device = FakeDevice(lambda inputs: {"probabilities": np.eye(10, dtype=np.float32)[[3]]})
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"), device)
+        >>> result = session.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
+        >>> int(np.argmax(result.outputs["probabilities"]))
+        3
+    """
+
+    def __init__(self, function: Function, /) -> None:
+        super().__init__()
+        self._compiler = FakeCompiler(function)
+        self._function = function
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._function,)
+
+
+class FakeCompiler:
+    """Makes engines that call a function, whatever the model. Satisfies `winml_py.core.runtime.request.Compiler`."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def compile(self, request: CompileRequest) -> Engine:
+        """An engine that calls the function."""
+        return FakeEngine(self._function, request.options)
+
+    def key(self, options: EngineOptions) -> Hashable:
+        """Sessions on different fake devices share no engine."""
+        return id(self)
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        """None."""
+        return nullcontext()
+
+
+class FakeEngine:
+    """An engine whose runs call a function; None once it is closed."""
+
+    explanation = Explanation("fake", Precision.FLOAT32, "a function stands in for the model")
+
+    def __init__(self, function: Function, options: EngineOptions) -> None:
+        self.options = options
+        self.function: Function | None = function
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding."""
+        return _FakeBinding(self)
+
+    def placement(self) -> list[PlacedNode]:
+        """No nodes."""
+        return []
+
+    def end_profiling(self) -> bytes:
+        """An empty profile."""
+        return b"[]"
+
+    def close(self) -> None:
+        """Lets go of the function."""
+        self.function = None
+
+
+class _FakeBinding(HeldValues):
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+        super().__init__()
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
+        if stop is not None:
+            stop.require_not_requested()
+        function = self._engine.function
+        if function is None:
+            raise ClosedError("The fake engine has been closed.")
+        return fill(self.outputs, dict(function(self.inputs)))

@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import click
 
-from ..base.file_kinds import FOLDER, ONNX, kind_of_file
-from ..contracts.files import read_contract
-from ..contracts.labels import labels_of
-from ..contracts.presets import PRESETS
+from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file
+from ..core.contracts.files import read_contract
+from ..core.contracts.labels import labels_of
+from ..core.contracts.presets import PRESETS
+from ..core.features.free_sizes import StatedSizes
 from ..enums import Precision
-from ..features.free_sizes import StatedSizes
 from .output_files import require_no_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..cache import answers, folders
+from ..core.cache import answers, folders
 from .arguments import json_option
 from .style import emit, say, show, size_of
 

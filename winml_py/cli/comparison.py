@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..tools.perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, paired
+from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, paired
 from .style import emit, number, say, show
 
 

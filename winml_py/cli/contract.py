@@ -8,8 +8,13 @@ from typing import Any
 
 import click
 
-from ..contracts.files import read_contract
-from ..contracts.presets import PRESETS
+from ..authoring.build_in import build_in
+from ..authoring.write_contract import write_contract
+from ..core.contracts.files import read_contract
+from ..core.contracts.presets import PRESETS
+from ..core.imaging.contract import ImageContract
+from ..core.imaging.formats import layout_of
+from ..core.imaging.scaling import ImageScaling
 from ..enums import (
     BitmapPixelFormat,
     ImageCropMode,
@@ -19,11 +24,6 @@ from ..enums import (
     TensorKind,
     TensorLayout,
 )
-from ..imaging.contract import ImageContract
-from ..imaging.formats import layout_of
-from ..imaging.scaling import ImageScaling
-from ..tools.built_in.build_in import build_in
-from ..tools.write_contract import write_contract
 from .arguments import Decorator, json_option, labels_option, model_argument, preset_option, read_labels, written_model
 from .failures import naming
 from .style import emit, say

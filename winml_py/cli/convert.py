@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ..tools.float16.convert import convert as to_float16
-from ..tools.given_values import given_values
-from ..tools.load_model import load_model
+from ..float16.convert import convert as to_float16
+from ..inputs.given_values import given_values
+from ..inputs.load_model import load_model
 from .arguments import (
     contract_options,
     inputs_argument,

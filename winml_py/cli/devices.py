@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..session.device import LearningModelDevice
+from ..core.runtime.device import LearningModelDevice
 from .arguments import json_option
 from .style import emit, show, size_of
 

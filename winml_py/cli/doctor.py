@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from ..tools.doctor import diagnose
 from .arguments import json_option
+from .doctor_report import diagnose
 from .style import emit, number, pairs, say
 
 

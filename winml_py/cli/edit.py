@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from ..base.agreement import FLOAT_TOLERANCE
-from ..tools.edit_model import Edits, edit_model
+from ..core.base.agreement import FLOAT_TOLERANCE
+from ..graphs.edit_model import Edits, edit_model
 from .arguments import (
     inputs_argument,
     json_option,

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import click
 
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.ranking import is_row
+from ..core.features.tensor import Tensor
+from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
-from ..features.pictures import ImageFeatureValue
-from ..features.tensor import Tensor
-from ..session.ranking import is_row
-from ..session.session import LearningModelSession
-from ..tools.input_files import generated, jobs, read
-from ..tools.input_sizes import input_sizes, to_json
-from ..tools.perf.case import Case
+from ..inputs.files import generated, jobs, read
+from ..inputs.input_sizes import input_sizes, to_json
+from ..perf.case import Case
 from .arguments import read_labels
 from .failures import Failure, error_facts, naming, status_of
 from .findings import Finder

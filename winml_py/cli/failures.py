@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from .. import errors
-from ..session.missing_contracts import MissingContractWarning
-from ..tools.input_files import WrongInputsError
+from ..core.model.missing_contracts import MissingContractWarning
+from ..inputs.files import WrongInputsError
 from .old_spellings import in_new_words
 from .style import say
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.evaluation.result import LearningModelEvaluationResult
 from ..errors import WinMLError
-from ..session.result import LearningModelEvaluationResult
 from ..vision.detections import Detections, detections, may_be_detections
 from ..vision.layouts import DetectionLayout
 from ..vision.segmentation import OUTSIDE, Segmentation, is_segmentation, masks

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..features.example_inputs import example_inputs
-from ..features.free_sizes import StatedSizes
-from ..session.model import LearningModel
-from ..tools.perf.speed import measure_speed
+from ..core.features.example_inputs import example_inputs
+from ..core.features.free_sizes import StatedSizes
+from ..core.model.model import LearningModel
+from ..perf.speed import measure_speed
 from .output_files import is_same_file
 from .style import number, say
 

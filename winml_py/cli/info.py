@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..features.descriptors import (
+from ..core.features.descriptors import (
     FREE,
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -15,7 +15,7 @@ from ..features.descriptors import (
     TensorFeatureDescriptor,
     spell_kind,
 )
-from ..session.model import LearningModel
+from ..core.model.model import LearningModel
 from .arguments import json_option, model_argument
 from .failures import naming
 from .style import emit, pairs, say, show

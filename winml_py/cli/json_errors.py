@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from ..tools.report_schema import SCHEMA
+from ..perf.report_schema import SCHEMA
 from .failures import error_facts
 from .style import to_json
 

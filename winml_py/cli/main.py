@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
 from .cache import cache
 from .contract import contract
 from .convert import convert

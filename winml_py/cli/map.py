@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
-from ..base.cpu_cores import usable_cores
-from ..imaging.contract import ImageContract
-from ..onnx_file.packed import PackedFile, packed
+from ..core.base.cpu_cores import usable_cores
+from ..core.imaging.contract import ImageContract
+from ..core.model.model import LearningModel, content_of
+from ..core.onnx_file.packed import PackedFile, packed
+from ..core.session.options import LearningModelSessionOptions
 from ..scale.arrow import import_arrow
 from ..scale.evaluator import Evaluator
 from ..scale.job import Job, Outcome, here, run
 from ..scale.on_ray import import_ray, on_ray
 from ..scale.parts import Parts
 from ..scale.source import Source
-from ..session.model import LearningModel, content_of
-from ..session.options import LearningModelSessionOptions
 from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
 from .failures import EVALUATION, failures, naming
 from .interrupts import kept_interrupts

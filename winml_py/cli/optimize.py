@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from ..base.agreement import FLOAT_TOLERANCE
-from ..tools.given_values import given_values
-from ..tools.load_model import load_model
-from ..tools.optimize import LEVELS
-from ..tools.optimize import optimize as to_optimized
+from ..core.base.agreement import FLOAT_TOLERANCE
+from ..inputs.given_values import given_values
+from ..inputs.load_model import load_model
+from ..optimize import LEVELS
+from ..optimize import optimize as to_optimized
 from .arguments import (
     contract_options,
     inputs_argument,

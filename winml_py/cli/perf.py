@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..base.atomic_files import require_folder
-from ..base.cpu_cores import usable_cores
-from ..runtime.providers.plugins import runtime_version
-from ..session.result import LearningModelEvaluationResult
-from ..tools.input_files import models_of
-from ..tools.perf import runner_files
-from ..tools.perf.case import Case
-from ..tools.perf.measure import Prepared, Receiver, prepare_together
-from ..tools.perf.measurement import ONCE, Measurement
+from ..core.base.atomic_files import require_folder
+from ..core.base.cpu_cores import usable_cores
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.runtime.providers.plugins import runtime_version
+from ..inputs.files import models_of
+from ..perf import runner_files
+from ..perf.case import Case
+from ..perf.measure import Prepared, Receiver, prepare_together
+from ..perf.measurement import ONCE, Measurement
 from .arguments import (
     contract_options,
     device_option,

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from ..base.atomic_files import require_folder, write_whole
-from ..tools.perf.case import Case
-from ..tools.perf.page import page
-from ..tools.perf.profile import Profile, read
-from ..tools.perf.profile import profile as record
+from ..core.base.atomic_files import require_folder, write_whole
+from ..perf.case import Case
+from ..perf.page import page
+from ..perf.profile import Profile, read
+from ..perf.profile import profile as record
 from .arguments import (
     contract_options,
     device_option,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..tools.input_files import models_of
+from ..inputs.files import models_of
 from .arguments import (
     contract_options,
     device_option,

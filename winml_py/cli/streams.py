@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ..base.shown_text import shown
+from ..core.base.shown_text import shown
 
 
 class ShownStream:

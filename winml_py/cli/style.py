@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
 
-from ..base.arguments import is_text
-from ..base.shown_text import shown, shown_in_json
-from ..tools.report_schema import SCHEMA
+from ..core.base.arguments import is_text
+from ..core.base.shown_text import shown, shown_in_json
+from ..perf.report_schema import SCHEMA
 from .streams import original
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..features.pictures import ImageFeatureValue
-from ..features.tensor import Tensor
-from ..imaging.frame import VideoFrame
-from ..session.ranking import fitting, have_order, is_row, ranked
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.ranking import fitting, have_order, is_row, ranked
+from ..core.features.tensor import Tensor
+from ..core.imaging.frame import VideoFrame
 from .findings import print_findings
 from .style import number, say, show
 

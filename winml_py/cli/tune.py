@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from ..base.atomic_files import require_folder
-from ..session import options_file
-from ..tools.input_sizes import to_json
-from ..tools.perf.tune import LATENCY, THROUGHPUT
-from ..tools.perf.tune import tune as search
+from ..core.base.atomic_files import require_folder
+from ..core.session import options_file
+from ..inputs.input_sizes import to_json
+from ..perf.tune import LATENCY, THROUGHPUT
+from ..perf.tune import tune as search
 from .arguments import contract_options, inputs_argument, json_option, model_argument, output_option, size_options
 from .failures import naming
 from .output_files import require_no_input

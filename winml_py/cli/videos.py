@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from ..features.descriptors import ImageFeatureDescriptor
-from ..features.pictures import ImageFeatureValue
-from ..imaging.video import VideoReader
-from ..imaging.video_files import is_video
-from ..imaging.video_writer import VideoWriter
-from ..session.session import LearningModelSession
+from ..core.features.descriptors import ImageFeatureDescriptor
+from ..core.features.pictures import ImageFeatureValue
+from ..core.imaging.video import VideoReader
+from ..core.imaging.video_files import is_video
+from ..core.imaging.video_writer import VideoWriter
+from ..core.session.session import LearningModelSession
 from .failures import OUTPUT, Failure, failures
 from .findings import Finder
 from .output_files import require_no_input

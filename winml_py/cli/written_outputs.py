@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..base.atomic_files import require_folder, written_whole
-from ..base.numpy_values import as_numpy
-from ..features.pictures import ImageFeatureValue
-from ..tools.tensor_pictures import tensor_picture
+from ..core.base.atomic_files import require_folder, written_whole
+from ..core.base.numpy_values import as_numpy
+from ..core.features.pictures import ImageFeatureValue
 from .failures import OUTPUT, Failure, failures
 from .output_files import require_no_input
 from .style import say
+from .tensor_pictures import tensor_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable
 from typing import Any, ClassVar, overload
 
-from ..base.winrt_object import Object
+from ..core.base.winrt_object import Object
+from ..core.features.descriptors import FeatureDescriptor, TensorFeatureDescriptor
+from ..core.model.model import LearningModel
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from ..features.descriptors import FeatureDescriptor, TensorFeatureDescriptor
-from ..session.model import LearningModel
 from .draft import Draft
 from .model_file import save_model, to_bytes
 from .operator import LearningModelOperator

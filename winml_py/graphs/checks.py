@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import Message
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
 from ..errors import InvalidArgumentError
 
 _SMALL = 1024  # bytes; shapes and scalars, whose values the inference of shapes needs

@@ -8,9 +8,9 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from .. import __version__
-from ..base.type_names import type_name
+from ..core.base.type_names import type_name
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..errors import InvalidArgumentError
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from .checks import require_consistent, sorted_nodes
 from .node import built_node
 from .operator import LearningModelOperator

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto, ValueInfoProto, compose
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
 from ..errors import InvalidArgumentError
 from .join_names import names_in, sizes_in
 from .values import require_name

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, ValueInfoProto, compose, helper
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
+from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
-from ..session.model import LearningModel
 from .join_metadata import joined_metadata, own_metadata
 from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
 from .join_options import LearningModelJoinOptions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
 from ..errors import NotSupportedError
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
-from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS
 
 CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS, "imgsz"))
 """Keys that say how pictures become tensors; the last is one of Ultralytics', and without it there is no contract."""

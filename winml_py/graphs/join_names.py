@@ -16,9 +16,9 @@ from onnx import (
     inliner,
 )
 
+from ..core.onnx_file.functions import require_bounded
+from ..core.onnx_file.messages import messages
 from ..errors import NotSupportedError
-from ..onnx_file.functions import require_bounded
-from ..onnx_file.messages import messages
 
 
 def names_in(model: ModelProto) -> set[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..base.arguments import is_text, truth
-from ..base.winrt_object import Object
+from ..core.base.arguments import is_text, truth
+from ..core.base.winrt_object import Object
 from ..errors import InvalidArgumentError
 from .values import require_name
 

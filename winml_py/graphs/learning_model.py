@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from ..base.arguments import is_text
-from ..base.type_names import type_name
-from ..base.winrt_object import Object
+from ..core.base.arguments import is_text
+from ..core.base.type_names import type_name
+from ..core.base.winrt_object import Object
+from ..core.model.model import LearningModel, rename
 from ..errors import InvalidArgumentError
-from ..session.model import LearningModel, rename
 from .join import joined
 from .join_options import LearningModelJoinOptions
 from .model_file import read_model, save_model, to_bytes

@@ -10,11 +10,11 @@ from contextlib import suppress
 import onnx
 from onnx import ModelProto, TensorProto
 
-from ..base.atomic_files import require_folder, write_whole, written_to
+from ..core.base.atomic_files import require_folder, write_whole, written_to
+from ..core.model.model import LearningModel, content_of
+from ..core.onnx_file.messages import messages
+from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
-from ..onnx_file.messages import messages
-from ..onnx_file.source import FileSource
-from ..session.model import LearningModel, content_of
 
 PROTOBUF_LIMIT = 1_900_000_000
 """Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""

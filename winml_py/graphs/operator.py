@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
-from ..base.arguments import is_text
-from ..base.winrt_object import Object
+from ..core.base.arguments import is_text
+from ..core.base.winrt_object import Object
 from ..errors import InvalidArgumentError
 from .values import require_name
 

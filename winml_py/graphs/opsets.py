@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from onnx import ModelProto, NodeProto, OperatorSetIdProto, defs, helper, shape_inference, version_converter
 
-from ..base.arguments import whole_number
+from ..core.base.arguments import whole_number
+from ..core.onnx_file.messages import messages
 from ..errors import NotSupportedError
-from ..onnx_file.messages import messages
 
 OLDEST = 7
 """The first operator set that Windows ML and ONNX Runtime support."""

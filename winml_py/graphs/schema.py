@@ -8,7 +8,7 @@ from typing import TypeVar
 from onnx import defs
 from onnx.defs import OpSchema
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
 from ..errors import InvalidArgumentError
 
 T = TypeVar("T")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..base.collections import NameMap
-from ..base.type_names import type_name
-from ..base.winrt_object import Object
+from ..core.base.collections import NameMap
+from ..core.base.type_names import type_name
+from ..core.base.winrt_object import Object
+from ..core.evaluation.compiled import compiled_of
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError
-from ..session.compiled import compiled_of
-from ..session.device import LearningModelDevice
-from ..session.session import LearningModelSession
 
 
 class LearningModelSessionOptionsExperimental(Object):

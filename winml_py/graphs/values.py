@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
-from ..base.arguments import is_text, member
-from ..base.collections import Vector
-from ..base.type_names import type_name
-from ..enums import TensorKind
-from ..errors import InvalidArgumentError
-from ..features.descriptors import (
+from ..core.base.arguments import is_text, member
+from ..core.base.collections import Vector
+from ..core.base.type_names import type_name
+from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
-from ..features.from_onnx import TENSOR_KINDS
-from ..features.tensor import Tensor
+from ..core.features.from_onnx import TENSOR_KINDS
+from ..core.features.tensor import Tensor
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
 
 Array = np.ndarray[Any, Any]
 

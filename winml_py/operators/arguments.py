@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
+from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
-from ..features.tensor import Tensor
 from .signature import Parameter, Signature
 from .value_types import TensorDesc, TensorSequence
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.features.tensor import Tensor
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
 from ..errors import InvalidArgumentError
-from ..features.tensor import Tensor
-from ..session.device import LearningModelDevice
-from ..session.options import LearningModelSessionOptions
 from .arguments import are_plain, arranged
 from .compiled_operator import CompiledOperator
 from .node_model import Outputs

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ..base.closeable import Closeable
+from ..core.base.closeable import Closeable
+from ..core.evaluation.binding import LearningModelBinding
+from ..core.evaluation.compiled import compiled_of
+from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.tensor import Tensor, over, storage_of
+from ..core.features.tensor_classes import CLASSES_BY_DTYPE
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.runtime.engine import StatelessEngine, stateless_engine
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
-from ..features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
-from ..features.tensor import Tensor, over, storage_of
-from ..features.tensor_classes import CLASSES_BY_DTYPE
-from ..runtime.engine import StatelessEngine, stateless_engine
-from ..session.binding import LearningModelBinding
-from ..session.compiled import compiled_of
-from ..session.device import LearningModelDevice
-from ..session.model import LearningModel
-from ..session.options import LearningModelSessionOptions
-from ..session.session import LearningModelSession
 from .arguments import arranged, require_complete
 from .node_model import Outputs, input_names, node_model, output_names
 from .signature import Signature

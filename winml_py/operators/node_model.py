@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.features.tensor import Tensor
+from ..core.runtime.ort.schemas import infer_outputs
 from ..errors import InvalidArgumentError
-from ..features.tensor import Tensor
-from ..runtime.ort.schemas import infer_outputs
 from .arguments import parameter_at
 from .signature import Signature
 from .value_types import ValueType, onnx_name, spelled, type_proto

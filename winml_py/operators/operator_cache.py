@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from types import TracebackType
 
-from ..base import forks
+from ..core.base import forks
 from .compiled_operator import CompiledOperator
 
 

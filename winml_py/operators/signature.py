@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..base.arguments import whole_number
-from ..base.suggestions import did_you_mean
+from ..core.base.arguments import whole_number
+from ..core.base.suggestions import did_you_mean
+from ..core.runtime.ort.schemas import CONTRIB, contrib_schemas
 from ..errors import InvalidArgumentError
-from ..runtime.ort.schemas import CONTRIB, contrib_schemas
 
 OPSET = 23
 """The version of ONNX's operators where none is asked for; every ONNX Runtime that this package takes has it."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..base.type_names import type_name
+from ..core.base.type_names import type_name
+from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
-from ..features.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnx

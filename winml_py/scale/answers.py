@@ -9,17 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.tensor import Tensor
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.model.model import LearningModel
 from ..errors import EvaluationError, InvalidArgumentError
-from ..features.descriptors import (
-    FeatureDescriptor,
-    ImageFeatureDescriptor,
-    TensorFeatureDescriptor,
-)
-from ..features.pictures import ImageFeatureValue
-from ..features.tensor import Tensor
-from ..features.tensor_classes import TENSOR_CLASSES
-from ..session.model import LearningModel
 
 
 @dataclass(frozen=True)

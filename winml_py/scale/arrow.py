@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingPackageError
-from ..features.descriptors import (
+from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
-from ..features.tensor_classes import TENSOR_CLASSES
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..errors import MissingPackageError
 
 
 def import_arrow() -> Any:

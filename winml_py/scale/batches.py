@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.type_names import type_name
+from ..core.base.type_names import type_name
 from ..errors import InvalidArgumentError
 from .answers import Answer
 from .arrow import answer_array, cells_of, import_arrow

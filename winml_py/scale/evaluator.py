@@ -8,23 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from ..base.arguments import require_type, truth, whole_number
-from ..base.closeable import Closeable
-from ..base.cpu_cores import usable_cores
+from ..core.base.arguments import require_type, truth, whole_number
+from ..core.base.closeable import Closeable
+from ..core.base.cpu_cores import usable_cores
+from ..core.imaging.contract import ImageContract
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..core.streams.jobs import require_fitting
 from ..errors import InvalidArgumentError, WinMLError
-from ..imaging.contract import ImageContract
-from ..session.device import LearningModelDevice
-from ..session.jobs import require_fitting
-from ..session.model import LearningModel
-from ..session.options import LearningModelSessionOptions
-from ..session.session import LearningModelSession
 from .answers import answers_of
 from .batches import ERROR, Batch, batch_of
 from .rows import Reader
 from .sessions import SESSIONS
 
 if TYPE_CHECKING:
-    from ..session.model import Source
+    from ..core.model.model import Source
 
 THREADS = "OMP_NUM_THREADS"
 """The variable by which Ray, Dask and Spark tell a worker how many threads are its share."""

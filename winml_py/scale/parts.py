@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..base.atomic_files import require_folder, write_whole, written_to, written_whole
+from ..core.base.atomic_files import require_folder, write_whole, written_to, written_whole
 from ..errors import InvalidArgumentError, StorageAccessError, StorageExistsError
 from .arrow import import_arrow
 from .batches import ERROR

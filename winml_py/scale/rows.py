@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base.suggestions import did_you_mean
+from ..core.base.suggestions import did_you_mean
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.contract import ImageContract
+from ..core.model.contract_fit import fits
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..features.contract_fit import fits
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..features.pictures import ImageFeatureValue
-from ..features.tensor_classes import TENSOR_CLASSES
-from ..imaging.contract import ImageContract
 from .batches import Batch
 
 Columns = Mapping[str, str | Sequence[str]]

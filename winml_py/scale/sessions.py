@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from ..base import forks
-from ..session.session import LearningModelSession
+from ..core.base import forks
+from ..core.session.session import LearningModelSession
 
 MOST = 4
 """Sessions that a process keeps. Engines unpickle an evaluator anew for each task, and forget it after the task."""

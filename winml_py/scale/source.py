@@ -8,9 +8,9 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..base.arguments import is_text
+from ..core.base.arguments import is_text
+from ..core.streams.source_files import files_of
 from ..errors import InvalidArgumentError
-from ..session.source_files import files_of
 from .arrow import import_arrow
 
 PATH = "path"

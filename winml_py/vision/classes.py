@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..session.ranking import Prediction
-from ..session.result import LearningModelEvaluationResult
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.ranking import Prediction
 from .outputs import Labels, names_of
 
 

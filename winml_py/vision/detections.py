@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base.arguments import whole_number
+from ..core.base.arguments import whole_number
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
-from ..imaging.picture_placement import PicturePlacement
-from ..session.result import LearningModelEvaluationResult
 from .decoding import Found, decoded
 from .instance_masks import InstanceMasks
 from .layouts import DetectionLayout, Facts, candidates, recognised
@@ -143,7 +143,7 @@ class Detections:
         return drawing.image
 
     def _repr_html_(self) -> str:
-        from ..session.html import table
+        from ..core.features.html import table
 
         corners = [" ".join(f"{edge:.0f}" for edge in box) for box in self.boxes]
         rows = [

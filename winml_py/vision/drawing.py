@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from ..base.type_names import type_name
+from ..core.base.type_names import type_name
+from ..core.features.conversion import as_picture
+from ..core.features.pictures import ImageFeatureValue
 from ..errors import InvalidArgumentError
-from ..features.conversion import as_picture
-from ..features.pictures import ImageFeatureValue
 from .outputs import Array
 
 Colour = tuple[int, int, int]

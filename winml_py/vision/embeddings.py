@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.evaluation.result import LearningModelEvaluationResult
 from ..errors import InvalidArgumentError
-from ..session.result import LearningModelEvaluationResult
 from .outputs import Array, floats
 
 

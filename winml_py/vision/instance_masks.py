@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..imaging.picture_placement import PicturePlacement
+from ..core.imaging.picture_placement import PicturePlacement
 from .outputs import Array
 from .resampling import sampled
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
-from ..imaging.picture_placement import PicturePlacement
 from .outputs import Array
 
 _GRIDS = ((8, 16, 32), (8, 16, 32, 64))  # the strides of YOLO's usual grids, and of those for large pictures

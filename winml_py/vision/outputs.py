@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts.labels import labels_of
+from ..core.contracts.labels import labels_of
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.tensor import Tensor
+from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
-from ..features.tensor import Tensor
-from ..imaging.picture_placement import PicturePlacement
-from ..session.result import LearningModelEvaluationResult
 
 Array = np.ndarray[Any, Any]
 Labels = Sequence[str] | os.PathLike[str]

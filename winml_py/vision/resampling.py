@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from ..imaging.picture_placement import PicturePlacement
+from ..core.imaging.picture_placement import PicturePlacement
 from .outputs import Array
 
 Box = tuple[int, int, int, int]

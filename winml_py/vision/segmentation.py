@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError
-from ..imaging.picture_placement import PicturePlacement
-from ..session.result import LearningModelEvaluationResult
 from .outputs import Array, Labels, arrays, names_of, placement_of
 from .resampling import sampled
 

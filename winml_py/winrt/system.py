@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base.winrt_object import Object as Object
+from ..core.base.winrt_object import Object as Object
 from ..errors import InvalidArgumentError
 
 Boolean = np.bool_

@@ -1,3 +1,3 @@
 """Windows.Media: `VideoFrame`."""
 
-from ...imaging.frame import VideoFrame as VideoFrame
+from ...core.imaging.frame import VideoFrame as VideoFrame

@@ -1,37 +1,37 @@
 """Windows.AI.MachineLearning: the classes of `winml_py`, with Windows ML's silence."""
 
-from ....base.winrt_object import Object
+from ....core.base.winrt_object import Object
+from ....core.evaluation.binding import LearningModelBinding as LearningModelBinding
+from ....core.evaluation.result import LearningModelEvaluationResult as LearningModelEvaluationResult
+from ....core.features.descriptors import FeatureDescriptor
+from ....core.features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
+from ....core.features.descriptors import MapFeatureDescriptor as MapFeatureDescriptor
+from ....core.features.descriptors import SequenceFeatureDescriptor as SequenceFeatureDescriptor
+from ....core.features.descriptors import TensorFeatureDescriptor as TensorFeatureDescriptor
+from ....core.features.pictures import ImageFeatureValue as ImageFeatureValue
+from ....core.features.tensor import Tensor
+from ....core.features.tensor_classes import TensorBoolean as TensorBoolean
+from ....core.features.tensor_classes import TensorDouble as TensorDouble
+from ....core.features.tensor_classes import TensorFloat as TensorFloat
+from ....core.features.tensor_classes import TensorFloat16Bit as TensorFloat16Bit
+from ....core.features.tensor_classes import TensorInt8Bit as TensorInt8Bit
+from ....core.features.tensor_classes import TensorInt16Bit as TensorInt16Bit
+from ....core.features.tensor_classes import TensorInt32Bit as TensorInt32Bit
+from ....core.features.tensor_classes import TensorInt64Bit as TensorInt64Bit
+from ....core.features.tensor_classes import TensorString as TensorString
+from ....core.features.tensor_classes import TensorUInt8Bit as TensorUInt8Bit
+from ....core.features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
+from ....core.features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
+from ....core.features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
+from ....core.model.model import LearningModel as _LearningModel
+from ....core.model.operators import Operators
+from ....core.runtime.device import LearningModelDevice as LearningModelDevice
+from ....core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
+from ....core.session.session import LearningModelSession as LearningModelSession
 from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
 from ....enums import LearningModelFeatureKind as LearningModelFeatureKind
 from ....enums import LearningModelPixelRange as LearningModelPixelRange
 from ....enums import TensorKind as TensorKind
-from ....features.descriptors import FeatureDescriptor
-from ....features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
-from ....features.descriptors import MapFeatureDescriptor as MapFeatureDescriptor
-from ....features.descriptors import SequenceFeatureDescriptor as SequenceFeatureDescriptor
-from ....features.descriptors import TensorFeatureDescriptor as TensorFeatureDescriptor
-from ....features.pictures import ImageFeatureValue as ImageFeatureValue
-from ....features.tensor import Tensor
-from ....features.tensor_classes import TensorBoolean as TensorBoolean
-from ....features.tensor_classes import TensorDouble as TensorDouble
-from ....features.tensor_classes import TensorFloat as TensorFloat
-from ....features.tensor_classes import TensorFloat16Bit as TensorFloat16Bit
-from ....features.tensor_classes import TensorInt8Bit as TensorInt8Bit
-from ....features.tensor_classes import TensorInt16Bit as TensorInt16Bit
-from ....features.tensor_classes import TensorInt32Bit as TensorInt32Bit
-from ....features.tensor_classes import TensorInt64Bit as TensorInt64Bit
-from ....features.tensor_classes import TensorString as TensorString
-from ....features.tensor_classes import TensorUInt8Bit as TensorUInt8Bit
-from ....features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
-from ....features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
-from ....features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
-from ....session.binding import LearningModelBinding as LearningModelBinding
-from ....session.device import LearningModelDevice as LearningModelDevice
-from ....session.model import LearningModel as _LearningModel
-from ....session.model_operators import Operators
-from ....session.options import LearningModelSessionOptions as LearningModelSessionOptions
-from ....session.result import LearningModelEvaluationResult as LearningModelEvaluationResult
-from ....session.session import LearningModelSession as LearningModelSession
 
 
 class LearningModel(_LearningModel):

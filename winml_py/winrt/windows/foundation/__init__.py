@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ....base.arguments import whole_number
-from ....base.async_operation import AsyncOperation
-from ....base.buffers import MemoryBufferReference as IMemoryBufferReference
+from ....core.base.arguments import whole_number
+from ....core.base.async_operation import AsyncOperation
+from ....core.base.buffers import MemoryBufferReference as IMemoryBufferReference
 from ....enums import AsyncStatus
 from ...system import Array
 

@@ -2,8 +2,8 @@
 
 from collections import abc
 
-from ....base.collections import KeyValuePair
-from ....base.collections import PropertySet as PropertySet
+from ....core.base.collections import KeyValuePair
+from ....core.base.collections import PropertySet as PropertySet
 
 IIterable = abc.Iterable
 IIterator = abc.Iterator

@@ -1,3 +1,3 @@
 """Windows.Graphics: the number of an adapter."""
 
-from ....session.device import DisplayAdapterId as DisplayAdapterId
+from ....core.runtime.device import DisplayAdapterId as DisplayAdapterId

@@ -9,11 +9,11 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ....base.arguments import member
-from ....base.async_operation import AsyncOperation
-from ....base.atomic_files import written_whole
-from ....base.buffers import Buffer
-from ....base.winrt_object import Object
+from ....core.base.arguments import member
+from ....core.base.async_operation import AsyncOperation
+from ....core.base.atomic_files import written_whole
+from ....core.base.buffers import Buffer
+from ....core.base.winrt_object import Object
 from ....errors import InvalidArgumentError, StorageAccessError, StorageExistsError, StorageNotFoundError, WinMLError
 from .random_access import IRandomAccessStream
 

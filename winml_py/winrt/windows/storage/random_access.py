@@ -7,10 +7,10 @@ import threading
 from enum import IntEnum
 from typing import Any, BinaryIO, Protocol
 
-from ....base.arguments import whole_number
-from ....base.async_operation import AsyncOperation
-from ....base.buffers import Buffer, byte_view
-from ....base.closeable import Closeable
+from ....core.base.arguments import whole_number
+from ....core.base.async_operation import AsyncOperation
+from ....core.base.buffers import Buffer, byte_view
+from ....core.base.closeable import Closeable
 from ....errors import ClosedError, InvalidArgumentError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....base.arguments import whole_number
-from ....base.async_operation import AsyncOperation
-from ....base.buffers import Buffer, byte_view
-from ....base.closeable import Closeable
+from ....core.base.arguments import whole_number
+from ....core.base.async_operation import AsyncOperation
+from ....core.base.buffers import Buffer, byte_view
+from ....core.base.closeable import Closeable
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
 from .random_access import InMemoryRandomAccessStream, IRandomAccessStream, used_bytes
 

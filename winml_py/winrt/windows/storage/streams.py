@@ -1,6 +1,6 @@
 """Windows.Storage.Streams: bytes with a position, in memory or in a file, and what reads and writes them."""
 
-from ....base.buffers import Buffer as Buffer
+from ....core.base.buffers import Buffer as Buffer
 from .random_access import InMemoryRandomAccessStream as InMemoryRandomAccessStream
 from .random_access import InputStreamOptions as InputStreamOptions
 from .random_access import IRandomAccessStream as IRandomAccessStream

@@ -1,12 +1,12 @@
 """Windows.Graphics.Imaging: bitmaps, and the codecs that read and write picture files, over Pillow."""
 
+from .....core.imaging.bitmap import SoftwareBitmap as SoftwareBitmap
+from .....core.imaging.bitmap_buffer import BitmapBuffer as BitmapBuffer
+from .....core.imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescription
+from .....core.imaging.geometry import BitmapBounds as BitmapBounds
 from .....enums import BitmapAlphaMode as BitmapAlphaMode
 from .....enums import BitmapBufferAccessMode as BitmapBufferAccessMode
 from .....enums import BitmapPixelFormat as BitmapPixelFormat
-from .....imaging.bitmap import SoftwareBitmap as SoftwareBitmap
-from .....imaging.bitmap_buffer import BitmapBuffer as BitmapBuffer
-from .....imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescription
-from .....imaging.geometry import BitmapBounds as BitmapBounds
 from .codecs import BitmapCodecInformation as BitmapCodecInformation
 from .decoder import BitmapDecoder as BitmapDecoder
 from .decoder import BitmapFrame as BitmapFrame

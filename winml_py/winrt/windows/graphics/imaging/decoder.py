@@ -8,13 +8,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from .....base.async_operation import AsyncOperation
-from .....base.type_names import type_name
+from .....core.base.async_operation import AsyncOperation
+from .....core.base.type_names import type_name
+from .....core.imaging import codecs
+from .....core.imaging.bitmap import SoftwareBitmap
+from .....core.imaging.colour_profiles import in_srgb
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import InvalidArgumentError, PictureError
-from .....imaging import codecs
-from .....imaging.bitmap import SoftwareBitmap
-from .....imaging.colour_profiles import in_srgb
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
 from .codecs import BitmapCodecInformation, DecoderIds, codec_information

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from .....base.async_operation import AsyncOperation
-from .....base.collections import PropertySet
+from .....core.base.async_operation import AsyncOperation
+from .....core.base.collections import PropertySet
+from .....core.imaging import codecs
+from .....core.imaging.bitmap import SoftwareBitmap
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import IllegalCallError, InvalidArgumentError, NotSupportedError
-from .....imaging import codecs
-from .....imaging.bitmap import SoftwareBitmap
 from ...foundation import PropertyType
 from ...storage.streams import IRandomAccessStream
 from .codecs import BitmapCodecInformation, EncoderIds, codec_information, codecs_by_id

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from .....base.arguments import member
+from .....core.base.arguments import member
+from .....core.imaging.geometry import BitmapBounds, require_inside
 from .....errors import InvalidArgumentError, InvalidBindingError
-from .....imaging.geometry import BitmapBounds, require_inside
 
 if TYPE_CHECKING:
     from PIL.Image import Image

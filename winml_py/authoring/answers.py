@@ -1,0 +1,158 @@
+"""What follows a model's own outputs: the names of the likeliest classes, or boxes after suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InvalidArgumentError, NotSupportedError
+from .insertion import Shape, graph_for, put_after
+from .placement import GraphPlacement
+from .values import Graph, Value
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_LABELS = 5
+"""Classes that are named."""
+
+MOST_BOXES, LARGEST_OVERLAP, LOWEST_SCORE = 300, 0.7, 0.25
+"""The defaults of Ultralytics' predictor: boxes that are kept, of one class with less of their union in common, and
+with a score above this."""
+
+
+def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
+    """Appends the outputs `top_labels` and `top_scores`: the likeliest classes, the best first.
+
+    Raises:
+        InvalidArgumentError: not one output alone has a score for each label.
+    """
+    found = [output for output in model.graph.output if _is_float(output) and _shape(output)[-1:] == [len(labels)]]
+    if len(found) != 1:
+        raise InvalidArgumentError(
+            f"There are {len(labels)} labels, and {_spell(len(found))} of the model has as many scores: "
+            f"{_spell_outputs(model)}.",
+            hint="State one label for each class, in the order of the scores.",
+        )
+    shape = [*_shape(found[0])[:-1], min(MOST_LABELS, len(labels))]
+    graph = graph_for(model, f"{found[0].name}/labels")
+    scores, classes = _best(_floats(graph, found[0]), graph.vector(min(MOST_LABELS, len(labels))))
+    names = graph.constant(labels, np.str_).take(classes, 0)
+    put_after(model, graph, {"top_labels": (names, shape), "top_scores": (scores, shape)})
+
+
+def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, placement: GraphPlacement | None) -> None:
+    """Appends the outputs `boxes`, `box_scores`, `box_classes` and `box_labels`, the best box first.
+
+    Args:
+        model: a detector with Ultralytics' output: 1 x (4 + classes) x places, where the four are the middle, the width
+            and the height of a box in pixels of the tensor.
+        labels: the names of its classes.
+        picture: the name of the input.
+        placement: where the picture lies in the tensor; None where it fills it in its own size.
+
+    Raises:
+        NotSupportedError: it is no such model.
+    """
+    found = [output for output in model.graph.output if _is_detection(output, len(labels))]
+    if len(found) != 1:
+        raise NotSupportedError(
+            f"Suppression needs one output of 1 x {4 + len(labels)} x places, for boxes of {len(labels)} classes; the "
+            f"model has {_spell_outputs(model)}.",
+            hint="Leave suppression out where the model has its own, or gives masks, points or turned boxes.",
+        )
+    graph = graph_for(model, f"{found[0].name}/boxes")
+    boxes, scores, classes = _suppressed(_floats(graph, found[0]), len(labels))
+    boxes = _in_picture(boxes, Value(graph, picture, np.uint8), placement)
+    names, count = graph.constant(labels, np.str_).take(classes, 0), "box_count"
+    outputs: dict[str, tuple[Value, Shape]] = {
+        "boxes": (boxes, [count, 4]),
+        "box_scores": (scores, [count]),
+        "box_classes": (classes, [count]),
+        "box_labels": (names, [count]),
+    }
+    put_after(model, graph, outputs)
+
+
+def _suppressed(answer: Value, classes: int) -> tuple[Value, Value, Value]:
+    """Corners, scores and classes of the boxes that are kept."""
+    graph = answer.graph
+    places = answer.part((0,), (4,), (1,)).transposed(0, 2, 1)
+    scores = answer.part((4,), (classes,), (1,))
+    best, _ = _best(scores, graph.vector(1), axis=1)
+    scores = scores * (scores >= best).cast(np.float32)  # a place has one box, of its likeliest class
+    limits = [graph.constant([limit], np.float32) for limit in (LARGEST_OVERLAP, LOWEST_SCORE)]
+    most = graph.vector(MOST_BOXES)
+    kept = graph.node("NonMaxSuppression", places, scores, most, *limits, dtype=np.int64, center_point_box=1)
+    of_kept = graph.node("GatherND", scores, kept, dtype=np.float32)
+    sorted_scores, order = _best(of_kept, of_kept.size(0).at_most(MOST_BOXES).reshaped(1))
+    _, kept_classes, at = (kept.take(order, 0).part((column,), (1,), (1,)).reshaped(-1) for column in range(3))
+    chosen = places.reshaped(-1, 4).take(at, 0)
+    middles, halves = chosen.part((0,), (2,), (1,)), chosen.part((2,), (2,), (1,)) * 0.5
+    corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
+    return corners, sorted_scores, kept_classes
+
+
+def _in_picture(boxes: Value, pixels: Value, placement: GraphPlacement | None) -> Value:
+    """The boxes in pixels of the picture, cut off at its edges: `PicturePlacement.boxes_to_picture`."""
+    graph = boxes.graph
+    if placement is not None:
+        part, (height, width), cut, target = placement.part, placement.scaled, placement.cut, placement.target
+        across, down = graph.own(part.width) / graph.own(width), graph.own(part.height) / graph.own(height)
+        left, top = (cut.x, cut.y) if cut else (0, 0)
+        right, bottom = (target.x, target.y) if target else (0, 0)
+        x = across * (graph.own(left) - graph.own(right)) + graph.own(part.x)
+        y = down * (graph.own(top) - graph.own(bottom)) + graph.own(part.y)
+        boxes = boxes * _row(across, down) + _row(x, y)
+    return boxes.at_least(0).at_most(_row(pixels.size(1), pixels.size(0)))
+
+
+def _row(x: Value, y: Value) -> Value:
+    """Numbers for the four sides of a box."""
+    two = [value.cast(np.float32).reshaped(1) for value in (x, y)]
+    return x.graph.node("Concat", *two, *two, dtype=np.float32, axis=0)
+
+
+def _best(scores: Value, count: Value, axis: int = -1) -> tuple[Value, Value]:
+    """The largest scores and their positions, in order."""
+    dtypes, outputs = (np.float32, np.int64), ("", "")
+    best, positions = scores.graph.split("TopK", scores, count, dtypes=dtypes, outputs=outputs, axis=axis)
+    return best, positions
+
+
+def _floats(graph: Graph, output: onnx.ValueInfoProto) -> Value:
+    from onnx import helper
+
+    dtype = helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type).type
+    return Value(graph, output.name, dtype).cast(np.float32)
+
+
+def _is_float(output: onnx.ValueInfoProto) -> bool:
+    from onnx import TensorProto
+
+    return output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
+
+def _is_detection(output: onnx.ValueInfoProto, classes: int) -> bool:
+    shape = _shape(output)
+    return (
+        _is_float(output)
+        and len(shape) == 3
+        and shape[1] == 4 + classes
+        and (shape[0] == 1 or not isinstance(shape[0], int))
+    )
+
+
+def _shape(output: onnx.ValueInfoProto) -> Shape:
+    dimensions = output.type.tensor_type.shape.dim
+    return [each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in dimensions]
+
+
+def _spell(count: int) -> str:
+    return "more than one output" if count else "no output"
+
+
+def _spell_outputs(model: onnx.ModelProto) -> str:
+    return ", ".join(f"{output.name} of {' x '.join(map(str, _shape(output)))}" for output in model.graph.output)

@@ -1,0 +1,164 @@
+"""Building image contracts into a model: `build_in`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ..core.base.atomic_files import require_folder, write_whole
+from ..core.features.bind_properties import BindProperties
+from ..core.features.descriptors import ImageFeatureDescriptor
+from ..core.features.resolve import fixed_sides
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.contract import ImageContract
+from ..core.imaging.formats import INTERLEAVED_FORMATS
+from ..core.model.contract_fit import as_image, fits, fitting_inputs, spell_type
+from ..core.model.model import LearningModel
+from ..core.onnx_file.messages import messages
+from ..enums import BitmapPixelFormat
+from ..errors import InvalidArgumentError, NotSupportedError
+from .answers import add_boxes, add_labels
+from .insertion import put_before
+from .kernels import require_kernel
+from .operator_set import bring_to
+from .placement import GraphPlacement
+from .preprocessing import Preprocessing
+from .values import OPSET
+from .write_contract import read_for_copy, set_image_metadata
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def build_in(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    contract: ImageContract | None = None,
+    inputs: Iterable[str] = (),
+    *,
+    pictures: BitmapPixelFormat = BitmapPixelFormat.RGB8,
+    labels: Iterable[str] = (),
+    suppress: bool = False,
+) -> None:
+    """Writes a copy of a model that takes pictures as they are, in any ONNX runtime.
+
+    The inputs keep their names, and become uint8 of height x width x channels, one picture of any size. Nodes of ONNX's
+    own operators crop, scale, order and normalise it, as `bind` does. The file appears whole or not at all.
+
+    Args:
+        source: the path of the model.
+        destination: the path of the copy; in the source's folder, where the model has external data.
+        contract: how pictures become its tensors; by default what the model itself states for each of its images.
+        inputs: the inputs that become pictures; by default all images, or all that the contract fits.
+        pictures: their format: `RGB8` for those of Pillow, `BGR8` for those of OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,
+            which has one channel.
+        labels: the names of the classes. The model gets the outputs `top_labels` and `top_scores`: the five likeliest
+            classes, the best first; the scores are the model's own.
+        suppress: for a detector with Ultralytics' output, 1 x (4 + classes) x places. It gets the outputs `boxes`
+            (left, top, right and bottom in pixels of the picture), `box_scores`, `box_classes` and `box_labels`, after
+            suppression as by Ultralytics' predictor; the labels are those that are given, or that the model states.
+
+    Raises:
+        ModelNotFoundError: there is no such file.
+        CorruptModelError: it is not an ONNX model.
+        InvalidArgumentError: no input is an image, or a named one is not; the format is none of these; the labels are
+            not as many as the scores.
+        NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be brought to
+            operator set 13; its output is not one to suppress boxes in.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import BitmapPixelFormat, LearningModel
+        >>> from winml_py.authoring import build_in
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> build_in("models/digits.onnx", target, pictures=BitmapPixelFormat.GRAY8)
+        >>> feature = LearningModel.load(target).input_features[0]
+        >>> feature.name, feature.tensor_kind.name, feature.shape
+        ('image', 'UINT8', (-1, -1, 1))
+    """
+    if pictures not in INTERLEAVED_FORMATS:
+        raise InvalidArgumentError(
+            f"The pictures of a built-in contract cannot be {pictures!r}.",
+            hint=f"Use one of {', '.join(known.name for known in INTERLEAVED_FORMATS)}.",
+        )
+    loaded = LearningModel.load_from_file_path(source)
+    images = _images(loaded, contract, set(inputs))
+    steps = {image.name: _preprocessing(image, pictures) for image in images}
+    require_folder(destination)
+    model = read_for_copy(source, destination)
+    bring_to(OPSET, model)
+    placements = {name: put_before(model, name, step) for name, step in steps.items()}
+    names = tuple(labels)
+    if suppress:
+        _add_boxes(model, names or loaded.labels, placements)
+    elif names:
+        add_labels(model, names)
+    if not _has_images(model):
+        set_image_metadata(model, {})
+    write_whole(destination, model.SerializeToString())
+
+
+def _images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:
+    """The inputs that become pictures, with their contracts."""
+    features = model.input_features
+    if contract is not None:
+        return [as_image(feature, contract) for feature in fitting_inputs(features, contract, names)]
+    images = [feature for feature in features if isinstance(feature, ImageFeatureDescriptor)]
+    unknown = names - {image.name for image in images}
+    if unknown or not images:
+        what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
+        raise InvalidArgumentError(
+            f"{what} an image that the model states a contract for.",
+            hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --preset.",
+        )
+    return [_fitting(image) for image in images if image.name in (names or {image.name})]
+
+
+def _fitting(image: ImageFeatureDescriptor) -> ImageFeatureDescriptor:
+    if not fits(image, image.contract):
+        raise InvalidArgumentError(
+            f"The input {image.name} is {spell_type(image)}, and its contract is of {image.contract.pixel_format.name} "
+            f"pictures in {image.contract.layout.name}.",
+            hint="State another contract.",
+        )
+    return image
+
+
+def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -> Preprocessing:
+    """What becomes of the pictures of an input."""
+    contract = image.contract
+    if image.shape[0] not in (1, -1):
+        raise NotSupportedError(
+            f"The input {image.name} takes {image.shape[0]} pictures at once, and a built-in contract takes one.",
+            hint="Export the model with a batch of 1, or of any size.",
+        )
+    require_kernel(contract.kernel)
+    sides = fixed_sides(image, contract, _NO_PROPERTIES)
+    return Preprocessing(contract, pictures, sides, TENSOR_CLASSES[image.tensor_kind].dtype.type)
+
+
+_NO_PROPERTIES = BindProperties()
+
+
+def _add_boxes(
+    model: onnx.ModelProto, labels: tuple[str, ...], placements: Mapping[str, GraphPlacement | None]
+) -> None:
+    if len(placements) > 1 or not labels:
+        raise InvalidArgumentError(
+            f"Suppression needs the names of the classes and one picture: here are {len(labels)} names and "
+            f"{len(placements)} pictures.",
+            hint="State labels=[...], or --labels, and one input.",
+        )
+    ((picture, placement),) = placements.items()
+    add_boxes(model, labels, picture, placement)
+
+
+def _has_images(model: onnx.ModelProto) -> bool:
+    """Whether an input or an output is still denoted an image, which the metadata describe."""
+    from onnx import TypeProto
+
+    types = (part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type))
+    return any(isinstance(part, TypeProto) and part.denotation == "IMAGE" for part in types)

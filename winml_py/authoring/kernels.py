@@ -1,0 +1,219 @@
+"""Scaling of pixels as nodes of a graph: what `imaging/resize.py` does with Pillow and OpenCV.
+
+The antialiased kernels are matrices of weights, computed in the graph by Pillow's formula. `Resize` has no Lanczos, no
+box and no Hamming, and antialiases from operator set 18 on alone, to which most models would have to be converted.
+OpenCV's linear and cubic kernels are those of `Resize`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..enums import ImageKernel
+from ..errors import NotSupportedError
+from .placement import GraphPlacement
+from .values import DType, Operand, Value
+
+
+def require_kernel(kernel: ImageKernel) -> None:
+    """Refuses a kernel that no graph can have.
+
+    Raises:
+        NotSupportedError: it is `AREA`, which has other weights wherever a picture grows or shrinks by a fraction.
+    """
+    if kernel not in _FILTERS and kernel not in (ImageKernel.NEAREST, *_RESIZE_MODES):
+        raise NotSupportedError(
+            f"The kernel {kernel.name} cannot be built into a model.",
+            hint="State another one in the contract: ImageKernel.ANTIALIASED_BOX averages pixels, too.",
+        )
+
+
+def scaled_planes(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:
+    """The part of a picture that is used, scaled.
+
+    Args:
+        pixels: height x width x channels, uint8.
+        placement: where the picture goes.
+        kernel: how it is scaled.
+        is_close: see `resize`.
+
+    Returns:
+        Channels x height x width, whole levels from 0 to 255, float32.
+    """
+    if kernel in _FILTERS:
+        return _antialiased(pixels, placement, kernel, is_close)
+    if kernel is ImageKernel.NEAREST:
+        return _nearest(pixels, placement)
+    return _resized(pixels, placement, kernel)
+
+
+def _cropped(pixels: Value, placement: GraphPlacement) -> Value:
+    x, y, width, height = placement.part
+    return pixels.part((y, x), (height, width), (0, 1)) if placement.is_cropped else pixels
+
+
+def planes_of(pixels: Value) -> Value:
+    """Height x width x channels of bytes as channels x height x width of float32."""
+    return pixels.transposed(2, 0, 1).cast(np.float32)
+
+
+def _nearest(pixels: Value, placement: GraphPlacement) -> Value:
+    part, (height, width) = placement.part, placement.scaled
+    rows = _nearest_positions(part.height, height) + part.y
+    columns = _nearest_positions(part.width, width) + part.x
+    return planes_of(pixels.take(rows, 0).take(columns, 1))
+
+
+def _nearest_positions(side: Value, scaled: Value) -> Value:
+    """The pixel that is nearest to the middle of each pixel of the result.
+
+    Pillow adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
+    """
+    graph, step = side.graph, side / scaled
+    steps = graph.where(graph.range(scaled).equals(0), step * 0.5, step)
+    sums = graph.node("CumSum", steps, graph.constant(0, np.int64), dtype=np.float64)
+    return sums.apply("Floor").cast(np.int64).at_most(side - 1)
+
+
+def _resized(pixels: Value, placement: GraphPlacement, kernel: ImageKernel) -> Value:
+    graph, (height, width) = pixels.graph, placement.scaled
+    planes = planes_of(_cropped(pixels, placement)).unsqueezed(0)
+    size = graph.vector(1, planes.size(1), height, width)
+    return _levels(graph.node("Resize", planes, None, None, size, dtype=np.float32, **_RESIZE_MODES[kernel])).reshaped(
+        -1, height, width
+    )
+
+
+_RESIZE_MODES: dict[ImageKernel, dict[str, Any]] = {  # their pixels are at half_pixel by default
+    ImageKernel.LINEAR: {"mode": "linear"},
+    ImageKernel.CUBIC: {"mode": "cubic", "cubic_coeff_a": -0.75},
+}
+
+
+def _antialiased(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:
+    """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
+    height, width = placement.scaled
+    block = _divisor if is_close else _whole_factor
+    planes = _cropped(pixels, placement).transposed(2, 0, 1)
+    # two quick steps: without a Reshape between them, ONNX Runtime makes one of both, which takes ten times as long
+    planes = planes.reshaped(pixels.size(2), placement.part.height, placement.part.width)
+    rows = _scaled_rows(planes.transposed(0, 2, 1), width, kernel, block(placement.part.width, width)).transposed(
+        0, 2, 1
+    )
+    return _scaled_rows(rows, height, kernel, block(placement.part.height, height))
+
+
+def _whole_factor(side: Value, scaled: Value) -> Value:
+    """The size of the blocks that are averaged first: `_whole_factor` of `imaging/resize.py`."""
+    where, shrink = side.graph.where, side / scaled
+    factor = where(shrink < 6, shrink / 2, shrink / 2.5).cast(np.int64)
+    return where(shrink < 4, 1, factor)
+
+
+def _divisor(side: Value, scaled: Value) -> Value:
+    """The largest number that divides a side and leaves the kernel a shrinking by 4."""
+    graph = side.graph
+    numbers = graph.range((side // (scaled * 4)).at_least(1)) + 1
+    dividing = graph.where((side % numbers).equals(0), numbers, 1)
+    return graph.node("ReduceMax", dividing, dtype=np.int64, keepdims=0)
+
+
+def _scaled_rows(planes: Value, scaled: Value, kernel: ImageKernel, block: Value) -> Value:
+    """Scales the second axis.
+
+    A few rows of the result are made at once, of those rows that any of them sees: one matrix for all would be nearly
+    all zeros, and take twenty times as long. Where blocks of rows are averaged first, all rows of a block have the
+    weight of their block; the last row is repeated where the last block is not full.
+
+    Args:
+        planes: channels x rows x columns, whole levels.
+        scaled: how many rows they become.
+        kernel: how.
+        block: how many rows are averaged first.
+
+    Returns:
+        Channels x scaled x columns, whole levels in float32.
+    """
+    graph, side = planes.graph, planes.size(1)
+    scale = side / block / scaled
+    tiles, blocks = _parts(scaled, _TILE), _parts(side, block)
+    reach = scale.at_least(1.0) * _FILTERS[kernel][0]
+    window = (scale * _TILE + reach * 2 + 2).cast(np.int64).at_most(blocks)
+    centres = (graph.range(tiles * _TILE).at_most(scaled - 1).cast(np.float64) + 0.5) * scale
+    begins = (graph.range(tiles) * _TILE).cast(np.float64) * scale + (scale * 0.5 - reach)
+    begins = begins.apply("Floor").cast(np.int64).at_least(0).at_most(blocks - window)
+    seen = (begins * block).unsqueezed(1) + graph.range(window * block)
+    weights = _weights((seen // block).unsqueezed(1), centres.reshaped(tiles, _TILE, 1), scale, kernel)
+    rows = planes.take(seen.at_most(side - 1), 1).cast(np.float32)
+    made = graph.node("MatMul", weights, rows, dtype=np.float32)
+    whole = made.reshaped(planes.size(0), tiles * _TILE, planes.size(2))
+    return _levels(whole.part((0,), (scaled,), (1,)))
+
+
+def _parts(count: Value, size: Operand) -> Value:
+    """How many parts of a size hold so many."""
+    return (count + size - 1) // size
+
+
+_TILE = 16
+
+
+def _weights(positions: Value, centres: Value, scale: Value, kernel: ImageKernel) -> Value:
+    """What pixels at these positions give to results with these centres, float32.
+
+    Pillow computes them in float64; a box's edge lies between two pixels often, and a rounding would move it.
+    """
+    graph, (support, weight_at) = positions.graph, _FILTERS[kernel]
+    stretch, pixels = scale.at_least(1.0), positions.cast(np.float64)
+    first, end = ((centres + (stretch * reach + 0.5)).apply("Floor") for reach in (-support, support))
+    is_seen = (pixels >= first) & (pixels < end)
+    weights = graph.where(is_seen, weight_at((pixels - centres + 0.5) * (1.0 / stretch)), 0.0)
+    return (weights / weights.sum(2, keepdims=True)).cast(np.float32)
+
+
+def _box(x: Value) -> Value:
+    return ((x > -0.5) & (x <= 0.5)).cast(np.float64)
+
+
+def _linear(x: Value) -> Value:
+    return (1 - abs(x)).at_least(0)
+
+
+def _cubic(x: Value) -> Value:
+    x = abs(x)
+    return x.graph.where(x < 1, (x * 1.5 - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5)
+
+
+def _hamming(x: Value) -> Value:
+    cosine = (x * math.pi + math.pi / 2).apply("Sin")  # before 1.29, ONNX Runtime has no Cos of float64
+    return _sinc(x) * (cosine * 0.46 + 0.54)
+
+
+def _lanczos(x: Value) -> Value:
+    return _sinc(x) * _sinc(x / 3)
+
+
+def _sinc(x: Value) -> Value:
+    where, is_middle = x.graph.where, x.equals(0)
+    angle = where(is_middle, 1.0, x * math.pi)
+    return where(is_middle, 1.0, angle.apply("Sin") / angle)
+
+
+_FILTERS = {
+    ImageKernel.ANTIALIASED_BOX: (0.5, _box),
+    ImageKernel.ANTIALIASED_CUBIC: (2.0, _cubic),
+    ImageKernel.ANTIALIASED_HAMMING: (1.0, _hamming),
+    ImageKernel.ANTIALIASED_LANCZOS: (3.0, _lanczos),
+    ImageKernel.ANTIALIASED_LINEAR: (1.0, _linear),
+}
+"""For each antialiased kernel how far it reaches, and its weight at a distance from a pixel's middle."""
+
+
+def _levels(planes: Value) -> Value:
+    """Whole levels of 0 to 255, halves up, as Pillow and OpenCV round."""
+    dtype: DType = np.float32
+    zero, most = (planes.graph.constant(level, dtype) for level in (0, 255))
+    return planes.graph.node("Clip", (planes + 0.5).apply("Floor"), zero, most, dtype=dtype)

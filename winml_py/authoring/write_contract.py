@@ -1,0 +1,90 @@
+"""Writing an image contract into a model's metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..core.base.atomic_files import require_folder, write_whole
+from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..core.model.contract_fit import fitting_inputs
+from ..core.model.model import LearningModel
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def write_contract(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    contract: ImageContract,
+    inputs: Iterable[str] = (),
+) -> None:
+    """Writes a copy of a model whose metadata state a contract, and whose inputs are denoted images.
+
+    The file appears whole or not at all, and may be the source itself. Weights in external files stay where they are.
+
+    Args:
+        source: the path of the model.
+        destination: the path of the copy; in the source's folder, where the model has external data.
+        contract: how pictures become its tensors; of all its images, as the metadata are the model's.
+        inputs: the inputs that are images; by default those whose shape fits the contract.
+
+    Raises:
+        ModelNotFoundError: there is no such file.
+        CorruptModelError: it is not an ONNX model.
+        InvalidArgumentError: no input fits, or a named one does not.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import BitmapPixelFormat, ImageContract, LearningModel
+        >>> from winml_py.authoring import write_contract
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> write_contract("models/digits.onnx", target, ImageContract(BitmapPixelFormat.GRAY8, mean=(33.3,)))
+        >>> LearningModel.load(target).input_features[0].contract.mean
+        (33.3,)
+    """
+    features = LearningModel.load_from_file_path(source).input_features
+    require_folder(destination)
+    model = read_for_copy(source, destination)
+    images = {image.name: image.tensor_kind for image in fitting_inputs(features, contract, set(inputs))}
+    if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
+        contract = replace(contract, tensor_kind=TensorKind.UINT8)
+    for value in model.graph.input:
+        if value.name in images:
+            value.type.denotation = "IMAGE"
+    set_image_metadata(model, contract.to_metadata())
+    write_whole(destination, model.SerializeToString())
+
+
+def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Reads a model without its external weights, for a copy that refers to the same files.
+
+    Raises:
+        InvalidArgumentError: it has such weights, and the copy would not find them.
+    """
+    import onnx
+
+    model = onnx.load(source, load_external_data=False)
+    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
+    external = any(weight.data_location == onnx.TensorProto.EXTERNAL for weight in model.graph.initializer)
+    if external and len(folders) > 1:
+        raise InvalidArgumentError(
+            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
+            hint="Write the copy into the same folder.",
+        )
+    return model
+
+
+def set_image_metadata(model: onnx.ModelProto, stated: Mapping[str, str]) -> None:
+    """Replaces what the metadata state of pictures."""
+    from onnx import helper
+
+    kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
+    helper.set_model_props(model, {**kept, **stated})

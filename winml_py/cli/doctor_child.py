@@ -1,0 +1,68 @@
+"""A program in a process of its own: it runs a small model on one device for a moment, and prints a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import timeit
+from typing import Any
+
+import numpy as np
+
+from ..core.base.agreement import FLOAT_TOLERANCE
+from ..core.base.differences import relative_error
+from ..core.evaluation.binding import LearningModelBinding
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.session import LearningModelSession
+from ..errors import WinMLError
+
+
+def main() -> None:
+    """Tries the device whose number in `find_all` is on the command line."""
+    device = LearningModelDevice.find_all()[int(sys.argv[1])]
+    facts: dict[str, Any] = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
+    try:
+        facts |= _run(device)
+    except WinMLError as error:
+        facts["problem"] = str(error)
+    sys.stdout.write(json.dumps(facts) + "\n")
+
+
+def _run(device: LearningModelDevice) -> dict[str, Any]:
+    model = LearningModel.load(small_model())
+    picture = np.random.default_rng(0).random((1, 3, 32, 32), np.float32)
+    started = time.perf_counter()
+    session = LearningModelSession(model, device)
+    binding = LearningModelBinding(session)
+    binding.bind("x", picture)
+    outputs = session.evaluate(binding).outputs["y"].to_numpy()
+    first = time.perf_counter() - started
+    expected = LearningModelSession(model).evaluate_features({"x": picture}).outputs["y"].to_numpy()
+    count, seconds = timeit.Timer(lambda: session.evaluate(binding)).autorange()
+    error = relative_error(expected, outputs)
+    facts = {"first_ms": first * 1e3, "evaluation_ms": seconds / count * 1e3, "error": error}
+    return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
+
+
+def small_model() -> bytes:
+    """A convolution, a rectifier and a mean, with random weights that are always the same."""
+    from onnx import numpy_helper, parser
+
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        trial (float[1, 3, 32, 32] x) => (float[1, 8, 1, 1] y) {
+            convolved = Conv <pads = [1, 1, 1, 1]> (x, weight)
+            rectified = Relu (convolved)
+            y = GlobalAveragePool (rectified)
+        }
+    """)
+    weight = np.random.default_rng(1).normal(0, 0.2, (8, 3, 3, 3)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "weight"))
+    data: bytes = model.SerializeToString()
+    return data
+
+
+if __name__ == "__main__":
+    main()

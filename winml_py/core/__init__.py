@@ -1,0 +1,1 @@
+"""Load, bind, evaluate: what every program uses."""

@@ -1,0 +1,87 @@
+"""Checks of arguments: numbers, booleans, text, classes, and members of enumerations."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from numbers import Integral
+from typing import Any, TypeVar
+
+from ...errors import InvalidArgumentError, WinMLError
+from .type_names import type_name
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
+    """Returns the value as an int if it is a whole number between two bounds. A bool is not a number here.
+
+    Args:
+        value: what came.
+        what: its name in the message.
+        least: the smallest number that is allowed.
+        most: the largest one; None for no bound.
+
+    Raises:
+        InvalidArgumentError: it is something else.
+    """
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is not None and number >= least and (most is None or number <= most):
+        return number
+    bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
+    raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It is a whole number {bounds}.")
+
+
+def seconds_above_zero(value: object, what: str) -> float:
+    """Returns the value if it is a number of seconds: finite, and above 0.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
+    return value
+
+
+def require_type(value: object, kind: Any, hint: str) -> None:
+    """Refuses a value that is no instance of a class, or of the first of a union.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if not isinstance(value, kind):
+        expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
+        raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)
+
+
+def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:
+    """Returns the value if it is True or False.
+
+    Raises:
+        InvalidArgumentError: it is something else; or the error that is passed.
+    """
+    if isinstance(value, bool):
+        return value
+    raise error(f"{what} is {value!r}.", hint="It is True or False.")
+
+
+def member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
+    """The member of an enumeration that a value stands for: the member itself, or its number.
+
+    Raises:
+        InvalidArgumentError: it stands for none; or the error that is passed.
+    """
+    if type(value) is enum:  # as nearly always; to call the enumeration takes several times as long
+        return value
+    try:
+        return enum(value)  # type: ignore[arg-type]
+    except ValueError:
+        names = ", ".join(known.name for known in enum)
+        raise error(f"{what} is {value!r}.", hint=f"It is a {enum.__name__}: {names}.") from None
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is text that UTF-8 can encode. Some file names are not."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False

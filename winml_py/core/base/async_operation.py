@@ -1,0 +1,185 @@
+"""AsyncOperation: work that goes on in a thread, to be awaited, waited for, or cancelled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ...enums import AsyncStatus
+from ...errors import CanceledError, IllegalCallError
+from . import forks
+from .cancellation import Stop
+from .thread_pools import shared_pool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+THREADS = 16
+"""Of all operations. They mostly wait in native code, so there may be more of them than cores. Operations on one
+binding take turns, and hold a thread each while they wait: use a binding for each."""
+
+
+class AsyncOperation(Generic[T]):
+    """Work that has been started in a thread: WinRT's `IAsyncOperation`, and a Python awaitable.
+
+    `await operation` gives the result; cancelling the task that awaits it stops the work, an evaluation at the
+    next node boundary. `get()` waits without asyncio.
+
+    Example:
+        >>> from winml_py import LearningModel
+        >>> LearningModel.load_async("models/digits.onnx").get().name
+        'digits'
+    """
+
+    def __init__(self, work: Callable[[Stop], T]) -> None:
+        """Starts the work; it is given the way to find out that it should stop."""
+        self._stop = Stop()
+        self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
+        self._is_inherited = False
+        forks.watch(self)
+        self._future: Future[T] = _future()
+        # Starting a thread waits for it to run, which is some milliseconds where others work: no event loop is to wait.
+        shared_pool("winml-py starts", 1).submit(self._start, work)
+
+    def _start(self, work: Callable[[Stop], T]) -> None:
+        try:
+            shared_pool("winml-py", THREADS).submit(self._run, work)
+        except RuntimeError as error:  # the interpreter ends
+            self._future.set_exception(error)
+
+    def _run(self, work: Callable[[Stop], T]) -> None:
+        if not self._future.set_running_or_notify_cancel():
+            return
+        try:
+            self._stop.require_not_requested()
+            result = work(self._stop)
+        except BaseException as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(result)
+
+    def in_child(self) -> None:
+        """After a fork, the thread that does the work is the parent's."""
+        self._is_inherited = True
+
+    def _require_here(self) -> None:
+        if self._is_inherited and not self._future.done():
+            raise IllegalCallError(
+                "The operation was started before a fork, and goes on in the parent process alone.",
+                hint="Start it in this process.",
+            )
+
+    def __await__(self) -> Generator[Any, None, T]:
+        import asyncio
+
+        self._require_here()
+        try:
+            return (yield from asyncio.wrap_future(self._future).__await__())
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._stop.requested and not (task and task.cancelling()):
+                raise CanceledError("The operation was cancelled.") from None  # as where the work had begun
+            self.cancel()
+            raise
+
+    def get(self, timeout: float | None = None) -> T:
+        """Waits for the result, `timeout` seconds at most.
+
+        Raises:
+            CanceledError: the operation was cancelled.
+            TimeoutError: it is not done yet; it goes on.
+            IllegalCallError: it goes on in the process that this one was forked from.
+            WinMLError: what the work raised.
+        """
+        from concurrent.futures import CancelledError
+
+        self._require_here()
+        try:
+            return self._future.result(timeout)
+        except CancelledError:
+            raise CanceledError("The operation was cancelled.") from None
+
+    def wait(self, timeout: float | None = None, /) -> AsyncStatus:
+        """Waits until the operation is done, `timeout` seconds at most, and tells how far it has come."""
+        from concurrent.futures import wait
+
+        self._require_here()
+        wait([self._future], timeout)
+        return self.status
+
+    def get_results(self) -> T:
+        """The result of an operation that is done.
+
+        Raises:
+            IllegalCallError: it is not done; await it, or use `get`.
+        """
+        if not self._future.done():
+            raise IllegalCallError("The operation is not done.", hint="Await it, or call get().")
+        return self.get()
+
+    def cancel(self) -> None:
+        """Stops the work: at once where it has not begun, else as soon as it can."""
+        self._future.cancel()
+        self._stop.request()
+
+    @property
+    def status(self) -> AsyncStatus:
+        """Started, completed, canceled or error."""
+        if not self._future.done():
+            return AsyncStatus.STARTED
+        if self._future.cancelled():
+            return AsyncStatus.CANCELED
+        error = self._future.exception()
+        if error is None:
+            return AsyncStatus.COMPLETED
+        return AsyncStatus.CANCELED if isinstance(error, CanceledError) else AsyncStatus.ERROR
+
+    @property
+    def error_code(self) -> int:
+        """The HRESULT of what went wrong, signed as pywinrt gives it, or 0."""
+        if self.status not in (AsyncStatus.ERROR, AsyncStatus.CANCELED) or self._future.cancelled():
+            return 0
+        return getattr(self._future.exception(), "winerror", None) or -2147467259  # E_FAIL
+
+    def add_done_callback(self, callback: Callable[[AsyncOperation[T]], object]) -> None:
+        """Calls back with the operation when it is done, in the thread that did it, or now if it is done."""
+        self._future.add_done_callback(lambda _: callback(self))
+
+    @property
+    def completed(self) -> Callable[[AsyncOperation[T], AsyncStatus], object] | None:
+        """WinRT's callback: set it once, and it is called with the operation and its status when that is done."""
+        return self._completed
+
+    @completed.setter
+    def completed(self, handler: Callable[[AsyncOperation[T], AsyncStatus], object] | None) -> None:
+        if handler is None:
+            return
+        if self._completed is not None:
+            raise IllegalCallError("The operation has a callback already.", hint="Use add_done_callback for more.")
+        self._completed = handler
+
+        def call(operation: AsyncOperation[T]) -> None:
+            # In a thread of its own: one that waits for another operation would keep the pool from running that.
+            threading.Thread(target=handler, args=(operation, operation.status), daemon=True).start()
+
+        self.add_done_callback(call)
+
+    @property
+    def id(self) -> int:
+        """A number that no other living operation has."""
+        return id(self)
+
+    def close(self) -> None:
+        """Nothing to do: WinRT asks for it."""
+
+    def __repr__(self) -> str:
+        return f"<AsyncOperation {self.status.name.lower()}>"
+
+
+def _future() -> Future[Any]:
+    from concurrent.futures import Future  # it takes long to import, and few programs need it
+
+    return Future()

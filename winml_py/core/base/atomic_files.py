@@ -1,0 +1,99 @@
+"""Writing files so that no other program ever sees an incomplete one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import BinaryIO
+
+from ...errors import StorageAccessError, StorageNotFoundError, WinMLError
+
+
+def require_folder(path: str | os.PathLike[str]) -> None:
+    """Refuses a file whose folder does not exist, before time is spent on its contents.
+
+    Raises:
+        StorageNotFoundError: there is no such folder.
+        StorageAccessError: the path is that of a folder.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise StorageNotFoundError(
+            f"{os.fspath(path)}: There is no folder {folder} to write to.", hint="Make it first."
+        )
+    if os.path.isdir(path):
+        raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Name a file in it.")
+
+
+@contextmanager
+def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns errors of the system, while a file is written, into one that names the file and the reason.
+
+    Raises:
+        StorageAccessError: it cannot be written.
+    """
+    try:
+        yield
+    except WinMLError:
+        raise
+    except OSError as error:
+        raise StorageAccessError(f"{os.fspath(path)}: It cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
+
+    A link is written through, and the file it leads to keeps its mode. A device or a pipe is opened itself: to replace
+    it would remove it from the system.
+
+    Args:
+        path: of the file.
+        mode: what the file's mode will be, from its first byte on; None for that of the file that is there, or the
+            umask's.
+
+    Example:
+        >>> import os, tempfile
+        >>> target = os.path.join(tempfile.mkdtemp(), "answer.txt")
+        >>> with written_whole(target) as file:
+        ...     _ = file.write(b"42")
+        >>> os.listdir(os.path.dirname(target))
+        ['answer.txt']
+    """
+    real = os.path.realpath(path)
+    is_there = os.path.exists(real)
+    if is_there and not os.path.isfile(real):
+        with open(real, "wb") as file:
+            yield file
+        return
+    folder, file_name = os.path.split(real)
+    temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
+    try:
+        with open(temporary, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
+            if mode is not None:
+                os.chmod(temporary, mode)  # the umask may have taken the owner's rights
+            elif is_there:
+                shutil.copymode(real, temporary)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # or a crash of the system could leave the new name without its contents
+        os.replace(temporary, real)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename = path  # the caller knows of no other file
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file that appears whole or not at all.
+
+    Raises:
+        StorageAccessError: it cannot be written.
+    """
+    with written_to(path), written_whole(os.fspath(path)) as file:
+        file.write(data)

@@ -1,0 +1,136 @@
+"""Memory as bytes: WinRT's buffers, and its handle to the memory of a tensor or a bitmap."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ...errors import ClosedError, InvalidArgumentError
+from .closeable import Closeable
+
+
+def byte_view(buffer: Any) -> memoryview:
+    """The bytes of a C-contiguous buffer, not copied, also where there are none (which `cast` refuses).
+
+    Raises:
+        InvalidArgumentError: it is no such buffer.
+    """
+    try:
+        memory = memoryview(buffer)
+        return memory.cast("B") if memory.nbytes else memoryview(b"")
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"A C-contiguous buffer is needed: {error}.", hint="Pass bytes, a bytearray or a numpy array."
+        ) from error
+
+
+class ByteArray(np.ndarray[Any, np.dtype[np.uint8]]):
+    """An array of bytes that binds as a buffer, and not as a tensor of uint8."""
+
+    __slots__ = ()
+
+
+class Buffer(ByteArray):
+    """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere.
+
+    Example:
+        >>> from winml_py.core.base.buffers import Buffer
+        >>> buffer = Buffer(4)
+        >>> buffer.capacity, buffer.length
+        (4, 0)
+    """
+
+    __slots__ = ("_length",)
+    _length: int
+
+    def __new__(cls, capacity: int, /) -> Self:  # noqa: D102
+        if capacity < 0:
+            raise InvalidArgumentError(f"A buffer has no room for {capacity} bytes.")
+        buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
+        buffer.length = 0
+        return buffer
+
+    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
+        self._length = self.size
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """A buffer with a copy of bytes, all in use."""
+        memory = byte_view(data)
+        buffer = cls(len(memory))
+        buffer[:] = memory
+        buffer.length = len(memory)
+        return buffer
+
+    @property
+    def capacity(self) -> int:
+        """Bytes there is room for."""
+        return int(self.size)
+
+    @property
+    def length(self) -> int:
+        """Bytes in use.
+
+        Raises:
+            InvalidArgumentError: on setting more than there is room for.
+        """
+        return self._length
+
+    @length.setter
+    def length(self, length: int) -> None:
+        if not 0 <= length <= self.capacity:
+            raise InvalidArgumentError(f"The buffer has room for {self.capacity} bytes, not for {length}.")
+        self._length = length
+
+    def __bytes__(self) -> bytes:
+        return self[: self._length].tobytes()
+
+
+class MemoryBufferReference(ByteArray, Closeable):
+    """Access to memory until it is closed.
+
+    It is an array of the bytes, so `memoryview(reference)` and `np.frombuffer(reference, dtype)` work on every
+    Python: classes written in Python offer buffers of their own from 3.12 on only.
+    """
+
+    is_closed: bool
+    __slots__ = ("is_closed",)
+
+    def __new__(cls, buffer: memoryview | None) -> Self:
+        """None makes a reference that is closed already."""
+        memory = byte_view(b"" if buffer is None else buffer)
+        reference = np.ndarray.__new__(cls, len(memory), np.uint8, memory)
+        reference.is_closed = buffer is None
+        return reference
+
+    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
+        self.is_closed = getattr(array, "is_closed", False)
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of the memory, or 0 once it is closed."""
+        return 0 if self.is_closed else self.nbytes
+
+    def get_buffer(self) -> memoryview:
+        """The memory, as bytes.
+
+        Raises:
+            ClosedError: the reference has been closed.
+        """
+        if self.is_closed:
+            raise ClosedError("The memory buffer reference has been closed.", hint="Create another.")
+        return self.data
+
+    def close(self) -> None:
+        """Ends the access. Views that were taken before stay valid. Twice is harmless."""
+        self.is_closed = True
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<MemoryBufferReference {'closed' if self.is_closed else f'{self.nbytes} bytes'}>"

@@ -1,0 +1,96 @@
+"""Stop: one thread cancels the work of another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from ...errors import CanceledError, EvaluationTimeoutError
+
+SLICE_SECONDS = 0.02
+"""How often a wait for a lock looks whether it is to be stopped."""
+
+
+class Stop:
+    """A request to stop one run, from another thread. The run stops at the next node: a running kernel ends first."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        """With a number of seconds, the run is stopped when they are over: see `limited`."""
+        self.seconds = seconds
+        self._is_late = False
+        self._lock = threading.Lock()
+        self._terminate: Callable[[], None] | None = None
+        self.requested = False
+
+    def request(self) -> None:
+        """Stops the run, or keeps it from starting."""
+        with self._lock:
+            self.requested = True
+            if self._terminate is not None:
+                self._terminate()
+
+    @contextmanager
+    def reaching(self, terminate: Callable[[], None]) -> Iterator[None]:
+        """Within the block, a request calls `terminate`; one that came before ends it here.
+
+        Raises:
+            CanceledError: the stop was requested before.
+        """
+        with self._lock:
+            self.require_not_requested()
+            self._terminate = terminate
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._terminate = None
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Within the block the time limit counts: when it is over, the stop is requested."""
+        if self.seconds is None:
+            yield
+            return
+        timer = threading.Timer(self.seconds, self._time_is_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _time_is_up(self) -> None:
+        self._is_late = True
+        self.request()
+
+    def require_not_requested(self) -> None:
+        """Raises CanceledError once the stop has been requested, or EvaluationTimeoutError where time was up."""
+        if self.requested and self._is_late:
+            raise EvaluationTimeoutError(
+                f"The evaluation did not end within {self.seconds:g} s, and was stopped.",
+                hint="Allow more time; a running kernel goes on to its end, and only then is it stopped.",
+            )
+        if self.requested:
+            raise CanceledError("The evaluation was cancelled.")
+
+
+@contextmanager
+def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
+    """Holds a lock within the block. A stop ends the wait for it: another thread may hold it for long.
+
+    Raises:
+        CanceledError: the stop was requested before the lock was free.
+    """
+    acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # no lock, as on the CPU, has none
+    if stop is None or acquire is None:
+        with lock:
+            yield
+        return
+    while not acquire(timeout=SLICE_SECONDS):
+        stop.require_not_requested()
+    try:
+        stop.require_not_requested()
+        yield
+    finally:
+        lock.__exit__(None, None, None)

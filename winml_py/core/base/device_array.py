@@ -1,0 +1,169 @@
+"""Arrays in a device's own memory, as the rest of the package sees them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import IllegalCallError, InvalidBindingError
+from .type_names import type_name
+
+_leaked: list[Any] = []
+_DLPACK_CUDA = 2  # kDLCUDA
+
+
+class MemoryLocation(NamedTuple):
+    """Where memory is: its kind as ONNX Runtime names it ("cuda", "webgpu"), and the number of the device.
+
+    Arrays of equal locations can be bound without a copy.
+    """
+
+    kind: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.number}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class DeviceArray:
+    """An array in a device's memory.
+
+    Attributes:
+        location: where it lies.
+        shape: its sizes.
+        dtype: of its elements.
+        read: makes a copy in the host's memory.
+        handle: the engine's own object for the memory, which this array keeps alive; None for another library's memory.
+        pointer: the address on the device, where there is such a thing.
+        owner: whoever must live as long as the memory is used.
+        lock: held while it is read, or freed.
+    """
+
+    location: MemoryLocation
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], np.ndarray[Any, Any]]
+    handle: Any = None
+    pointer: int | None = None
+    owner: Any = None
+    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    process: int = field(default_factory=os.getpid, init=False)
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
+        if self.handle is not None and os.getpid() != self.process:
+            raise IllegalCallError(
+                "What is in a GPU's memory cannot be read in a forked process.",
+                hint='Start processes with multiprocessing.get_context("spawn"), and give them to_numpy().',
+            )
+        with self.lock:
+            copy = np.array(self.read())
+        copy.flags.writeable = False
+        return copy
+
+    def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
+        """The same memory with other sizes; only of memory that has an address."""
+        return DeviceArray(
+            self.location, shape, self.dtype, lambda: self.read().reshape(shape), pointer=self.pointer, owner=self
+        )
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.handle is None or is_finalizing():
+            return
+        if os.getpid() != self.process:
+            _leaked.append((self.handle, self.read, self.owner))  # to let go would wait for threads of the parent
+        else:
+            with self.lock:  # memory comes and goes under it, on devices that ask for that
+                del self.handle, self.read, self.owner
+
+    @property
+    def host_copy(self) -> str:
+        """The call that copies it to the host, as the hints of errors name it."""
+        method = _copy_method(self.owner) if self.handle is None else None
+        return f"array.{method}()" if method else "tensor.to_numpy()"
+
+    @property
+    def cuda_interface(self) -> dict[str, Any]:
+        """The dictionary of `__cuda_array_interface__`, version 3.
+
+        Raises:
+            AttributeError: the memory is not CUDA's; so `hasattr` is right for classes that pass this on.
+        """
+        if self.location.kind != "cuda" or self.pointer is None:
+            raise AttributeError("__cuda_array_interface__")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "version": 3,
+        }
+
+
+def is_cuda_array(value: Any) -> bool:
+    """Whether a value is an array that another library has in CUDA memory."""
+    if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
+        return False
+    try:
+        if hasattr(type(value), "__cuda_array_interface__"):
+            return hasattr(value, "__cuda_array_interface__")
+        ask = getattr(type(value), "__dlpack_device__", None)
+        return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
+    except (RuntimeError, ValueError):  # torch's, where a tensor needs gradients or has no memory: host_array says why
+        return False
+
+
+def _copy_method(value: Any) -> str | None:
+    """What copies an array of another library to the host: CuPy's `get`, numba's, torch's; None where it has none."""
+    return next((name for name in ("get", "copy_to_host", "cpu") if hasattr(value, name)), None)
+
+
+def as_device_array(value: Any) -> DeviceArray:
+    """The memory of such an array, shared and kept alive.
+
+    Raises:
+        InvalidBindingError: it is not C-contiguous; or it offers DLPack alone, and CuPy is not installed.
+    """
+    return _from_interface(value) if hasattr(value, "__cuda_array_interface__") else _from_dlpack(value)
+
+
+def _from_interface(value: Any) -> DeviceArray:
+    facts = value.__cuda_array_interface__
+    shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
+    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # computes the flag alone
+    if not view.flags.c_contiguous:
+        raise InvalidBindingError(
+            f"The array in CUDA memory, of shape {shape}, is not C-contiguous.",
+            hint=f"Bind {'tensor.contiguous()' if hasattr(value, 'contiguous') else 'cupy.ascontiguousarray(array)'}.",
+        )
+
+    def read() -> Any:
+        method = _copy_method(value)
+        if method is None:
+            raise IllegalCallError(
+                f"A {type_name(value)} cannot be copied to the host by itself.", hint="Use cupy.asnumpy on it."
+            )
+        return np.asarray(getattr(value, method)())
+
+    device = getattr(value, "device", 0)
+    index = getattr(device, "id", getattr(device, "index", device))
+    location = MemoryLocation("cuda", index if isinstance(index, int) else 0)
+    return DeviceArray(location, shape, dtype, read, pointer=int(facts["data"][0]), owner=value)
+
+
+def _from_dlpack(value: Any) -> DeviceArray:
+    try:
+        import cupy
+    except ImportError as error:
+        raise InvalidBindingError(
+            f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
+            hint="pip install 'winml-py[cuda]'",
+        ) from error
+    return _from_interface(cupy.from_dlpack(value))

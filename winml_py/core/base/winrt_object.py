@@ -1,0 +1,35 @@
+"""Object: what every WinRT object can do, for programs that ask for it."""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeVar
+
+from ...errors import E_NOINTERFACE, InvalidArgumentError
+from .type_names import type_name
+
+T = TypeVar("T")
+
+
+class Object:
+    """The base of the classes that programs for pywinrt cast to and from: here an object is what it is."""
+
+    __slots__ = ()
+
+    def as_(self, kind: type[T], /) -> T:
+        """The object itself, if it is of that class.
+
+        Raises:
+            InvalidArgumentError: it is not (E_NOINTERFACE).
+        """
+        if not isinstance(self, kind):
+            raise InvalidArgumentError(
+                f"A {type(self).__name__} is no {getattr(kind, '__name__', kind)}.", hresult=E_NOINTERFACE
+            )
+        return self
+
+    @classmethod
+    def _from(cls, value: Any, /) -> Self:
+        """What `as_` does, as older programs write it."""
+        if not isinstance(value, cls):
+            raise InvalidArgumentError(f"A {type_name(value)} is no {cls.__name__}.", hresult=E_NOINTERFACE)
+        return value

@@ -1,0 +1,95 @@
+"""Configs of other libraries: JSON files, folders with one, or dicts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
+from ..base.streams import JsonSource, name_of, opened_text
+
+Source = JsonSource
+
+
+class Config(NamedTuple):
+    """What a config says, and the name that errors give it."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+def read_config(source: Source, names: Sequence[str]) -> Config:
+    """Reads a config.
+
+    Args:
+        source: a file, an open one, a folder, or the values themselves.
+        names: the files to look for in a folder; the first that is there is read.
+
+    Raises:
+        StorageNotFoundError: there is no such file, or none in the folder.
+        InvalidArgumentError: the file is not a JSON object.
+    """
+    if isinstance(source, Mapping):
+        return Config("The config", source)
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        source = _first(os.fspath(source), names)
+    path = name_of(source)
+    try:
+        with opened_text(source) as file:
+            values = json.load(file)
+    except OSError as error:
+        raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{path}: It is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise InvalidArgumentError(f"{path}: It is not a JSON object.", hint=f"It is a file such as {names[0]}.")
+    return Config(path, values)
+
+
+def _first(folder: str, names: Sequence[str]) -> str:
+    paths = [os.path.join(folder, name) for name in names]
+    found = next((path for path in paths if os.path.exists(path)), None)
+    if found is None:
+        raise StorageNotFoundError(f"{folder}: there is no {' and no '.join(names)} in this folder.")
+    return found
+
+
+_LARGEST = 1 << 53
+"""Whole numbers from here on are not exact as float64, and no size."""
+
+
+def require_numbers(name: str, key: str, value: Any) -> None:
+    """Refuses numbers that JSON can spell and no setting can be, such as 1e400, wherever they are in a value.
+
+    Raises:
+        NotSupportedError: a number that is NaN, infinite or larger than any setting.
+    """
+    if isinstance(value, Mapping):
+        for inner, item in value.items():
+            require_numbers(name, f"{key}[{inner!r}]", item)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            require_numbers(name, f"{key}[{index}]", item)
+    elif isinstance(value, (int, float)) and not abs(value) < _LARGEST:  # so that NaN is not, either
+        raise refused(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Puts the name of the config before what a contract says of its numbers."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{name}: {error.message}", hint=error.hint) from error
+
+
+def refused(name: str, what: str) -> NotSupportedError:
+    """The error for a config that no contract can keep to exactly."""
+    return NotSupportedError(
+        f"{name}: {what}.",
+        hint="Find out what it does to the pixels, and state the contract by hand: ImageContract(...); "
+        "or make the tensor yourself.",
+    )

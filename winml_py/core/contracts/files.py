@@ -1,0 +1,59 @@
+"""Image contracts in files: our own JSON with the words of a model's metadata, Hugging Face's configs, timm's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...errors import InvalidArgumentError
+from ..base.suggestions import did_you_mean
+from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from . import huggingface, timm
+from .config import Config, Source, named, read_config
+
+_KEYS = (*WINDOWS_KEYS, *OUR_KEYS)
+
+
+def read_contract(source: Source) -> ImageContract:
+    """The contract that a file states, of whichever kind it is.
+
+    Args:
+        source: a JSON file whose keys are those of a model's metadata (`json.dump(contract.to_metadata(), file)` writes
+            one); a `preprocessor_config.json` or `processor_config.json` of Hugging Face; a `config.json` of timm; a
+            folder that holds one of these; or what such a file holds.
+
+    Raises:
+        StorageNotFoundError: there is no such file.
+        InvalidArgumentError: it is none of these, has a key that there is not, or a word that means nothing.
+        NotSupportedError: no contract does the same to a picture.
+    """
+    config = read_config(source, (*huggingface.NAMES, timm.NAME))
+    values = config.values
+    if any(str(key).startswith("Image.") for key in values):
+        return _from_words(config)
+    is_timm = isinstance(values.get("pretrained_cfg"), Mapping) or "input_size" in values
+    if is_timm and "image_processor_type" not in values:
+        return timm.contract_of(config)
+    if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
+        return huggingface.contract_of(config)
+    raise InvalidArgumentError(
+        f"{config.name}: It states no image contract: it has no image_processor_type, no pretrained_cfg, and no "
+        "key such as Image.Mean.",
+        hint="Give the preprocessor_config.json of Hugging Face, the config.json of timm, or what "
+        'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")) writes.',
+    )
+
+
+def _from_words(config: Config) -> ImageContract:
+    unknown = next((key for key in config.values if key not in _KEYS), None)
+    if unknown is not None:
+        raise InvalidArgumentError(
+            f"{config.name}: It has the key {unknown!r}, which contracts do not have.",
+            hint=did_you_mean(unknown, _KEYS),
+        )
+    wrong = next((key for key, word in config.values.items() if not isinstance(word, str)), None)
+    if wrong is not None:
+        raise InvalidArgumentError(
+            f"{config.name}: the value of {wrong} is not text.", hint='Write "0.5,0.5,0.5", say.'
+        )
+    with named(config.name):
+        return ImageContract.from_metadata(config.values)

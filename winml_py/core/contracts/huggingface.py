@@ -1,0 +1,158 @@
+"""Image contracts from Hugging Face's `preprocessor_config.json`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
+from ..imaging.contract import ImageContract
+from .config import Config, Source, named, read_config, refused, require_numbers
+from .processor_sizes import RULES, Geometry, Settings
+from .processors import HARMLESS, PROCESSORS, UNLIKE_A_CONTRACT, Processor
+
+NAMES = ("preprocessor_config.json", "processor_config.json")
+
+_KERNELS = (
+    ImageKernel.NEAREST,
+    ImageKernel.ANTIALIASED_LANCZOS,
+    ImageKernel.ANTIALIASED_LINEAR,
+    ImageKernel.ANTIALIASED_CUBIC,
+    ImageKernel.ANTIALIASED_BOX,
+    ImageKernel.ANTIALIASED_HAMMING,
+)
+"""By Pillow's numbers, which are those of `resample`."""
+
+_NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")
+"""The keys that mean the processor's default when a config states null for them."""
+
+
+def from_preprocessor_config(source: Source) -> ImageContract:
+    """The contract that a config of Hugging Face's states; see `ImageContract.from_preprocessor_config`."""
+    return contract_of(read_config(source, NAMES))
+
+
+def contract_of(config: Config) -> ImageContract:
+    """The contract that a config states.
+
+    Raises:
+        NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
+    """
+    config = _image_processor(config)
+    kind, processor = _processor(config)
+    settings = Settings(config.name, kind, _merged(config, kind, processor))
+    if settings.is_on("do_grayscale"):
+        raise settings.refused("do_grayscale makes three equal channels")
+    with named(config.name):
+        made = ImageContract(
+            BitmapPixelFormat.BGR8 if settings.is_on("do_flip_channel_order") else BitmapPixelFormat.RGB8,
+            **_numbers(settings),
+            kernel=_kernel(settings),
+            **_geometry(settings, processor),
+        )
+        return _with_padding(made, settings)
+
+
+def _image_processor(config: Config) -> Config:
+    """The part about pictures of a `processor_config.json`."""
+    if "image_processor" in config.values and isinstance(config.values["image_processor"], Mapping):
+        return Config(config.name, config.values["image_processor"])
+    return config
+
+
+def _processor(config: Config) -> tuple[str, Processor]:
+    """The kind of processor that a config is for, by the name of its class."""
+    stated = config.values.get("image_processor_type") or config.values.get("feature_extractor_type")
+    if not isinstance(stated, str):
+        raise refused(config.name, "it names no image_processor_type, which says what the other keys mean")
+    kind = stated.removesuffix("Fast")
+    for suffix in ("ImageProcessor", "FeatureExtractor"):
+        kind = kind.removesuffix(suffix)
+    if kind in UNLIKE_A_CONTRACT:
+        raise refused(config.name, f"no contract does what {stated} does: {UNLIKE_A_CONTRACT[kind]}")
+    for known, processor in PROCESSORS.items():  # GroundingDINO is also spelt GroundingDino
+        if known.lower() == kind.lower():
+            return stated, processor
+    raise refused(config.name, f"what {stated} does is not known; known are {', '.join(PROCESSORS)}")
+
+
+def _merged(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
+    """The config over the defaults; every key is known to the processor, or changes nothing."""
+    values = dict(processor.defaults)
+    for key, value in config.values.items():
+        if key not in processor.defaults:
+            _require_idle(config.name, kind, key, value)
+        elif value is not None:
+            require_numbers(config.name, key, value)
+            values[key] = value
+        elif values[key] and key not in _NULL_IS_DEFAULT:
+            raise refused(config.name, f"{key} is null, which means one thing to {kind} and another to its fast twin")
+    return {**values, **processor.constants}
+
+
+def _require_idle(name: str, kind: str, key: str, value: object) -> None:
+    """Refuses a key that may change pixels, unless it says that nothing is done."""
+    channels_first = key == "data_format" and value in ("channels_first", "ChannelDimension.FIRST")
+    if key not in HARMLESS and not channels_first and value is not None and value is not False:
+        raise refused(name, f"{key} is a key that {kind} is not known to read")
+
+
+def _kernel(settings: Settings) -> ImageKernel:
+    resample = settings.values["resample"]
+    if isinstance(resample, int) and not isinstance(resample, bool) and 0 <= resample < len(_KERNELS):
+        return _KERNELS[resample]
+    raise settings.refused(f"resample is {resample!r}, and not a number from 0 to 5")
+
+
+def _geometry(settings: Settings, processor: Processor) -> Geometry:
+    if settings.is_on("do_resize"):
+        return RULES[processor.rule](settings)
+    if settings.is_on("do_center_crop") or settings.values.get("pad_size") is not None:
+        raise settings.refused("pictures are cropped or padded without being resized")
+    return {}
+
+
+def _numbers(settings: Settings) -> dict[str, Any]:
+    """Range, mean and std: number = ((byte * factor - offset) - mean) / std."""
+    factor = settings.number("rescale_factor") if settings.is_on("do_rescale") else 1.0
+    is_offset = settings.is_on("do_rescale") and (settings.is_on("offset") or settings.is_on("rescale_offset"))
+    offset = 1.0 if is_offset else 0.0
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    if settings.is_on("do_normalize"):
+        mean, std = _channels(settings, "image_mean"), _channels(settings, "image_std")
+    if settings.is_on("include_top"):  # EfficientNet divides once more, without a mean
+        again = _channels(settings, "image_std")
+        std = (std[0] * again[0], std[1] * again[1], std[2] * again[2])
+    if offset and math.isclose(factor, 1 / 127.5, rel_tol=1e-6):
+        return _fields(LearningModelPixelRange.MINUS_ONE_TO_ONE, mean, std)
+    mean = (mean[0] + offset, mean[1] + offset, mean[2] + offset)
+    if math.isclose(factor, 1 / 255, rel_tol=1e-6):
+        return _fields(LearningModelPixelRange.ZERO_TO_ONE, mean, std)
+    in_bytes = [tuple(number / factor for number in numbers) for numbers in (mean, std)]
+    return _fields(LearningModelPixelRange.ZERO_TO255, *in_bytes)
+
+
+def _fields(pixel_range: LearningModelPixelRange, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, Any]:
+    """Without numbers that change nothing, so that the contract is short."""
+    return {"pixel_range": pixel_range, "mean": mean if any(mean) else (), "std": std if set(std) != {1.0} else ()}
+
+
+def _channels(settings: Settings, key: str) -> tuple[float, float, float]:
+    value = settings.values[key]
+    numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * 3
+    if len(numbers) != 3 or not all(isinstance(number, (int, float)) for number in numbers):
+        raise settings.refused(f"{key} is {value!r}, and not a number for each of three channels")
+    return float(numbers[0]), float(numbers[1]), float(numbers[2])
+
+
+def _with_padding(contract: ImageContract, settings: Settings) -> ImageContract:
+    """The contract with the bytes that become 0: processors pad after they have normalised.
+
+    A mean between two bytes is rounded: the padding differs by half a gray level at most.
+    """
+    if not settings.is_on("do_pad") and settings.values.get("pad_size") is None:
+        return contract
+    zeros = [min(max(round(-summand / factor), 0), 255) for factor, summand in contract.affine()]
+    return replace(contract, pad=(zeros[0], zeros[1], zeros[2]))

@@ -1,0 +1,88 @@
+"""The names of a model's classes, from its metadata, the `config.json` beside it, or a file with one a line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import InvalidArgumentError, StorageNotFoundError
+from ..base.arguments import is_text
+from ..base.log import logger
+from .config import Source, read_config
+
+LABELS_KEY = "Labels"
+"""The key of a model's metadata with the names of its classes, a JSON list."""
+
+
+def written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes in a model's metadata under our key; none where they are not a list of texts."""
+    try:
+        labels = json.loads(metadata.get(LABELS_KEY, "[]"))
+    except (ValueError, RecursionError):
+        labels = None
+    if not isinstance(labels, list) or not all(map(is_text, labels)):
+        logger.info("the metadata %s are not a JSON list of texts, and are not used", LABELS_KEY)
+        return ()
+    return tuple(labels)
+
+
+def labels_of(source: Source) -> tuple[str, ...]:
+    """The names of a model's classes, in the order of its scores.
+
+    Args:
+        source: a text file (.txt or .names) with a name a line; or a `config.json` of Hugging Face (`id2label`) or timm
+            (`label_names`): its path, an open file, the folder that holds it, another file of that folder, or what such
+            a file holds.
+
+    Returns:
+        The names, or nothing where the config states none.
+
+    Raises:
+        StorageNotFoundError: there is no such file.
+        InvalidArgumentError: it is not UTF-8 text or not a JSON object, or the names do not count from 0.
+
+    Example:
+        >>> from winml_py import labels_of
+        >>> labels_of({"id2label": {"0": "cat", "1": "dog"}})
+        ('cat', 'dog')
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if path.lower().endswith((".txt", ".names")):
+            return _lines(path)
+        if os.path.isfile(path) and os.path.basename(path) != "config.json":
+            source = os.path.dirname(os.path.abspath(path))
+    name, values = read_config(source, ("config.json",))
+    inner = values.get("pretrained_cfg")
+    stated = values.get("id2label") or values.get("label_names")
+    if stated is None and isinstance(inner, Mapping):
+        stated = inner.get("label_names")
+    labels = _in_order(stated or ())
+    if labels is None:
+        raise InvalidArgumentError(
+            f"{name}: the names of the classes do not count from 0, or are not text that UTF-8 can write.",
+            hint='Write {"id2label": {"0": "cat", "1": "dog"}}.',
+        )
+    return labels
+
+
+def _lines(path: str) -> tuple[str, ...]:
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return tuple(line.strip() for line in file.read().rstrip().split("\n"))
+    except OSError as error:
+        raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path}: It is not UTF-8 text.", hint="Write one name a line.") from error
+
+
+def _in_order(stated: Any) -> tuple[str, ...] | None:
+    """Names as a tuple; None where they are no list of texts, and no mapping of 0, 1, 2... to texts."""
+    if isinstance(stated, Mapping):
+        numbered = {str(key): label for key, label in stated.items()}
+        stated = [numbered.get(str(number)) for number in range(len(numbered))]
+    if not isinstance(stated, (list, tuple)) or not all(map(is_text, stated)):
+        return None
+    return tuple(stated)

@@ -1,0 +1,144 @@
+"""Image contracts from timm's `config.json`, or the `pretrained_cfg` in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ...enums import BitmapPixelFormat, ImageKernel, ImageRounding, LearningModelPixelRange
+from ..imaging.contract import ImageContract
+from ..imaging.scaling import ImageScaling, Size
+from .config import Config, Source, named, read_config, refused, require_numbers
+
+NAME = "config.json"
+
+_DEFAULTS: dict[str, Any] = {
+    "input_size": (3, 224, 224),
+    "test_input_size": None,
+    "interpolation": "bicubic",
+    "crop_pct": 0.875,
+    "test_crop_pct": None,
+    "crop_mode": "center",
+    "mean": (0.485, 0.456, 0.406),
+    "std": (0.229, 0.224, 0.225),
+}
+"""The keys that change pixels, and what timm takes where they are left out, or null, or 0."""
+
+HARMLESS = frozenset(
+    {
+        # Where the weights are from, and who wrote them.
+        "url",
+        "file",
+        "state_dict",
+        "hf_hub_id",
+        "hf_hub_filename",
+        "source",
+        "architecture",
+        "tag",
+        "custom_load",
+        "license",
+        "description",
+        "origin_url",
+        "paper_name",
+        "paper_ids",
+        "notes",
+        # What comes after the picture; the sizes a model takes beside the one that is stated.
+        "num_classes",
+        "label_offset",
+        "label_names",
+        "label_descriptions",
+        "labels",
+        "pool_size",
+        "test_pool_size",
+        "first_conv",
+        "classifier",
+        "min_input_size",
+        "fixed_input_size",
+    }
+)
+"""The keys of a `pretrained_cfg` that never change pixels."""
+
+_KERNELS = {
+    "nearest": ImageKernel.NEAREST,
+    "bilinear": ImageKernel.ANTIALIASED_LINEAR,
+    "bicubic": ImageKernel.ANTIALIASED_CUBIC,
+    "lanczos": ImageKernel.ANTIALIASED_LANCZOS,
+    "box": ImageKernel.ANTIALIASED_BOX,
+    "hamming": ImageKernel.ANTIALIASED_HAMMING,
+}
+
+
+def from_timm(source: Source, use_test_size: bool = False) -> ImageContract:
+    """The contract that a config of timm's states; see `ImageContract.from_timm`."""
+    return contract_of(read_config(source, (NAME,)), use_test_size)
+
+
+def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
+    """The contract that a config states.
+
+    Raises:
+        NotSupportedError: a key or a value is unknown, or no contract does the same to a picture.
+    """
+    config = _pretrained(config)
+    for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
+        raise refused(config.name, f"{key} is a key that timm's evaluation is not known to read")
+    stated = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
+    for key, value in stated.items():
+        require_numbers(config.name, key, value)
+    if use_test_size:
+        stated |= {key: stated[f"test_{key}"] or stated[key] for key in ("input_size", "crop_pct")}
+    kernel = _KERNELS.get(str(stated["interpolation"]))
+    if kernel is None:
+        raise refused(config.name, f"interpolation is {stated['interpolation']!r}, and not {', '.join(_KERNELS)}")
+    with named(config.name):
+        return ImageContract(
+            BitmapPixelFormat.RGB8,
+            LearningModelPixelRange.ZERO_TO_ONE,
+            stated["mean"],
+            stated["std"],
+            kernel=kernel,
+            **_geometry(config.name, stated),
+        )
+
+
+def _pretrained(config: Config) -> Config:
+    """The `pretrained_cfg` of a `config.json`, or the config itself."""
+    inner = config.values.get("pretrained_cfg", config.values)
+    if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
+        raise refused(config.name, "there is no pretrained_cfg of timm's in it")
+    return Config(config.name, inner)
+
+
+def _geometry(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a picture goes: size, scaling and padding."""
+    size, ratio, mode = _size(name, stated["input_size"]), stated["crop_pct"], stated["crop_mode"]
+    if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
+        raise refused(name, f"crop_pct is {ratio!r}, and not above 0 and at most 1")
+    height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity; ImageScaling refuses it
+    half = ImageRounding.HALF_EVEN
+    if mode == "squash":
+        return {"size": size, "scaling": ImageScaling(height, width, crop_rounding=half)}
+    if mode == "border":
+        fitted = ImageScaling(height, width, keeps_aspect=True, rounding=half, crop_rounding=half)
+        return {"size": size, "scaling": fitted, "pad": _levels(name, stated["mean"])}
+    if mode != "center" or height != width:
+        raise refused(name, f"crop_mode is {mode!r}, and input_size {height}x{width}: center needs a square")
+    return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
+
+
+def _size(name: str, value: Any) -> Size:
+    if (
+        isinstance(value, (list, tuple))
+        and len(value) == 3
+        and value[0] == 3
+        and all(type(side) is int and 0 < side <= 1 << 20 for side in value)
+    ):
+        return value[1], value[2]
+    raise refused(name, f"input_size is {value!r}, and not three channels, height and width")
+
+
+def _levels(name: str, mean: Any) -> tuple[int, ...]:
+    if isinstance(mean, (list, tuple)) and all(isinstance(number, (int, float)) for number in mean):
+        return tuple(min(max(round(255 * number), 0), 255) for number in mean)
+    raise refused(name, f"mean is {mean!r}, and not a number for each channel")

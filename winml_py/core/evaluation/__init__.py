@@ -1,0 +1,1 @@
+"""From a bound value to a result: binding, evaluation, outputs, result."""

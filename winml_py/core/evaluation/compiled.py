@@ -1,0 +1,160 @@
+"""Compiled: what a session and its bindings share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, NoReturn
+
+from ...errors import ClosedError, DeviceLostError, IllegalCallError, InvalidBindingError
+from ..base import forks
+from ..base.winrt_object import Object
+from ..features.descriptors import FeatureDescriptor
+from ..model.contracts import LiveFeatures
+from ..model.model import LearningModel, content_of
+from ..runtime.engine import Engine, device_engine, stateless_engine
+from ..runtime.pool import Lease
+from ..runtime.providers.catalogue import UNLOCKED
+from ..runtime.request import CompileRequest
+from .overrides import overridden
+from .plain_arrays import PlainArrays
+
+if TYPE_CHECKING:
+    from .device_pictures import DevicePictures
+
+
+class Compiled:
+    """A model that has been compiled for a device, until the session is closed, the device is lost, or in a fork.
+
+    Attributes:
+        inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
+        outputs: likewise.
+        is_silent: as the model's content.
+        missing_contracts: likewise.
+        lock: the session's, which the engine's bindings hold while they talk to a GPU.
+        location: where the device's memory is, which can be bound; None for engines on the host.
+        is_lost: whether the device has gone.
+        is_inherited: whether a fork brought it into this process.
+        plain_arrays: evaluates arrays without a binding; None where the engine, the lock or the features need one.
+        pictures: the models that tensorize pictures on the device; None where the host does it.
+    """
+
+    def __init__(
+        self,
+        model: LearningModel,
+        lease: Lease,
+        lock: AbstractContextManager[object],
+        device_name: str,
+        compile_model: Callable[[CompileRequest], Engine],
+    ) -> None:
+        self._lease: Lease | None = lease
+        content = content_of(model)
+        features = overridden(content.inputs, lease.engine.options)
+        self.inputs = LiveFeatures(map(content.exported, features), content.contracts)
+        self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
+        self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
+        self.lock, self.device_name = lock, device_name
+        self.is_lost = self.is_inherited = False
+        self._process = os.getpid()
+        forks.watch(self)
+        self.plain_arrays: PlainArrays | None = None
+        if lock is UNLOCKED and stateless_engine(lease.engine) is not None:
+            self.plain_arrays = PlainArrays.of(features, self.outputs)
+        on_device = device_engine(lease.engine)
+        self.location = on_device.location if on_device else None
+        self.pictures: DevicePictures | None = None
+        if on_device:
+            from .device_pictures import DevicePictures  # sessions on the CPU do without it
+
+            self.pictures = DevicePictures(compile_model, lock)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine.
+
+        Raises:
+            ClosedError: the session has been closed.
+            DeviceLostError: the device has gone.
+            IllegalCallError: another process made the session.
+        """
+        lease = self._lease
+        if self.is_inherited:
+            raise IllegalCallError(
+                f"The session was made in process {self._process}, and does not survive a fork: its threads are there, "
+                f"and this is process {os.getpid()}.",
+                hint="Make a session in this process; for a GPU, start processes with "
+                'multiprocessing.get_context("spawn").',
+            )
+        if lease is None:
+            raise ClosedError(
+                "The session has been closed.", hint="Create another from the model, or keep this one open."
+            )
+        if self.is_lost:
+            raise DeviceLostError(
+                f"{self.device_name} was lost during an evaluation, and the session with it.",
+                hint="Make a new LearningModelDevice, and a session on it.",
+            )
+        return lease.engine
+
+    def require_open(self) -> None:
+        """Raises as `engine` does."""
+        self.engine  # noqa: B018 - it is asked for its errors
+
+    def find(self, name: str) -> tuple[FeatureDescriptor, bool]:
+        """The feature of a name, and whether it is an input: inputs before outputs, exact spelling before another case.
+
+        Raises:
+            InvalidBindingError: there is none.
+        """
+        if name in self.inputs:
+            return self.inputs[name], True
+        if name in self.outputs:
+            return self.outputs[name], False
+        folded = name.casefold() if isinstance(name, str) else None
+        for features, is_input in ((self.inputs, True), (self.outputs, False)):
+            for known, descriptor in features.items():
+                if known.casefold() == folded:
+                    return descriptor, is_input
+        raise InvalidBindingError(
+            f"The model has no variable with name {name}.",
+            hint=f"Its inputs: {', '.join(self.inputs) or 'none'}; its outputs: {', '.join(self.outputs) or 'none'}.",
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._lease is None
+
+    def close(self) -> None:
+        """Gives the engine back. Twice is harmless."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+            if self.pictures is not None:
+                self.pictures.close()
+
+    def in_child(self) -> None:
+        """After a fork, the engine is the parent's: it is neither used nor given back."""
+        lease, self._lease, self.pictures = self._lease, None, None
+        if lease is not None:
+            self.is_inherited = True
+            lease.forget()
+
+
+class CompiledModel(Object):
+    """The base of sessions: all that a binding needs to know of one."""
+
+    _compiled: Compiled
+
+    def __reduce__(self) -> NoReturn:
+        raise IllegalCallError(
+            "A session belongs to the process that made it, and cannot be pickled.",
+            hint="Pickle the model and the options, and make the session in the other process. "
+            "winml_py.scale.Evaluator(model) does that.",
+        )
+
+
+def compiled_of(session: CompiledModel) -> Compiled:
+    """What a session shares with its bindings."""
+    return session._compiled  # noqa: SLF001 - the one way in: users see no engines

@@ -1,0 +1,381 @@
+"""What happens to each output after a run: it is written into the bound object, or becomes a new value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...enums import TensorKind
+from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
+from ..base.buffers import Buffer
+from ..base.collections import ListOutput, MapOutput
+from ..base.device_array import DeviceArray
+from ..base.dlpack import exports_dlpack, host_array
+from ..base.type_names import type_name
+from ..features.containers import for_engine, is_element
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+from ..features.lists_and_buffers import is_buffer
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor import Tensor, over, storage_of
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
+from ..imaging.contract import ImageContract
+from ..imaging.detensorize import detensorize
+from ..imaging.frame import VideoFrame
+from ..imaging.scratch import Scratch
+from ..runtime.engine import Value
+
+
+class OutputSlot(Protocol):
+    """Receives one output of every run.
+
+    Attributes:
+        memory: the host's array that is bound to the output; None where nothing, or something else, is bound.
+    """
+
+    memory: np.ndarray[Any, Any] | None
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
+
+    def invalidate(self) -> None:
+        """A run has failed: what is bound says so when it is read, or holds nothing, until a run succeeds."""
+
+
+class UnboundOutput:
+    """An output nobody bound: a new object after every run."""
+
+    memory: np.ndarray[Any, Any] | None = None
+
+    def __init__(self, descriptor: FeatureDescriptor) -> None:
+        self._descriptor = descriptor
+        self._scratch: Scratch | None = None  # pictures alone need it
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Wraps the engine's value, or turns it into pictures."""
+        descriptor = self._descriptor
+        if isinstance(value, np.ndarray):
+            if isinstance(descriptor, ImageFeatureDescriptor):
+                return self._picture(value, descriptor.contract)
+            tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
+            if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
+                if tensor_class.tensor_kind is descriptor.tensor_kind:
+                    return over(tensor_class, value)
+                raise _without_class(descriptor)  # the engine gives float8, say, as raw bytes
+            raise unexpected(descriptor, value)
+        return pythonic(value, descriptor)
+
+    def invalidate(self) -> None:
+        """Nothing is bound: what earlier runs gave is the caller's, and stays."""
+
+    def _picture(self, value: np.ndarray[Any, Any], contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+        require_pictures(value, contract, self._descriptor)
+        height, width = (value.shape[axis] for axis in contract.axes()[1:])
+        frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
+        self._scratch = self._scratch or Scratch()
+        for tensor, frame in zip(value, frames, strict=True):
+            detensorize(tensor, contract, frame.software_bitmap, self._scratch)
+        return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
+
+
+class ContainerOutput:
+    """An output bound to a dict or a list, which is cleared and refilled."""
+
+    memory: np.ndarray[Any, Any] | None = None
+
+    def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
+        self._bound, self._descriptor = bound, descriptor
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Refills what was bound: a list with the elements of a tensor or of a sequence, a dict with a map's."""
+        made: Any = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else pythonic(value, self._descriptor)
+        if isinstance(self._bound, MutableMapping):
+            self._bound.clear()
+            self._bound.update(made)
+        else:
+            self._bound[:] = made
+        return self._bound
+
+    def invalidate(self) -> None:
+        """Empties what was bound."""
+        self._bound.clear()
+
+
+class BuffersOutput:
+    """An output bound to several buffers, which are filled one after the other."""
+
+    memory: np.ndarray[Any, Any] | None = None
+
+    def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
+        self._bound, self._descriptor = bound, descriptor
+        # an empty memoryview cannot be cast, and has nothing to receive
+        views = [memoryview(buffer) for buffer in bound]
+        self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
+        if any(part.readonly and part.nbytes for part in self._parts):
+            raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Copies the tensor's bytes."""
+        whole = _array(value, self._descriptor).tobytes()
+        sizes = [part.nbytes for part in self._parts]
+        if sum(sizes) != len(whole):
+            raise SizeMismatchError(
+                f"The model variable {self._descriptor.name} gave {len(whole)} bytes, and buffers of {sum(sizes)} "
+                "are bound to it.",
+                hint="Make them as large as the output together.",
+            )
+        start = 0
+        for part, size in zip(self._parts, sizes, strict=True):
+            if size:
+                part[:] = whole[start : start + size]
+            start += size
+        for buffer in self._bound:
+            if isinstance(buffer, Buffer):
+                buffer.length = buffer.capacity
+        return self._bound
+
+    def invalidate(self) -> None:
+        """Fills the bytes with ones, which is NaN where they are floats; buffers that have a length have none then."""
+        for part in self._parts:
+            part[:] = b"\xff" * part.nbytes
+        for buffer in self._bound:
+            if isinstance(buffer, Buffer):
+                buffer.length = 0
+
+
+class TensorOutput:
+    """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
+
+    def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None = None) -> None:
+        self._bound, self._storage, self.memory = bound, storage_of(tensor), memory
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Gives what was bound."""
+        storage = self._storage
+        if value is None:
+            storage.require_open()
+        elif isinstance(value, (np.ndarray, DeviceArray)):
+            storage.adopt(value)
+        storage.is_invalid = False
+        return self._bound
+
+    def invalidate(self) -> None:
+        """The engine writes into a tensor's memory while it runs."""
+        self._storage.is_invalid = True
+        if not isinstance(self._bound, Tensor):
+            spoil(self.memory)
+
+
+class CastOutput:
+    """A float16 picture bound to a float32 tensor, which gets the numbers cast."""
+
+    def __init__(
+        self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None, descriptor: FeatureDescriptor
+    ) -> None:
+        self._bound, self._storage, self.memory = bound, storage_of(tensor), memory
+        self._descriptor = descriptor
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Copies the numbers into the tensor's memory, or gives it some."""
+        array = _array(value, self._descriptor)
+        self._storage.require_open()
+        self._storage.is_invalid = False
+        if self.memory is None:
+            self._storage.adopt(array.astype(np.float32))
+            return self._bound
+        if self.memory.shape != array.shape:
+            raise SizeMismatchError(
+                f"Memory of shape {self.memory.shape} is bound to an output of shape {array.shape}.",
+                hint="Bind TensorFloat.create(), which takes any shape.",
+            )
+        np.copyto(self.memory, array)
+        return self._bound
+
+    def invalidate(self) -> None:
+        """As of a `TensorOutput`."""
+        self._storage.is_invalid = True
+        if not isinstance(self._bound, Tensor):
+            spoil(self.memory)
+
+
+class ImageOutput:
+    """An output bound to pictures, which are stretched over and written in place."""
+
+    memory: np.ndarray[Any, Any] | None = None
+
+    def __init__(
+        self, bound: Any, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
+    ) -> None:
+        self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
+        if any(bitmap.is_read_only for bitmap in self._bitmaps):
+            raise InvalidBindingError(
+                f"The model variable {descriptor.name} is an output, and the picture bound to it is read-only.",
+                hint="Bind a VideoFrame of its own, or a copy of the array.",
+            )
+        self._bound, self._contract, self._descriptor = bound, contract, descriptor
+        self._scratch = Scratch()
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Writes the pictures and gives what was bound."""
+        array = _array(value, self._descriptor)
+        require_pictures(array, self._contract, self._descriptor)
+        if len(array) != len(self._bitmaps):
+            raise EvaluationError(
+                f"The model variable {self._descriptor.name} gave {len(array)} pictures, and {len(self._bitmaps)} "
+                "are bound to it.",
+                hint="Bind as many frames as the batch holds.",
+            )
+        for tensor, bitmap in zip(array, self._bitmaps, strict=True):
+            bitmap.is_valid = True
+            detensorize(tensor, self._contract, bitmap, self._scratch)
+        return self._bound
+
+    def invalidate(self) -> None:
+        """Reading the pictures is an error until a run succeeds."""
+        for bitmap in self._bitmaps:
+            bitmap.is_valid = False
+
+
+def spoil(array: np.ndarray[Any, Any] | None) -> None:
+    """Fills an array that a failed run was to write: it cannot say by itself that it holds no result.
+
+    Floats become NaN, and integers the number of their type that is the farthest from a result: the least one, or the
+    largest where none is below 0. Truths and words are left.
+    """
+    if array is None or array.dtype.kind not in "fiu":
+        return
+    if array.dtype.kind == "f":
+        array.fill(np.nan)
+    else:
+        info = np.iinfo(array.dtype)
+        array.fill(info.min or info.max)
+
+
+def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
+    """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
+
+    Raises:
+        InvalidBindingError: a dict where no map comes out, or a list where neither a sequence nor a tensor does.
+    """
+    if isinstance(bound, MutableMapping):
+        fits = isinstance(descriptor, MapFeatureDescriptor)
+    elif isinstance(bound, list):
+        if bound and all(map(is_buffer, bound)) and isinstance(descriptor, TensorFeatureDescriptor):
+            if descriptor.tensor_kind is TensorKind.STRING:
+                raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
+            return BuffersOutput(bound, descriptor)
+        if bound and all(isinstance(element, VideoFrame) for element in bound):
+            return None
+        fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor)) and (
+            not bound or _could_hold(bound, descriptor)
+        )
+    else:
+        return None
+    if not fits:
+        raise InvalidBindingError(
+            f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
+            f"incompatible type {type_name(bound)}.",
+            hint="Bind what the descriptor says, or leave the output unbound.",
+        )
+    return ContainerOutput(bound, descriptor)
+
+
+def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
+    """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
+    if isinstance(descriptor, SequenceFeatureDescriptor):
+        return for_engine(elements, descriptor) is not None
+    return all(is_element(element, descriptor.tensor_kind) for element in elements)
+
+
+def pythonic(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
+    """A map as a dict, a sequence as a list of dicts or of tensors."""
+    if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
+        return MapOutput(value)
+    if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
+        return ListOutput(_element(element, descriptor) for element in value)
+    raise unexpected(descriptor, value)
+
+
+def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE:
+        return over(CLASSES_BY_DTYPE[value.dtype], value)
+    return pythonic(value, descriptor.element_descriptor)
+
+
+def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The memory an output tensor offers the engine: None for a placeholder, or for strings.
+
+    Raises:
+        InvalidBindingError: the memory is read-only, or not the caller's own.
+    """
+    if tensor.is_placeholder or isinstance(tensor, TensorString):
+        return None
+    array = storage_of(tensor).memory()
+    if not isinstance(bound, (Tensor, np.ndarray)) and exports_dlpack(bound):
+        bound = host_array(bound)
+    is_view = is_buffer(bound) and np.shares_memory(np.frombuffer(bound, np.uint8), array)
+    if not isinstance(bound, (Tensor, np.ndarray)) and not is_view:
+        raise InvalidBindingError(
+            f"An output cannot be written into {type_name(bound)}.", hint="Bind an array, a tensor or a list."
+        )
+    if not array.flags.writeable:
+        raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
+    if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
+        raise InvalidBindingError(
+            "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy.",
+            hint="Bind np.ascontiguousarray(array), or a tensor.",
+        )
+    return array
+
+
+def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ndarray):
+        return value
+    raise unexpected(descriptor, value)
+
+
+def _without_class(descriptor: FeatureDescriptor) -> NotSupportedError:
+    return NotSupportedError(
+        f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or bfloat16.",
+        hint="Add a Cast to float32 to the model, behind that output.",
+    )
+
+
+def require_apart(slots: Mapping[str, OutputSlot]) -> None:
+    """Refuses outputs that would be written over each other.
+
+    Raises:
+        InvalidBindingError: two of them share memory.
+    """
+    bound = [(name, slot.memory) for name, slot in slots.items() if slot.memory is not None]
+    for (one, array), (other, another) in combinations(bound, 2):
+        if np.shares_memory(array, another):
+            raise InvalidBindingError(
+                f"The outputs {one} and {other} are bound to the same memory: one would overwrite the other.",
+                hint="Bind an array of its own to each output, or leave one unbound.",
+            )
+
+
+def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descriptor: FeatureDescriptor) -> None:
+    """Refuses an output that the model calls a picture and is none."""
+    if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
+        raise unexpected(descriptor, value)
+
+
+def unexpected(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
+    """The error for an output that is not what the model declares."""
+    what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
+    return EvaluationError(
+        f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
+        f"{what} where {descriptor.expects()} is declared.",
+        hint="The model's declared output types are wrong; correct them with an ONNX editor.",
+        hresult=E_UNEXPECTED,
+    )

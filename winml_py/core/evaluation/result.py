@@ -1,0 +1,181 @@
+"""LearningModelEvaluationResult: what an evaluation gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import InvalidArgumentError, WinMLError
+from ..base.arguments import whole_number
+from ..base.collections import NameMap
+from ..base.winrt_object import Object
+from ..features.ranking import Prediction, fitting, is_row, ranked
+from ..features.tensor import Tensor
+from ..imaging.picture_placement import PicturePlacement
+
+
+class ModelFacts(NamedTuple):
+    """What the model's file says that results hand on.
+
+    Attributes:
+        labels: the names of the classes.
+        metadata: the model's `metadata_props`.
+    """
+
+    labels: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = NameMap({})
+
+
+NO_FACTS = ModelFacts()
+
+
+class LearningModelEvaluationResult(Object):
+    """The outputs of one evaluation.
+
+    A failed evaluation raises, so a result in hand has succeeded; but those of `evaluate_many`, where one failure among
+    many items must not end the others.
+    """
+
+    __slots__ = ("_correlation_id", "_error", "_facts", "_index", "_outputs", "_placements", "_source")
+
+    def __init__(
+        self,
+        correlation_id: str,
+        outputs: Mapping[str, Any],
+        error: WinMLError | None = None,
+        placements: Mapping[str, tuple[PicturePlacement, ...]] | None = None,
+        facts: ModelFacts = NO_FACTS,
+    ) -> None:
+        self._placements = placements or {}
+        self._correlation_id = correlation_id
+        self._outputs = outputs
+        self._error = error
+        self._facts = facts
+        self._source: Any = None
+        self._index: int | None = None
+
+    @property
+    def source(self) -> Any:
+        """What was evaluated, where `evaluate_many` did it: the item as it came, the path of a file of a folder, or the
+        `VideoFrame` of a video. None where it was evaluated singly. The result keeps it alive.
+        """
+        return self._source
+
+    @property
+    def index(self) -> int | None:
+        """The item's position in its stream, from 0; None where it was evaluated singly."""
+        return self._index
+
+    @property
+    def correlation_id(self) -> str:
+        """What was passed to `evaluate`."""
+        return self._correlation_id
+
+    @property
+    def error_status(self) -> int:
+        """0, or the HRESULT of what went wrong, signed as pywinrt gives it."""
+        return 0 if self._error is None else self._error.winerror
+
+    @property
+    def error(self) -> WinMLError | None:
+        """What went wrong, or None."""
+        return self._error
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there are outputs."""
+        return self._error is None
+
+    @property
+    def outputs(self) -> NameMap[Any]:
+        """All outputs by name, found in any case.
+
+        A bound output is the very object that was bound. The others are new: a tensor of the matching class;
+        an `ImageFeatureValue`, or a list of `VideoFrame` objects for a batch; a list or a dict.
+
+        Raises:
+            WinMLError: the evaluation failed; it is `error`.
+        """
+        if self._error is not None:
+            raise self._error
+        return NameMap(self._outputs)
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where each picture that was evaluated lay in its input's tensor, by the names of inputs: one for each picture
+        of a batch. They map points, boxes and masks back to the picture.
+        """
+        return dict(self._placements)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes that the model's file states, or nothing."""
+        return self._facts.labels
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the model's file says of itself: a copy of `LearningModel.metadata`."""
+        return dict(self._facts.metadata)
+
+    def top_k(self, n: int = 5, labels: Sequence[str] = (), *, output: str | None = None) -> list[Prediction]:
+        """The classes with the highest scores, the highest first.
+
+        Args:
+            n: how many, at most.
+            labels: the names of the classes, by their index; by default the model's own, where they fit.
+            output: the name of the output; by default the only one that is a row of floats.
+
+        Returns:
+            Each with its `index`, `score` and `label`.
+
+        Raises:
+            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or another number
+                of labels than of scores.
+            EvaluationError: scores that are NaN or infinite.
+
+        Example:
+            >>> from winml_py import LearningModel, LearningModelSession
+            >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+            >>> result = next(session.evaluate_many(["samples/pictures/seven.png"]))
+            >>> best = result.top_k(1, "zero one two three four five six seven eight nine".split())[0]
+            >>> best.index, best.label
+            (7, 'seven')
+        """
+        whole_number(n, "The number of classes", 1)
+        outputs = self.outputs
+        names = list(outputs) if output is None else [output]
+        if output is not None and output not in outputs:
+            raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"There are {', '.join(outputs)}.")
+        rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
+        rows = [row for row in rows if is_row(row)]
+        if len(rows) != 1:
+            found = "none" if not rows else "more than one"
+            raise InvalidArgumentError(
+                f"Of the outputs {', '.join(names)} {found} is one row of scores.",
+                hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
+            )
+        return ranked(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
+
+    def _repr_html_(self) -> str:
+        from ..features.html import error_html, outputs_html
+
+        return outputs_html(self._outputs, self.labels) if self._error is None else error_html(self._error)
+
+    def __repr__(self) -> str:
+        if self._error is not None:
+            return f"<LearningModelEvaluationResult failed: {self._error}>"
+        return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
+
+
+def completed(result: LearningModelEvaluationResult, source: Any, index: int) -> LearningModelEvaluationResult:
+    """The result, once it knows which item of a stream it is of. For streams, and no part of the public class."""
+    result._source, result._index = source, index  # noqa: SLF001 - users read results, and streams make them
+    return result
+
+
+def placed(
+    result: LearningModelEvaluationResult, placements: Mapping[str, tuple[PicturePlacement, ...]]
+) -> LearningModelEvaluationResult:
+    """The result of pictures that were tensorized before they were bound."""
+    result._placements = dict(placements)  # noqa: SLF001 - as in `completed`
+    return result

@@ -1,0 +1,116 @@
+"""Maps and sequences as values of features: checked against the descriptor, and converted for the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...enums import TensorKind
+from ..base.dlpack import exports_dlpack, host_array
+from ..base.type_names import type_name
+from .descriptors import (
+    FeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+    spell_kind,
+    spell_tensor,
+)
+from .tensor import Tensor
+from .tensor_classes import CLASSES_BY_DTYPE
+
+# The Python types that fit each kind. A bool is not a number here; a whole number fits where a float is expected.
+_PYTHON_TYPES: dict[TensorKind, tuple[type, ...]] = {
+    TensorKind.STRING: (str,),
+    TensorKind.BOOLEAN: (bool, np.bool_),
+    TensorKind.FLOAT: (float, int, np.floating, np.integer),
+    TensorKind.FLOAT16: (float, int, np.floating, np.integer),
+    TensorKind.DOUBLE: (float, int, np.floating, np.integer),
+}
+_INTEGERS = (int, np.integer)
+_KINDS = {bool: TensorKind.BOOLEAN, int: TensorKind.INT64, float: TensorKind.FLOAT, str: TensorKind.STRING}
+
+
+Container = Mapping[Any, Any] | Sequence[Any]
+"""A map or a sequence that a caller bound: it is read at bind; an output is refilled in place."""
+
+
+def for_engine(value: Container, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
+    """A map or a sequence as the engine takes it, or None where it does not fit the descriptor."""
+    if isinstance(value, Mapping):
+        return _map_for_engine(value, descriptor) if isinstance(descriptor, MapFeatureDescriptor) else None
+    if not isinstance(descriptor, SequenceFeatureDescriptor):
+        return None
+    elements = [_element_for_engine(element, descriptor.element_descriptor) for element in value]
+    return None if any(element is None for element in elements) else elements
+
+
+def _map_for_engine(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) -> dict[Any, Any] | None:
+    value = descriptor.value_descriptor
+    kind = value.tensor_kind if isinstance(value, TensorFeatureDescriptor) else TensorKind.UNDEFINED
+    if kind is TensorKind.UNDEFINED or not all(is_element(key, descriptor.key_kind) for key in items):
+        return None
+    if not all(is_element(item, kind) for item in items.values()):
+        return None
+    convert = float if kind in (TensorKind.FLOAT, TensorKind.DOUBLE) else _as_is
+    return {_as_is(key): convert(item) for key, item in items.items()}
+
+
+def spell_container(value: Container) -> str:
+    """The type in the words of Windows ML's messages, told by the first entry or element."""
+    if isinstance(value, Mapping):
+        key, item = next(iter(value.items()), (None, None))
+        return f"Map<{_spell_element(key)},{_spell_element(item)}[]>"
+    return f"Sequence<{_spell_value(value[0]) if value else ''}>"
+
+
+def is_element(value: Any, kind: TensorKind) -> bool:
+    """Whether a Python value can be an element of that kind without losing anything but precision."""
+    if isinstance(value, (bool, np.bool_)):
+        return kind is TensorKind.BOOLEAN
+    if kind in _PYTHON_TYPES:
+        return isinstance(value, _PYTHON_TYPES[kind])
+    if not isinstance(value, _INTEGERS):
+        return False
+    dtype = np.dtype(kind.name.lower())
+    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+
+
+def _element_for_engine(element: Any, descriptor: FeatureDescriptor) -> Any:
+    if isinstance(element, Mapping):
+        return for_engine(element, descriptor)
+    tensor = as_tensor(element)
+    if isinstance(tensor, Tensor) and isinstance(descriptor, TensorFeatureDescriptor):
+        return tensor.to_numpy() if tensor.tensor_kind == descriptor.tensor_kind else None
+    return None
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """A tensor as it is, an array of any library as a tensor over its memory, and nothing else."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    elif exports_dlpack(value):
+        array = host_array(value)
+    else:
+        return None
+    tensor_class = CLASSES_BY_DTYPE.get(np.dtype(object) if array.dtype.kind == "U" else array.dtype)
+    return None if tensor_class is None else tensor_class.from_numpy(array)
+
+
+def _as_is(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _spell_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return spell_container(value)
+    tensor = as_tensor(value)
+    return spell_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type_name(value)
+
+
+def _spell_element(value: Any) -> str:
+    return spell_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)

@@ -1,0 +1,183 @@
+"""What a model says of its inputs and outputs: tensors, images, maps and sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ...enums import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
+from ..base.collections import Vector
+from ..base.winrt_object import Object
+from ..imaging.contract import ImageContract
+
+FREE = 0xFFFFFFFF
+"""An image descriptor's width or height when the model takes any; WinRT's uint32 for -1."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FeatureDescriptor(Object):
+    """What all descriptors share.
+
+    Attributes:
+        name: the feature's name, in the model's spelling.
+        description: the ValueInfo's doc string, or "".
+        kind: tensor, sequence, map or image.
+    """
+
+    kind: ClassVar[LearningModelFeatureKind]
+    name: str
+    description: str
+
+    @property
+    def is_required(self) -> bool:
+        """True: Windows ML calls every feature that has a name required."""
+        return bool(self.name)
+
+    def expects(self) -> str:
+        """The type in the words of Windows ML's messages: `Float[1,3,224,224,]`, `Image[224x224]`."""
+        raise AssertionError("every descriptor spells its type")
+
+    def describe(self) -> str:
+        """The type in a line for people: `Float 1 x 3 x height x width`, and of an image also its contract."""
+        raise AssertionError("every descriptor describes its type")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.describe()}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorFeatureDescriptor(FeatureDescriptor):
+    """A tensor.
+
+    Attributes:
+        tensor_kind: the element type.
+        shape: the dimensions, -1 where any size fits; `None` is not used: an unknown rank is `()`
+            with `has_rank` False.
+        dimension_names: the model's name for each dimension, "" where it has none.
+        unsupported_image_metadata: the feature is denoted an image, and the model's image metadata
+            ask for what Windows ML cannot do. Tensors bind to it, pictures do not.
+    """
+
+    kind = LearningModelFeatureKind.TENSOR
+    tensor_kind: TensorKind
+    shape: Vector[int]
+    dimension_names: tuple[str, ...] = ()
+    has_rank: bool = True
+    unsupported_image_metadata: bool = False
+
+    def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
+        return spell_tensor(self.tensor_kind, self.shape)
+
+    def describe(self) -> str:
+        """The type in a line for people."""
+        if not self.has_rank:
+            return f"{spell_kind(self.tensor_kind)} of any shape"
+        return _in_words(self.tensor_kind, self.shape, self.dimension_names)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ImageFeatureDescriptor(FeatureDescriptor):
+    """A tensor that the model declares to be a picture.
+
+    Attributes:
+        contract: how a picture becomes the tensor, by the model's metadata.
+        tensor_kind: the element type, `FLOAT` or `FLOAT16`; `UINT8` where the contract says so.
+        shape: batch, channels, height, width, or as the contract's layout orders them; -1 where any size fits.
+        dimension_names: the model's name for each dimension, "" where it has none.
+        bitmap_alpha_mode: always premultiplied, as in Windows ML; no alpha reaches the tensor.
+    """
+
+    kind = LearningModelFeatureKind.IMAGE
+    contract: ImageContract
+    tensor_kind: TensorKind
+    shape: Vector[int]
+    dimension_names: tuple[str, ...] = ()
+    bitmap_alpha_mode: BitmapAlphaMode = field(default=BitmapAlphaMode.PREMULTIPLIED)
+
+    @property
+    def bitmap_pixel_format(self) -> BitmapPixelFormat:
+        """`BGRA8`, `RGBA8` or `GRAY8`: the order of the tensor's channels."""
+        return self.contract.bitmap_pixel_format
+
+    @property
+    def pixel_range(self) -> LearningModelPixelRange:
+        """What the bytes 0 to 255 become, mean and std apart."""
+        return self.contract.pixel_range
+
+    @property
+    def width(self) -> int:
+        """Pixels, or 0xFFFFFFFF when the model takes any width."""
+        return _size(self.shape, self.contract.axes()[2])
+
+    @property
+    def height(self) -> int:
+        """Pixels, or 0xFFFFFFFF when the model takes any height."""
+        return _size(self.shape, self.contract.axes()[1])
+
+    def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
+        width, height = (-1 if size == FREE else size for size in (self.width, self.height))
+        return f"Image[{width}x{height}]"
+
+    def describe(self) -> str:
+        """The type and the contract in a line for people."""
+        return f"{_in_words(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MapFeatureDescriptor(FeatureDescriptor):
+    """A map. `key_kind` is INT64 or STRING, `value_descriptor` describes each value."""
+
+    kind = LearningModelFeatureKind.MAP
+    key_kind: TensorKind
+    value_descriptor: FeatureDescriptor
+
+    def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
+        return f"Map<{spell_kind(self.key_kind)},{self.value_descriptor.expects()}>"
+
+    def describe(self) -> str:
+        """The type in a line for people."""
+        return f"map of {spell_kind(self.key_kind)} to {self.value_descriptor.describe()}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SequenceFeatureDescriptor(FeatureDescriptor):
+    """A list. `element_descriptor` describes each element."""
+
+    kind = LearningModelFeatureKind.SEQUENCE
+    element_descriptor: FeatureDescriptor
+
+    def expects(self) -> str:
+        """The type in the words of Windows ML's messages."""
+        return f"Sequence<{self.element_descriptor.expects()}>"
+
+    def describe(self) -> str:
+        """The type in a line for people."""
+        return f"list of {self.element_descriptor.describe()}"
+
+
+_SPELLINGS = {TensorKind.UINT8: "UInt8", TensorKind.UINT16: "UInt16", TensorKind.UINT32: "UInt32"}
+_SPELLINGS[TensorKind.UINT64] = "UInt64"
+
+
+def spell_kind(kind: TensorKind) -> str:
+    """`TensorKind.FLOAT` as `Float`, as WinRT spells it."""
+    return _SPELLINGS.get(kind, kind.name.capitalize())
+
+
+def spell_tensor(kind: TensorKind, shape: tuple[int, ...]) -> str:
+    """A tensor's type in the words of Windows ML's messages: `Float[1,3,224,224,]`."""
+    return f"{spell_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
+
+
+def _in_words(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
+    """A type as `winml-py info` shows it: `Float 1 x 3 x height x width`, "?" for a free size without a name."""
+    named = zip(shape, names or ("",) * len(shape), strict=True)
+    sizes = " x ".join(str(size) if size >= 0 else name or "?" for size, name in named)
+    return f"{spell_kind(kind)} {sizes}".rstrip()
+
+
+def _size(shape: tuple[int, ...], axis: int) -> int:
+    return shape[axis] if len(shape) > axis and shape[axis] >= 0 else FREE

@@ -1,0 +1,88 @@
+"""From ONNX's types to feature descriptors, by Windows ML's rules.
+
+The rules are those of `OnnxruntimeDescriptorConverter.cpp` in Windows ML: a float tensor denoted
+`IMAGE` is an image unless the model's image metadata ask for what Windows ML cannot do.
+All comparisons are exact and case-sensitive there, and so they are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...enums import TensorKind
+from ...errors import InvalidArgumentError, NotSupportedError
+from ..base.collections import Vector
+from ..imaging.contract import ImageContract
+from ..onnx_file.header import MapType, OnnxType, OtherType, SequenceType, TensorType, ValueInfo
+from .descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+
+TENSOR_KINDS = {kind.value: kind for kind in TensorKind if kind is not TensorKind.UNDEFINED}
+"""From the numbers of onnx.TensorProto.DataType, which WinRT shares. bfloat16, float8 and others have no kind."""
+
+_IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
+
+
+def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+    """The contract of a model's images, which its `metadata_props` state; None where nobody can keep to it.
+
+    Windows ML's keys are held to its words: what it does not support makes a plain tensor of an image. A word under one
+    of our keys that nobody knows does the same.
+    """
+    if metadata.get("Image.ColorSpaceGamma") == "Linear":
+        return None
+    try:
+        return ImageContract.from_metadata(metadata)
+    except InvalidArgumentError:
+        return None
+
+
+def describe(info: ValueInfo, metadata: Mapping[str, str]) -> FeatureDescriptor:
+    """The descriptor of one input or output.
+
+    Args:
+        info: the graph's ValueInfo.
+        metadata: the model's `metadata_props`, case-sensitive.
+
+    Raises:
+        NotSupportedError: a type that Windows ML refuses, such as `optional`.
+    """
+    return _describe(info.type, info.name, info.description, image_contract(metadata))
+
+
+def _describe(kind: OnnxType, name: str, description: str, contract: ImageContract | None) -> FeatureDescriptor:
+    match kind:
+        case TensorType():
+            return _describe_tensor(kind, name, description, contract)
+        case SequenceType(element):
+            return SequenceFeatureDescriptor(name, description, _describe(element, name, description, contract))
+        case MapType(key, value):
+            key_kind = TENSOR_KINDS.get(key, TensorKind.UNDEFINED)
+            return MapFeatureDescriptor(name, description, key_kind, _describe(value, name, description, contract))
+        case OtherType(other):
+            raise NotSupportedError(
+                f"The model variable {name} is of ONNX type {other}; Windows ML takes tensors, maps and sequences.",
+                hint="Export the model without it, for instance by making the value a plain required tensor.",
+            )
+
+
+def _describe_tensor(
+    kind: TensorType, name: str, description: str, contract: ImageContract | None
+) -> FeatureDescriptor:
+    tensor_kind = TENSOR_KINDS.get(kind.element, TensorKind.UNDEFINED)
+    dimensions = kind.dimensions or ()
+    shape = Vector(-1 if dim.value is None else max(-1, dim.value) for dim in dimensions)
+    names = tuple(dim.name for dim in dimensions)
+    is_image = kind.denotation == "IMAGE" and (
+        tensor_kind in _IMAGE_ELEMENTS or (contract is not None and contract.tensor_kind == tensor_kind)
+    )
+    if is_image and contract is not None:
+        return ImageFeatureDescriptor(name, description, contract, tensor_kind, shape, names)
+    return TensorFeatureDescriptor(
+        name, description, tensor_kind, shape, names, kind.dimensions is not None, unsupported_image_metadata=is_image
+    )

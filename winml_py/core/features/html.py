@@ -1,0 +1,94 @@
+"""What a notebook shows of models, sessions and results: small tables, and small pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ...errors import WinMLError
+from ..imaging.frame import VideoFrame
+from .descriptors import FeatureDescriptor
+from .pictures import ImageFeatureValue, pictures_html
+from .ranking import fitting, have_order, is_row, ranked
+from .tensor import Tensor
+
+PREVIEW = 160
+"""Pixels of the longer side of a picture."""
+
+_CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
+
+
+Features = Iterable[FeatureDescriptor]
+
+
+def model_html(name: str, description: str, inputs: Features, outputs: Features) -> str:
+    """A model's name and features."""
+    about = f"LearningModel <b>{escape(name or '(no name)')}</b> {escape(description)}"
+    return f"<div>{about}{_features(inputs, outputs)}</div>"
+
+
+def session_html(name: str, device: str, engine: str, inputs: Features, outputs: Features) -> str:
+    """A session's model, where it runs and on which engine, and the features."""
+    about = f"LearningModelSession <b>{escape(name or '(no name)')}</b> on {escape(device)}: {escape(engine)}"
+    return f"<div>{about}{_features(inputs, outputs)}</div>"
+
+
+def outputs_html(outputs: Mapping[str, Any], labels: Sequence[str] = ()) -> str:
+    """The outputs of an evaluation; the labels are the model's."""
+    rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
+    return f"<div>LearningModelEvaluationResult{table(('output', 'value'), rows)}</div>"
+
+
+def error_html(error: Exception) -> str:
+    """What went wrong."""
+    return f"<div>LearningModelEvaluationResult failed: {escape(str(error))}</div>"
+
+
+def _features(inputs: Features, outputs: Features) -> str:
+    rows = [
+        (direction, escape(feature.name), escape(feature.describe()), escape(feature.description))
+        for direction, features in (("input", inputs), ("output", outputs))
+        for feature in features
+    ]
+    return table(("", "name", "takes or gives", ""), rows)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML."""
+    head = "".join(f"<th {_CELL}>{column}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _value(value: Any, labels: Sequence[str] = ()) -> str:
+    try:
+        return _shown(value, labels)
+    except WinMLError:  # what was closed, or cannot be read, is shown as text
+        return _text(value)
+
+
+def _shown(value: Any, labels: Sequence[str]) -> str:
+    if isinstance(value, ImageFeatureValue):
+        return pictures_html(value, PREVIEW)
+    if isinstance(value, VideoFrame):
+        return pictures_html(ImageFeatureValue([value]), PREVIEW)
+    if isinstance(value, list) and value and isinstance(value[0], VideoFrame):
+        return pictures_html(ImageFeatureValue(value), PREVIEW)
+    return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
+
+
+def _text(value: Any) -> str:
+    text = repr(value).strip("<>")
+    return escape(text if len(text) <= 200 else text[:199] + "…")
+
+
+def _scores(array: np.ndarray[Any, Any], labels: Sequence[str]) -> str:
+    """The best five of a row of scores; nothing for another tensor."""
+    if not is_row(array) or not have_order(array):
+        return ""
+    best = ranked(array, 5, fitting(labels, array))
+    names = ("index", "score", "label") if any(one.label for one in best) else ("index", "score")
+    return table(names, [(str(one.index), f"{one.score:.4f}", escape(one.label))[: len(names)] for one in best])

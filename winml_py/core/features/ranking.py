@@ -1,0 +1,57 @@
+"""The classes with the highest scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import EvaluationError, InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A class, its score, and its name, or "" where nobody gave one."""
+
+    index: int
+    score: float
+    label: str = ""
+
+
+def is_row(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is one row of scores: floats, all dimensions but one of size 1."""
+    return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
+
+
+def have_order(scores: np.ndarray[Any, Any]) -> bool:
+    """Whether the best of them can be told: none is NaN, and none is infinite. -inf is how models leave a class out."""
+    return not (np.isnan(scores).any() or np.isposinf(scores).any())
+
+
+def fitting(labels: Sequence[str], array: np.ndarray[Any, Any]) -> Sequence[str]:
+    """The labels, where there is one for each score of the row; else none."""
+    return labels if len(labels) == array.size else ()
+
+
+def ranked(array: np.ndarray[Any, Any], count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+    """The best of a row, the highest first; among equals the lower index.
+
+    Raises:
+        InvalidArgumentError: there are labels, and not one for each score.
+        EvaluationError: scores that are NaN or infinite.
+    """
+    scores = array.reshape(-1)
+    if labels and len(labels) != scores.size:
+        raise InvalidArgumentError(
+            f"There are {len(labels)} labels, and the model gives {scores.size} scores.",
+            hint="Pass one label for each class, in the order that the model was trained with.",
+        )
+    if not have_order(scores):
+        raise EvaluationError(
+            "The model gave scores that are NaN or infinite, of which none is the best.",
+            hint="Check the inputs. A float16 model may have left the range of its numbers.",
+        )
+    best = np.argsort(-scores, kind="stable")[:count]
+    return [Prediction(int(i), float(scores[i]), labels[i] if labels else "") for i in best]

@@ -1,0 +1,356 @@
+"""The base of the tensor classes: a typed, shaped array with WinRT's factories and Python's protocols."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from ...enums import LearningModelFeatureKind, TensorKind
+from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
+from ..base.buffers import MemoryBufferReference, byte_view
+from ..base.closeable import Closeable
+from ..base.collections import Vector, VectorView
+from ..base.device_array import DeviceArray
+from ..base.dlpack import host_array
+from ..base.winrt_object import Object
+from .tensor_storage import TensorStorage, zeros
+
+Array = np.ndarray[Any, Any]
+T = TypeVar("T", bound="Tensor")
+
+
+class Tensor(Closeable, Object):
+    """A tensor of one element type.
+
+    A tensor owns an array or shares the caller's (`from_numpy`, `create_from_buffer`). One made by
+    `create` is a placeholder: it has no memory until it is first looked at, or until an evaluation
+    whose output it is bound to gives it some.
+
+    Attributes:
+        tensor_kind: the element type, in WinRT's words.
+        dtype: the element type as it lies in memory.
+        view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
+    """
+
+    __slots__ = ("__weakref__", "_storage")
+
+    tensor_kind: ClassVar[TensorKind]
+    dtype: ClassVar[np.dtype[Any]]
+    view_dtype: ClassVar[np.dtype[Any]]
+
+    _exact_length: ClassVar[bool] = False
+    _length_hresult: ClassVar[int] = E_INVALIDARG
+
+    def __init__(self, *storage: TensorStorage) -> None:
+        # Tensors are made by the factories below: a constructor of data would have to guess between copy and view.
+        if len(storage) != 1 or not isinstance(storage[0], TensorStorage):
+            raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
+        self._storage = storage[0]
+
+    @classmethod
+    def _over(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
+        return cls(TensorStorage(cls, array, shape))
+
+    @classmethod
+    def create(cls, shape: Iterable[int] | None = None, /) -> Self:
+        """A placeholder: the usual thing to bind to an output.
+
+        Args:
+            shape: with it, memory of zeros is made when the tensor is first looked at; without, or where a size is
+                -1, an evaluation gives both shape and memory.
+
+        Raises:
+            InvalidArgumentError: a size below -1.
+        """
+        if shape is None:
+            return cls._over(None, None)
+        return cls._over(None, _sizes(shape, free=None))
+
+    create2 = create  # pywinrt 3's name
+
+    @classmethod
+    def create_from_array(cls, shape: Iterable[int], data: Any, /) -> Self:
+        """A tensor with a copy of `data`.
+
+        Args:
+            shape: the sizes; one may be -1 and is taken from the number of elements.
+            data: an array of `view_dtype` of any shape, or a sequence of Python values, in row-major order.
+                Fewer elements than the shape holds are filled up with zeros, as in Windows ML (not for float16).
+
+        Raises:
+            InvalidArgumentError: more elements than the shape holds, or of another type.
+        """
+        elements = cls._elements(data)
+        sizes = _infer(_sizes(shape), elements.size)
+        if elements.size > math.prod(sizes) or (cls._exact_length and elements.size != math.prod(sizes)):
+            came = "exceeds" if elements.size > math.prod(sizes) else "is not"
+            raise InvalidArgumentError(
+                f"Argument size ({elements.size}) {came} the tensor size ({math.prod(sizes)}) of shape {sizes}.",
+                hint="Check the shape; one size may be -1.",
+                hresult=cls._length_hresult,
+            )
+        array = zeros(cls, sizes)
+        array.reshape(-1)[: elements.size] = elements
+        return cls._over(array, sizes)
+
+    @classmethod
+    def create_from_iterable(cls, shape: Iterable[int], data: Iterable[Any], /) -> Self:
+        """As `create_from_array`, from anything that can be iterated; Windows ML's missing length check is made."""
+        try:
+            elements = data if isinstance(data, np.ndarray) else list(data)
+        except TypeError as error:
+            raise InvalidArgumentError(f"{cls.__name__} is made of an iterable: {error}.") from error
+        return cls.create_from_array(shape, elements)
+
+    @classmethod
+    def create_from_shape_array_and_data_array(cls, shape: Iterable[int], data: Any, /) -> Self:
+        """WinRT's name for `create_from_array` with plain arrays."""
+        return cls.create_from_array(shape, data)
+
+    @classmethod
+    def create_from_buffer(cls, shape: Iterable[int], buffer: Any, /) -> Self:
+        """A tensor over the caller's memory: later writes to the buffer are seen, outputs are written into it.
+
+        Args:
+            shape: the sizes; one may be -1 and is taken from the buffer's size.
+            buffer: any C-contiguous buffer: `bytearray`, `array.array`, `memoryview`, a numpy array.
+                Its bytes are taken as elements of `dtype`.
+
+        Raises:
+            InvalidArgumentError: its size is not that of the shape.
+        """
+        flat = byte_view(buffer)
+        if flat.nbytes % cls.dtype.itemsize:
+            raise InvalidArgumentError(f"{flat.nbytes} bytes are no whole number of {cls.dtype.name} elements.")
+        elements = np.frombuffer(flat, cls.dtype)
+        sizes = _infer(_sizes(shape), elements.size)
+        if elements.size != math.prod(sizes):
+            raise InvalidArgumentError(
+                f"The buffer holds {elements.size} elements, and the shape {sizes} {math.prod(sizes)}.",
+                hint="One size may be -1.",
+            )
+        return cls._over(elements.reshape(sizes), sizes)
+
+    @classmethod
+    def from_numpy(cls, array: Array, /) -> Self:
+        """A tensor over an array: the array's own memory when it is C-contiguous, else a copy.
+
+        Raises:
+            InvalidArgumentError: the array's dtype is not `dtype`; nothing is cast without being asked for.
+        """
+        given = np.asarray(array)
+        if given.dtype != cls.dtype:
+            raise InvalidArgumentError(
+                f"{cls.__name__} is made of {cls.dtype.name}, not of {given.dtype.name}.",
+                hint=f"Cast it: array.astype(np.{cls.dtype.name}).",
+            )
+        if not given.flags.carray:  # as most are; the look costs less than numpy's own
+            given = np.require(given, cls.dtype, ["C", "A"])
+        return cls._over(given, given.shape)
+
+    @classmethod
+    def from_dlpack(cls, array: Any, /) -> Self:
+        """A tensor over the memory of anything on the CPU that speaks DLPack; raises as `from_numpy`."""
+        return cls.from_numpy(host_array(array, InvalidArgumentError))
+
+    @classmethod
+    def _elements(cls, data: Any) -> Array:
+        """The data as a flat array of `dtype`."""
+        if hasattr(data, "dtype") and data.dtype not in (cls.view_dtype, cls.dtype):
+            raise InvalidArgumentError(
+                f"{cls.__name__} takes {cls.view_dtype.name} elements, not {data.dtype}.",
+                hint=f"Cast them: array.astype(np.{cls.view_dtype.name}).",
+            )
+        try:
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, as everywhere in numpy
+                if not hasattr(data, "dtype"):
+                    cls._require_numbers(np.asarray(data))
+                    data = np.asarray(data, cls.view_dtype)
+                return cls._store(np.asarray(data).reshape(-1))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"{cls.__name__} takes {cls.view_dtype.name} elements: {error}.", hint="Pass a flat list or an array."
+            ) from error
+
+    @classmethod
+    def _require_numbers(cls, natural: Array) -> None:
+        """Refuses values that numpy would convert by guessing or truncating: None, words, fractions."""
+        wanted, came = cls.view_dtype.kind, natural.dtype.kind
+        fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[wanted]
+        if natural.size and came not in fits:
+            raise TypeError(f"{natural.dtype.name} elements came")
+
+    @classmethod
+    def _store(cls, elements: Array) -> Array:
+        """From `view_dtype` to `dtype`; where they are one size, the bits are kept."""
+        return elements.astype(cls.dtype, copy=False)
+
+    @property
+    def kind(self) -> LearningModelFeatureKind:
+        """TENSOR."""
+        return LearningModelFeatureKind.TENSOR
+
+    @property
+    def shape(self) -> Vector[int]:
+        """The sizes; () for a placeholder that has none yet. Readable after `close`."""
+        return Vector(self._storage.shape or ())
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether the tensor has no memory yet."""
+        return self._storage.is_placeholder
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether the numbers are in a GPU's memory: an output that was bound with `DisableTensorCpuSync`, or what
+        `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
+        """
+        return self._storage.device_array is not None
+
+    def to_numpy(self) -> Array:
+        """The tensor as an array of `dtype`: a view of its memory, so writing to it changes the tensor.
+
+        The view keeps the memory alive after `close`. Of a tensor on a device it is a copy, read-only, made anew by
+        each call.
+
+        Raises:
+            IllegalCallError: the tensor is closed, or a placeholder without a shape; or it is an output, and the last
+                evaluation has failed.
+        """
+        self._storage.require_valid()
+        return self._storage.memory()
+
+    def get_as_vector_view(self) -> VectorView:
+        """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""
+        return VectorView(self._view(self.to_numpy()))
+
+    @classmethod
+    def _view(cls, array: Array) -> Array:
+        """A copy as `view_dtype`."""
+        return array.astype(cls.view_dtype)
+
+    def get_buffer(self) -> memoryview:
+        """The tensor's memory, writable where the array is, in row-major order; raises as `to_numpy`."""
+        return self.to_numpy().data
+
+    def create_reference(self) -> MemoryBufferReference:
+        """WinRT's way to the memory. While a reference is open, the tensor cannot be bound; `get_buffer` is simpler.
+
+        Of a closed tensor it gives a reference that is closed already.
+        """
+        if self._storage.is_closed:
+            return MemoryBufferReference(None)
+        reference = MemoryBufferReference(self.get_buffer())
+        self._storage.add(reference)
+        return reference
+
+    @property
+    def has_open_references(self) -> bool:
+        """Whether a reference that `create_reference` gave is still open."""
+        return self._storage.has_open_references
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return self.get_buffer()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.to_numpy(), dtype=dtype, copy=copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._storage.device_array is None:
+            raise AttributeError("__cuda_array_interface__")
+        self._storage.require_valid()
+        return self._storage.device_array.cuda_interface
+
+    def to_cupy(self) -> Any:
+        """The tensor as a CuPy array: a view of its memory on the GPU; of a tensor in the host's memory, a copy.
+
+        Raises:
+            IllegalCallError: CuPy is not installed; or as `to_numpy`.
+        """
+        try:
+            import cupy
+        except ImportError as error:
+            raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
+        self._storage.require_open()
+        self._storage.require_valid()
+        return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if hasattr(self, "__cuda_array_interface__"):
+            return self.to_cupy().__dlpack__(**options)
+        return self.to_numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device_array = self._storage.device_array
+        if device_array is not None and device_array.location.kind == "cuda":
+            return 2, device_array.location.number  # kDLCUDA
+        kind, index = self.to_numpy().__dlpack_device__()
+        return int(kind), index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""
+        array = None if self.is_placeholder else self.to_numpy()
+        return _unpickled, (type(self), array, self._storage.shape)
+
+    def close(self) -> None:
+        """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
+        self._storage.close()
+
+    dispose = close
+
+    def __repr__(self) -> str:
+        storage = self._storage
+        state = "closed" if storage.is_closed else "placeholder" if storage.is_placeholder else ""
+        if storage.device_array is not None:
+            state = f"on {storage.device_array.location}"
+        return f"<{type(self).__name__} {tuple(self.shape)}{' ' + state if state else ''}>"
+
+
+def storage_of(tensor: Tensor) -> TensorStorage:
+    """A tensor's storage, for the evaluation that reads or writes it."""
+    return tensor._storage  # noqa: SLF001 - the one way in: users see no storage
+
+
+def on_device(cls: type[T], array: DeviceArray) -> T:
+    """A tensor over memory on a device, which it shares."""
+    return cls(TensorStorage(cls, None, array.shape, array))
+
+
+def over(cls: type[T], array: Array) -> T:
+    """A tensor over a C-contiguous array of its class's dtype, which it shares, without another look at it."""
+    return cls(TensorStorage(cls, array, array.shape))
+
+
+def _unpickled(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) -> T:
+    return cls(TensorStorage(cls, array, shape))
+
+
+def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
+    """The shape as a tuple; `free` says how many sizes may be -1, None any number."""
+    try:
+        sizes = tuple(operator.index(size) for size in shape)
+    except TypeError as error:
+        raise InvalidArgumentError(f"A shape is a sequence of whole numbers: {error}.") from error
+    if any(size < -1 for size in sizes) or (free is not None and sizes.count(-1) > free):
+        raise InvalidArgumentError(
+            f"The shape {sizes} cannot be: sizes are 0 or more, and one may be -1.", hint="Write (1, -1), say."
+        )
+    return sizes
+
+
+def _infer(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Replaces the -1 by what is left of `count` elements."""
+    if -1 not in sizes:
+        return sizes
+    others = math.prod(size for size in sizes if size != -1)
+    if others == 0 or count % others:
+        raise InvalidArgumentError(
+            f"{count} elements cannot fill the shape {sizes}: they do not divide by {others}.",
+            hint="Check the number of elements.",
+        )
+    return tuple(count // others if size == -1 else size for size in sizes)

@@ -1,0 +1,166 @@
+"""The tensor classes, one for each element type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from ...enums import TensorKind
+from ...errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError
+from ..base.arguments import is_text
+from ..base.type_names import type_name
+from .tensor import Array, Tensor
+
+
+class TensorFloat(Tensor):
+    """A tensor of float32."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.FLOAT, np.dtype(np.float32), np.dtype(np.float32)
+
+
+class TensorFloat16Bit(Tensor):
+    """A tensor of float16. Arrays and views are float32, rounded to the nearest even half on the way in.
+
+    `to_numpy` and buffers give the halves themselves; `from_numpy` takes halves, sharing them, and float32, cast.
+    """
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.FLOAT16, np.dtype(np.float16), np.dtype(np.float32)
+    _exact_length = True
+    _length_hresult = E_UNEXPECTED
+
+    @classmethod
+    def from_numpy(cls, array: Array, /) -> Self:
+        """A tensor over an array of halves, or with a copy of an array of float32, rounded half to even.
+
+        What is too large for a half becomes infinite, as everywhere in numpy.
+
+        Raises:
+            InvalidArgumentError: an array of another type.
+        """
+        given = np.asarray(array)
+        if given.dtype == np.float32:
+            return cls.create_from_array(given.shape, given)
+        return super().from_numpy(given)
+
+
+class TensorDouble(Tensor):
+    """A tensor of float64."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.DOUBLE, np.dtype(np.float64), np.dtype(np.float64)
+
+
+class TensorInt8Bit(Tensor):
+    """A tensor of int8. Arrays and views are uint8 of the same bits, because WinRT has no int8."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.INT8, np.dtype(np.int8), np.dtype(np.uint8)
+
+
+class TensorUInt8Bit(Tensor):
+    """A tensor of uint8."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.UINT8, np.dtype(np.uint8), np.dtype(np.uint8)
+
+
+class TensorInt16Bit(Tensor):
+    """A tensor of int16."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.INT16, np.dtype(np.int16), np.dtype(np.int16)
+
+
+class TensorUInt16Bit(Tensor):
+    """A tensor of uint16."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.UINT16, np.dtype(np.uint16), np.dtype(np.uint16)
+
+
+class TensorInt32Bit(Tensor):
+    """A tensor of int32."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.INT32, np.dtype(np.int32), np.dtype(np.int32)
+
+
+class TensorUInt32Bit(Tensor):
+    """A tensor of uint32."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.UINT32, np.dtype(np.uint32), np.dtype(np.uint32)
+
+
+class TensorInt64Bit(Tensor):
+    """A tensor of int64."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.INT64, np.dtype(np.int64), np.dtype(np.int64)
+
+
+class TensorUInt64Bit(Tensor):
+    """A tensor of uint64."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.UINT64, np.dtype(np.uint64), np.dtype(np.uint64)
+
+
+class TensorBoolean(Tensor):
+    """A tensor of booleans, one byte each."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.BOOLEAN, np.dtype(np.bool_), np.dtype(np.bool_)
+
+
+class TensorString(Tensor):
+    """A tensor of strings. They have no common memory: they are copied when bound, and there is no buffer."""
+
+    __slots__ = ()
+    tensor_kind, dtype, view_dtype = TensorKind.STRING, np.dtype(object), np.dtype(object)
+    _length_hresult = E_UNEXPECTED
+
+    @classmethod
+    def create_from_buffer(cls, shape: Iterable[int], buffer: Any, /) -> NoReturn:
+        """Refused: strings have no common memory."""
+        raise IllegalCallError("TensorString cannot be created from IBuffers!", hint="Use create_from_array.")
+
+    @classmethod
+    def from_numpy(cls, array: Array, /) -> Self:
+        """A tensor with a copy of an array of strings, of dtype `object` or `str`."""
+        given = np.asarray(array)
+        return cls.create_from_array(given.shape, given)
+
+    @classmethod
+    def _elements(cls, data: Any) -> Array:
+        elements = np.array(data, dtype=object).reshape(-1)
+        for element in elements:
+            if not isinstance(element, str):
+                what = f"{type_name(element)}: {element!r}"
+                raise InvalidArgumentError(f"TensorString takes str elements, not {what}.")
+            if not is_text(element):
+                raise InvalidArgumentError(
+                    f"TensorString takes text that UTF-8 can write, not {element!r}.",
+                    hint='Of a file name, take os.fsencode(name).decode(errors="replace").',
+                )
+        return elements
+
+    def get_buffer(self) -> memoryview:
+        """Refused: strings have no common memory."""
+        self._storage.require_open()
+        raise IllegalCallError(
+            "A TensorString has no buffer.",
+            hint="Use to_numpy() or get_as_vector_view().",
+            hresult=INVALID_FUNCTION,
+        )
+
+
+TENSOR_CLASSES: dict[TensorKind, type[Tensor]] = {cls.tensor_kind: cls for cls in Tensor.__subclasses__()}
+"""The class for each element type; kinds that Windows ML does not run have none."""
+
+CLASSES_BY_DTYPE: dict[np.dtype[Any], type[Tensor]] = {cls.dtype: cls for cls in Tensor.__subclasses__()}
+"""The class whose memory has a dtype."""

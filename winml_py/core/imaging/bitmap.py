@@ -1,0 +1,331 @@
+"""SoftwareBitmap: a picture in memory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import numpy as np
+
+from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
+from ...errors import IllegalCallError, InvalidArgumentError
+from ..base.arguments import member
+from ..base.buffers import Buffer, byte_view
+from ..base.closeable import Closeable
+from ..base.type_names import type_name
+from ..base.winrt_object import Object
+from . import codecs
+from .bitmap_buffer import BitmapBuffer
+from .formats import Layout, Pixels, convert, convert_alpha, layout_of, require_even
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class SoftwareBitmap(Object, Closeable):
+    """A picture in memory.
+
+    Args:
+        pixel_format: how its pixels lie.
+        width: pixels.
+        height: pixels.
+        alpha: how the alpha channel relates to the colours; models never see it.
+
+    Attributes:
+        dpi_x: pixels an inch; only encoders use it.
+        dpi_y: pixels an inch; only encoders use it.
+
+    Raises:
+        InvalidArgumentError: no pixels at all, or a format that is not held as one array.
+
+    Example:
+        >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
+        >>> bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2)
+        >>> bitmap.to_numpy()[:] = 255
+        >>> bitmap.to_numpy().shape
+        (2, 4, 4)
+    """
+
+    def __init__(
+        self,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> None:
+        layout = layout_of(pixel_format)
+        if width < 1 or height < 1:
+            raise InvalidArgumentError(f"A picture of {width} by {height} has no pixels.")
+        require_even(pixel_format, width, height)
+        try:
+            pixels = np.zeros(layout.shape(width, height), layout.dtype)
+        except (MemoryError, ValueError) as error:
+            raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
+        self._hold(pixels, pixel_format, alpha, layout)
+
+    def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode, layout: Layout) -> Self:
+        self._pixels: Pixels | None = pixels
+        self._format = member(BitmapPixelFormat, pixel_format, "The pixel format")
+        self._alpha = member(BitmapAlphaMode, alpha, "The alpha mode")
+        self._width, self._height = layout.size(pixels)
+        self.dpi_x = self.dpi_y = 96.0
+        self.is_valid = True
+        return self
+
+    @classmethod
+    def from_array(
+        cls,
+        array: Pixels,
+        pixel_format: BitmapPixelFormat,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+    ) -> SoftwareBitmap:
+        """A bitmap over an array: a view, so later changes of the array are changes of the picture.
+
+        Args:
+            array: height x width x channels, or height x width for gray; uint8, or uint16 for the
+                16-bit formats; any strides. For NV12 and P010 it is 3/2 height x width, the plane of brightness
+                above that of colours; for YUY2, height x width x 2.
+            pixel_format: the order of its channels, which an array does not state.
+            alpha: how the alpha channel relates to the colours; models never see it.
+
+        Raises:
+            InvalidArgumentError: shape or dtype are not those of the format.
+        """
+        layout = layout_of(pixel_format)
+        pixels = np.asarray(array)
+        if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
+            pixels = pixels[..., 0]
+        one = layout.shape(1, 1)
+        rank = len(one)
+        if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != one[2:]:
+            wanted = ("3/2 height" if layout.is_planar else "height") + " x width"
+            wanted += "" if rank == 2 else f" x {layout.channels}"
+            raise InvalidArgumentError(
+                f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {wanted} of "
+                f"{np.dtype(layout.dtype).name}; this one is {_spell(pixels)}.",
+                hint=_remedy(pixels),
+            )
+        if pixels.size == 0:
+            raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
+        if layout.is_planar and pixels.shape[0] % 3:
+            raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
+        bitmap = cls._hold(cls.__new__(cls), pixels, pixel_format, alpha, layout)
+        require_even(pixel_format, bitmap.pixel_width, bitmap.pixel_height)
+        return bitmap
+
+    @classmethod
+    def from_pil(cls, image: Image) -> SoftwareBitmap:
+        """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`.
+
+        An image that still carries its EXIF turn is turned, as `load` turns its file. Its colours are not converted.
+        """
+        return cls.from_array(*codecs.from_pil(image), BitmapAlphaMode.STRAIGHT)
+
+    @classmethod
+    def load(cls, source: codecs.PictureSource, *, max_pixels: int = codecs.MAX_PIXELS) -> SoftwareBitmap:
+        """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...) as viewers show it.
+
+        The picture is turned as EXIF says, and its colours are converted to sRGB. An animation gives its first frame.
+        HEIC is read where `pillow-heif` is installed.
+
+        Args:
+            source: the path of the file, its bytes, or an open binary stream, which is read to its end.
+            max_pixels: how many pixels the file may state that it has.
+
+        Raises:
+            PictureNotFoundError: there is no such file.
+            PictureError: it is not a picture, or it is damaged or too large.
+        """
+        return cls.from_array(*codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
+
+    @property
+    def bitmap_pixel_format(self) -> BitmapPixelFormat:
+        """How the pixels lie."""
+        return self._format
+
+    @property
+    def bitmap_alpha_mode(self) -> BitmapAlphaMode:
+        """How the alpha channel relates to the colours; models never see it."""
+        return self._alpha
+
+    @property
+    def pixel_width(self) -> int:
+        """Pixels in a row."""
+        return self._width
+
+    @property
+    def pixel_height(self) -> int:
+        """Rows."""
+        return self._height
+
+    def to_numpy(self) -> Pixels:
+        """A view of the pixels: height x width x channels, or as `from_array` says for gray and video formats.
+
+        Raises:
+            IllegalCallError: the bitmap has been closed; or it is an output, and the last evaluation has failed.
+        """
+        if not self.is_valid:
+            raise IllegalCallError(
+                "The picture is an output of an evaluation that failed or was stopped; its pixels are invalid.",
+                hint="Evaluate again.",
+            )
+        pixels = self._pixels  # another thread may close it in between
+        if pixels is None:
+            raise IllegalCallError("The bitmap has been closed.", hint="Keep it open while it is in use.")
+        return pixels
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Pixels:
+        return np.asarray(self.to_numpy(), dtype=dtype, copy=copy)
+
+    @classmethod
+    def convert(
+        cls, source: SoftwareBitmap, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode | None = None, /
+    ) -> SoftwareBitmap:
+        """A copy of a bitmap in another pixel format.
+
+        Args:
+            source: the bitmap to copy.
+            pixel_format: how the copy's pixels lie.
+            alpha: how its alpha channel relates to the colours, by default as in the source. The colours are multiplied
+                by alpha or divided by it where that differs.
+        """
+        if not isinstance(source, SoftwareBitmap):
+            raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type_name(source)}.")
+        wanted = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
+        pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
+        pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, wanted)
+        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, wanted)
+
+    @classmethod
+    def copy(cls, source: SoftwareBitmap, /) -> SoftwareBitmap:
+        """A copy of a bitmap with memory of its own."""
+        return cls.convert(source, source.bitmap_pixel_format)
+
+    @classmethod
+    def create_copy_from_buffer(
+        cls,
+        source: Any,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> SoftwareBitmap:
+        """A bitmap with a copy of pixels that lie in a buffer, row after row without gaps."""
+        bitmap = cls(pixel_format, width, height, alpha)
+        bitmap.copy_from_buffer(source)
+        return bitmap
+
+    convert_with_alpha = convert  # pywinrt 3's names
+    create_copy_with_alpha_from_buffer = create_copy_from_buffer
+
+    def copy_from_buffer(self, source: Any, /) -> None:
+        """Copies pixels from a buffer, which may be larger than the picture.
+
+        Raises:
+            InvalidArgumentError: it is smaller.
+        """
+        pixels = self.to_numpy()
+        if self.is_read_only:
+            raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
+        given = byte_view(source)
+        if given.nbytes < pixels.nbytes:
+            raise InvalidArgumentError(f"The buffer holds {given.nbytes} bytes, and the picture {pixels.nbytes}.")
+        pixels[:] = np.frombuffer(given[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
+
+    def copy_to_buffer(self, target: Any, /) -> None:
+        """Copies the pixels into a writable buffer, which may be larger than the picture.
+
+        Raises:
+            InvalidArgumentError: it is smaller.
+        """
+        pixels = self.to_numpy()
+        room = byte_view(target)
+        if room.nbytes < pixels.nbytes:
+            raise InvalidArgumentError(f"The buffer has room for {room.nbytes} bytes, and the picture {pixels.nbytes}.")
+        if room.readonly:
+            raise InvalidArgumentError("The buffer cannot be written to.", hint="Pass a bytearray or a Buffer.")
+        room[: pixels.nbytes] = np.ascontiguousarray(pixels).data.cast("B")
+        if isinstance(target, Buffer):
+            target.length = pixels.nbytes
+
+    def copy_to(self, bitmap: SoftwareBitmap, /) -> None:
+        """Copies the pixels to a bitmap of the same size, converted to its format.
+
+        Raises:
+            InvalidArgumentError: its size is another.
+        """
+        target = bitmap.to_numpy()
+        if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
+            raise InvalidArgumentError(f"{bitmap!r} is not of the size of {self!r}.")
+        pixels = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
+        target[:] = convert_alpha(pixels, bitmap.bitmap_pixel_format, self._alpha, bitmap.bitmap_alpha_mode)
+
+    def get_read_only_view(self) -> SoftwareBitmap:
+        """A bitmap over the same pixels that cannot be written to."""
+        pixels = self.to_numpy().view()
+        pixels.flags.writeable = False
+        return type(self).from_array(pixels, self._format, self._alpha)
+
+    def lock_buffer(self, mode: BitmapBufferAccessMode, /) -> BitmapBuffer:
+        """Gives the memory as WinRT does; `to_numpy` is simpler.
+
+        Args:
+            mode: with `READ`, the memory cannot be written to through the buffer.
+
+        Raises:
+            IllegalCallError: the bitmap has been closed.
+            InvalidArgumentError: it is a view of an array whose rows do not lie one after the other.
+        """
+        return BitmapBuffer(self.to_numpy(), member(BitmapBufferAccessMode, mode, "The access mode"))
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the pixels cannot be written to."""
+        return not self.to_numpy().flags.writeable
+
+    def to_pil(self) -> Image:
+        """A Pillow image with a copy of the pixels: mode L, RGB or RGBA."""
+        return codecs.to_pil(self.to_numpy(), self._format)
+
+    def save(self, path: str | os.PathLike[str] | BinaryIO, *, kind: str = "") -> None:
+        """Writes a picture file in the format that its name ends with; alpha is kept where the format can hold it.
+
+        The file appears whole or not at all. An open file is written from where it stands, and stays open.
+
+        Args:
+            path: the path, or an open binary file.
+            kind: the format, by Pillow's name ("PNG", "JPEG", "WEBP"), for an open file without such a name.
+
+        Raises:
+            PictureError: the name's ending is that of no picture format.
+        """
+        codecs.save(self.to_numpy(), self._format, path, kind)
+
+    def close(self) -> None:
+        """Lets go of the pixels; arrays that show them stay valid. Twice is harmless."""
+        self._pixels = None
+
+    dispose = close
+
+    def _repr_png_(self) -> bytes | None:
+        from .preview import png
+
+        return None if self._pixels is None else png(self.to_pil())
+
+    def __repr__(self) -> str:
+        return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
+
+
+def _spell(array: Pixels) -> str:
+    return f"{'x'.join(map(str, array.shape)) or 'a scalar'} of {array.dtype.name}"
+
+
+def _remedy(array: Pixels) -> str:
+    """What to do with an array that is no picture, where that can be told."""
+    if array.dtype.kind == "f":
+        return "Bind numbers as they are: binding.bind(name, array)."
+    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (3, 4):
+        return "Put the channels last: array.transpose(1, 2, 0)."
+    return ""

@@ -1,0 +1,360 @@
+"""Picture files and Pillow images, to and from pixels."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from ...enums import BitmapPixelFormat
+from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
+from ..base.atomic_files import written_whole
+from ..base.file_kinds import FOLDER, kind_of_file
+from ..base.streams import is_stream, read_bytes
+from ..base.type_names import type_name
+from . import pillow_limit
+from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
+from .formats import Pixels, convert, layout_of, to_eight_bits
+from .heif import is_heif, open_heif
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PictureSource = str | os.PathLike[str] | bytes | BinaryIO
+"""The path of a picture file, its bytes, or an open binary stream, which is read from where it stands to its end."""
+
+MAX_PIXELS = 256 << 20
+"""The size that a picture file may state, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
+
+ORIENTATION = 0x0112
+"""EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
+
+GRAY_MODES = ("1", "L", *WIDE_GRAY)
+"""Pillow's modes that become GRAY8."""
+
+_UNKNOWN = "no decoder knows what it is"
+
+FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
+"""The formats that are read, by Pillow's names. Pillow knows more, and some of them start a program to read a file
+(Ghostscript for EPS), or open another file inside of it: what is not named here is never opened. HEIC is read by a
+package of its own."""
+
+
+def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
+    """Decodes a picture file or its bytes as viewers show it: turned by EXIF, in sRGB; an animation's first frame.
+
+    Args:
+        source: the path of the file, its bytes, or an open binary stream.
+        max_pixels: how many pixels it may state that it has.
+        reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
+    """
+    with opened(source, max_pixels) as (image, file):
+        pixels = _decode_jpeg(image, file, reduction)
+        pixel_format = BitmapPixelFormat.GRAY8 if image.mode == "L" else BitmapPixelFormat.BGR8
+        if pixels is None:
+            pixels, pixel_format = _pixels(in_srgb(image))
+        return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+
+
+def orientation_of(image: Image) -> int:
+    """EXIF's orientation that must still be applied: Pillow turns TIFF itself, and gives turned sizes for it."""
+    return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
+
+
+def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
+    """Decodes a JPEG with simplejpeg: the same pixels as Pillow's, in less time.
+
+    None where it is no JPEG, has colours that must be converted, or is refused by simplejpeg.
+    """
+    if image.format != "JPEG" or image.mode not in ("L", "RGB") or has_foreign_colours(image):
+        return None
+    import simplejpeg
+
+    file.seek(0)
+    width, height = (-(-side // reduction) for side in image.size)
+    colours = "GRAY" if image.mode == "L" else "BGR"
+    try:
+        pixels: Pixels = simplejpeg.decode_jpeg(
+            file.read(), colours, min_width=width, min_height=height, min_factor=reduction
+        )
+    except ValueError:  # Pillow accepts some of these files, and describes what is wrong with the others
+        file.seek(0)
+        return None
+    return pixels[..., 0] if image.mode == "L" else pixels
+
+
+class EncodedPicture:
+    """A picture file in memory, of which only the head has been read: it is decoded once the wanted size is known.
+
+    Args:
+        source: the path of the file, its bytes, or an open binary stream.
+        max_pixels: how many pixels it may state that it has.
+
+    Attributes:
+        width: pixels, once EXIF has turned the picture.
+        height: pixels, once EXIF has turned the picture.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
+    """
+
+    def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
+        with opened(source, max_pixels) as (image, file):
+            self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
+            file.seek(0)
+            self._data = file.read()
+        self._max_pixels = max_pixels
+
+    def decode(self, shrink: float = 1) -> tuple[Pixels, BitmapPixelFormat]:
+        """The pixels.
+
+        Args:
+            shrink: by how much the caller will shrink the picture. A JPEG is then decoded to a half, a quarter or an
+                eighth of its sides, which is never less than twice the size that the caller wants.
+        """
+        reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
+        return decode(self._data, self._max_pixels, reduction)
+
+
+@contextmanager
+def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
+    """Opens a picture file, its bytes or a stream of them with Pillow; errors in the block become those of `decode`.
+
+    Raises:
+        PictureNotFoundError: there is no such file.
+        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
+    """
+    source = _path_or_bytes(source)
+    name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
+    failure = f"{name} is not a picture that can be decoded"
+    with (
+        _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
+        io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
+    ):
+        image = _opened(file, max_pixels, name)
+        _require_allowed_size(image, max_pixels, name)
+        with pillow_limit.allowed(image.width * image.height):
+            yield image, file
+
+
+def _path_or_bytes(source: Any) -> str | os.PathLike[str] | bytes:
+    if isinstance(source, (bytes, str, os.PathLike)):
+        return source
+    if isinstance(source, (bytearray, memoryview)):
+        return bytes(source)
+    if is_stream(source):
+        return read_bytes(source, "The picture stream", PictureError)
+    raise InvalidArgumentError(
+        f"A picture is loaded from a path, bytes or a binary stream, not from {type_name(source)}.",
+        hint="For an array, use from_array; for a Pillow image, from_pil.",
+    )
+
+
+@contextmanager
+def _translated_errors(failure: str, hint: str, source: object = None) -> Iterator[None]:
+    """Makes Pillow's errors ours: for damaged files its decoders raise nearly every kind of exception.
+
+    Of a file that is no picture, the error says what it is: people pass saved web pages, pointers of Git LFS, models.
+    """
+    try:
+        yield
+    except WinMLError:
+        raise
+    except FileNotFoundError as error:
+        raise PictureNotFoundError(
+            f"{error.filename}: There is no such picture.", hint="Check the working directory."
+        ) from None
+    except Exception as error:
+        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+        kind = kind_of_file(path) if path else None
+        if kind and (kind is FOLDER or (str(error) == _UNKNOWN and "picture" not in kind.words)):
+            message = f"{path}: This is {kind.words}, and a picture is expected."
+            raise PictureError(message, hint=kind.replacement or hint) from error
+        raise PictureError(f"{failure}: {error}.", hint=hint) from error
+
+
+def _opened(file: BinaryIO, max_pixels: int, name: str) -> Image:
+    from PIL import Image
+
+    try:
+        return _identified(file, name)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        file.seek(0)
+        with pillow_limit.allowed(max_pixels):
+            return _identified(file, name)
+
+
+def _identified(file: BinaryIO, name: str) -> Image:
+    """The image that one of Pillow's plugins for `FORMATS` makes of a file, its pixels not read yet.
+
+    `PIL.Image.open` does the same, but its limit on sizes is one for the whole process, and not the caller's.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    Image.preinit()
+    prefix = file.read(16)
+    for _ in range(2):
+        for kind in Image.ID:
+            factory, accepts = Image.OPEN[kind]
+            if kind not in FORMATS or (accepts is not None and accepts(prefix) is not True):
+                continue
+            file.seek(0)
+            try:
+                return factory(file, "")
+            except (SyntaxError, IndexError, TypeError, struct.error):
+                continue  # it begins like a file of that kind, but is none
+        if not Image.init():
+            break
+    if is_heif(prefix):
+        file.seek(0)
+        return open_heif(file, name)
+    refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and accepts(prefix) is True]
+    raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else _UNKNOWN)
+
+
+def _require_allowed_size(image: Image, max_pixels: int, name: str) -> None:
+    width, height = image.size
+    if width * height > max_pixels:
+        raise PictureError(
+            f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
+            hint="If that is intended, allow more: load(source, max_pixels=...).",
+        )
+
+
+def turned(pixels: Pixels, orientation: int) -> Pixels:
+    """The pixels turned by one of EXIF's eight orientations: a view."""
+    if orientation >= 5:
+        pixels = np.swapaxes(pixels, 0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return pixels
+
+
+def from_pil(image: Image, *, is_upright: bool = False) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
+
+    They are turned as EXIF says, if that has not been done. Numbers of mode F are taken as 0 to 255, clipped to that,
+    and rounded half to even.
+
+    Args:
+        image: what Pillow opened or made.
+        is_upright: whether its EXIF data do not count.
+
+    Raises:
+        InvalidArgumentError: no pixels, or numbers without a range.
+        PictureError: the image has been closed, or its file is damaged.
+    """
+    with _translated_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
+        _require_no_program(image)
+        pixels, pixel_format = _pixels(image)
+        orientation = 1 if is_upright else orientation_of(image)
+        return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
+
+
+def _require_no_program(image: Image) -> None:
+    """Refuses an image whose pixels Pillow would read by starting Ghostscript."""
+    if image.format == "EPS" and getattr(image, "tile", None):
+        raise PictureError(
+            "The Pillow image is an EPS file that has not been loaded, and loading it starts Ghostscript.",
+            hint="Call image.load() yourself if you trust the file.",
+        )
+
+
+def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+    if image.mode in WIDE_GRAY:
+        return to_eight_bits(np.asarray(image, np.uint16)), BitmapPixelFormat.GRAY8
+    if image.mode in ("1", "L"):
+        return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
+    if image.mode == "F":
+        numbers = np.nan_to_num(np.asarray(image), nan=0.0)
+        return np.rint(np.clip(numbers, 0, 255)).astype(np.uint8), BitmapPixelFormat.GRAY8
+    if image.mode == "I":
+        raise InvalidArgumentError(
+            "A Pillow image of mode I has no range, so that white is unknown.",
+            hint="Scale it to 0..255 and convert it to mode L first.",
+        )
+    if image.has_transparency_data:
+        return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
+    return np.array(image.convert("RGB")), BitmapPixelFormat.RGB8
+
+
+def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:
+    """A Pillow image with a copy of the pixels: mode L for gray, RGBA with alpha, else RGB."""
+    from PIL import Image
+
+    formats = {1: BitmapPixelFormat.GRAY8, 4: BitmapPixelFormat.RGBA8}
+    target = formats.get(layout_of(pixel_format).channels, BitmapPixelFormat.RGB8)
+    return Image.fromarray(np.array(convert(pixels, pixel_format, target)))  # Pillow shares the memory of some arrays
+
+
+def save(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, target: str | os.PathLike[str] | BinaryIO, kind: str = ""
+) -> None:
+    """Writes a picture file, whole or not at all, or into an open file; an opaque alpha channel is left out.
+
+    Args:
+        pixels: the picture.
+        pixel_format: how its pixels lie.
+        target: the path, or an open binary file.
+        kind: the format, by Pillow's name ("PNG"); by default what the target's name ends with.
+
+    Raises:
+        PictureError: the name's ending is that of no picture format, or the format refuses the picture.
+    """
+    image = to_pil(pixels, pixel_format)
+    if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
+        image = image.convert("RGB")
+    if not isinstance(target, (str, os.PathLike)):
+        encode(image, target, _kind_of(str(getattr(target, "name", "The file")), kind))
+        return
+    path = os.fspath(target)
+    kind = _kind_of(path, kind)
+    try:
+        with written_whole(path) as file:
+            encode(image, file, kind)
+    except PictureError:
+        raise
+    except OSError as error:
+        raise PictureError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _kind_of(name: str, kind: str) -> str:
+    """The format that is asked for, or that a name ends with, where Pillow writes it."""
+    from PIL import Image
+
+    known = Image.registered_extensions()
+    found = kind.upper() or known.get(os.path.splitext(name)[1].lower())
+    if found is not None and found in Image.SAVE:
+        return found
+    if kind:
+        raise PictureError(f"Pillow writes no {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
+    raise PictureError(
+        f"{name}: Its name does not end like a picture file that can be written.",
+        hint='Use .png, .jpg or .webp; in Python, save(file, kind="PNG") says the format, too.',
+    )
+
+
+def encode(image: Image, file: BinaryIO, kind: str, **options: Any) -> None:
+    """Writes an image to an open file, without its alpha channel where the format has none.
+
+    Raises:
+        PictureError: the format refuses the picture.
+    """
+    if kind == "JPEG":
+        image = image.convert("L" if image.mode == "L" else "RGB")
+    try:
+        image.save(file, kind, **options)
+    except ValueError as error:
+        raise PictureError(f"The picture cannot be written as {kind}: {error}.") from error

@@ -1,0 +1,400 @@
+"""ImageContract: everything that turns a picture into the numbers a model was trained on."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...enums import (
+    BitmapPixelFormat,
+    ImageCropMode,
+    ImageKernel,
+    ImageRounding,
+    LearningModelPixelRange,
+    TensorKind,
+    TensorLayout,
+)
+from ...errors import InvalidArgumentError
+from ..base.arguments import member
+from ..base.streams import JsonSource
+from .scaling import ImageScaling, Size
+
+Floats = tuple[float, ...]
+
+SCALE_AND_SHIFT = {
+    LearningModelPixelRange.ZERO_TO255: (1.0, 0.0),
+    LearningModelPixelRange.ZERO_TO_ONE: (255.0, 0.0),
+    LearningModelPixelRange.MINUS_ONE_TO_ONE: (127.5, 1.0),
+}
+"""number = byte / scale - shift, in float32 (Windows ML's `NominalRangeConverter.cpp`)."""
+
+_WITHOUT_ALPHA = {
+    BitmapPixelFormat.RGBA8: BitmapPixelFormat.RGB8,
+    BitmapPixelFormat.BGRA8: BitmapPixelFormat.BGR8,
+    BitmapPixelFormat.GRAY8: BitmapPixelFormat.GRAY8,
+}
+_WITH_ALPHA = {order: known for known, order in _WITHOUT_ALPHA.items()}
+_TENSOR_KINDS = (TensorKind.UINT8, TensorKind.FLOAT, TensorKind.FLOAT16)
+
+WINDOWS_KEYS = ("Image.BitmapPixelFormat", "Image.NominalPixelRange", "Image.ColorSpaceGamma")
+"""The keys Windows ML reads."""
+
+_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "Image.BitmapPixelFormat": (
+        "pixel_format",
+        {"Gray8": BitmapPixelFormat.GRAY8, "Rgb8": BitmapPixelFormat.RGB8, "Bgr8": BitmapPixelFormat.BGR8},
+    ),
+    "Image.NominalPixelRange": (
+        "pixel_range",
+        {
+            "NominalRange_0_255": LearningModelPixelRange.ZERO_TO255,
+            "Normalized_0_1": LearningModelPixelRange.ZERO_TO_ONE,
+            "Normalized_1_1": LearningModelPixelRange.MINUS_ONE_TO_ONE,
+        },
+    ),
+    "Image.Layout": ("layout", {layout.name: layout for layout in TensorLayout}),
+    "Image.DataType": (
+        "tensor_kind",
+        {"UInt8": TensorKind.UINT8, "Float16": TensorKind.FLOAT16, "Float": TensorKind.FLOAT},
+    ),
+    "Image.CropMode": ("crop_mode", {mode.name.title(): mode for mode in ImageCropMode}),
+    "Image.Kernel": ("kernel", {kernel.name.title().replace("_", ""): kernel for kernel in ImageKernel}),
+    "Image.Mean": ("mean", {}),
+    "Image.Std": ("std", {}),
+    "Image.Pad": ("pad", {}),
+    "Image.Size": ("size", {}),
+    "Image.Scaling": ("scaling", {}),
+}
+"""For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
+OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
+"""The keys that are ours."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ImageContract:
+    """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.
+
+    Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1;
+    all of it in float32, one step after the other, as Windows ML and torchvision do it, and rounded once to the
+    tensor's type. The same contract leads back from an output's numbers to a picture.
+
+    Attributes:
+        pixel_format: the order of the channels: `RGB8`, `BGR8` or `GRAY8` (`RGBA8` and `BGRA8` mean the first two:
+            there is never an alpha channel in a tensor).
+        pixel_range: what the bytes 0 to 255 become first.
+        mean: the number that is then subtracted from each channel, in the order of `pixel_format`; 0 by default.
+        std: the number that each channel is then divided by; 1 by default.
+        layout: NCHW, or NHWC where stated; never guessed.
+        tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None is the feature's own.
+        crop_mode: what happens to a picture of another aspect ratio.
+        kernel: how it is scaled.
+        pad: red, green and blue of the padding, 0 to 255.
+        size: height and width that the tensor gets where the model leaves them free; None where the contract does not
+            state them.
+        scaling: the size that a picture is scaled to before it is cropped or padded, in place of `crop_mode`.
+
+    Raises:
+        InvalidArgumentError: numbers or words that mean nothing, such as a std of 0.
+
+    Example:
+        >>> from winml_py import ImageContract
+        >>> ImageContract.imagenet().std
+        (0.229, 0.224, 0.225)
+        >>> ImageContract.from_metadata(ImageContract.yolo().to_metadata()) == ImageContract.yolo()
+        True
+    """
+
+    pixel_format: BitmapPixelFormat = BitmapPixelFormat.BGR8
+    pixel_range: LearningModelPixelRange = LearningModelPixelRange.ZERO_TO255
+    mean: Floats = ()
+    std: Floats = ()
+    layout: TensorLayout = TensorLayout.NCHW
+    tensor_kind: TensorKind | None = None
+    crop_mode: ImageCropMode = ImageCropMode.CENTER
+    kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC
+    pad: tuple[int, int, int] = (0, 0, 0)
+    size: tuple[int, int] | None = None
+    scaling: ImageScaling | None = None
+
+    def __post_init__(self) -> None:
+        """Brings each field to its one form, so that equal contracts are equal."""
+        fields = {
+            "pixel_format": _channel_order(self.pixel_format),
+            "pixel_range": member(LearningModelPixelRange, self.pixel_range, "The pixel_range of an image contract"),
+            "layout": member(TensorLayout, self.layout, "The layout of an image contract"),
+            "crop_mode": member(ImageCropMode, self.crop_mode, "The crop_mode of an image contract"),
+            "kernel": member(ImageKernel, self.kernel, "The kernel of an image contract"),
+            "pad": _levels(self.pad),
+            "size": size_of(self.size),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, self._per_channel(name))
+        if 0 in np.array(self.std).astype(np.float32):
+            raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
+        if self.tensor_kind is not None and self.tensor_kind not in _TENSOR_KINDS:
+            raise InvalidArgumentError(f"A picture's tensor is FLOAT, FLOAT16 or UINT8, not {self.tensor_kind!r}.")
+        if self.scaling is not None and not isinstance(self.scaling, ImageScaling):
+            raise InvalidArgumentError(
+                f"The scaling of an image contract is {self.scaling!r}.", hint="Write ImageScaling(shortest_side=256)."
+            )
+        if self.scaling is not None and self.crop_mode is not ImageCropMode.CENTER:
+            raise InvalidArgumentError(
+                f"The contract states a scaling, and the crop mode {self.crop_mode.name}, whose place that takes.",
+                hint="Leave one out: scaling=None, or no crop_mode.",
+            )
+
+    def _per_channel(self, name: str) -> Floats:
+        given = getattr(self, name)
+        try:
+            numbers = tuple(float(number) for number in given) if isinstance(given, Iterable) else (float(given),)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"The {name} of an image contract is {given!r}: {error}.") from error
+        if len(numbers) == 1:
+            numbers *= self.channels
+        with np.errstate(over="ignore"):
+            fits = np.isfinite(np.array(numbers).astype(np.float32)).all()
+        if len(numbers) not in (0, self.channels) or not fits:
+            raise InvalidArgumentError(
+                f"The {name} of a {self.pixel_format.name} contract is {given!r}.",
+                hint=f"It is one finite number, or {self.channels}: one for each channel.",
+            )
+        return numbers
+
+    @classmethod
+    def imagenet(cls) -> ImageContract:
+        """What torchvision's classifiers are evaluated on: the shorter side becomes the model's size / 0.875 (256 for
+        224), and the middle is cropped out of that.
+        """
+        return cls(
+            BitmapPixelFormat.RGB8,
+            LearningModelPixelRange.ZERO_TO_ONE,
+            (0.485, 0.456, 0.406),
+            (0.229, 0.224, 0.225),
+            kernel=ImageKernel.ANTIALIASED_LINEAR,
+            scaling=ImageScaling(crop_ratio=0.875, crop_rounding=ImageRounding.HALF_EVEN),
+        )
+
+    @classmethod
+    def inception(cls) -> ImageContract:
+        """Red, green, blue from -1 to 1: TensorFlow's Inception, MobileNet and EfficientNet-lite."""
+        return cls(
+            BitmapPixelFormat.RGB8,
+            LearningModelPixelRange.MINUS_ONE_TO_ONE,
+            kernel=ImageKernel.ANTIALIASED_LINEAR,
+        )
+
+    @classmethod
+    def yolo(cls) -> ImageContract:
+        """Ultralytics' detectors: red, green, blue from 0 to 1, whole with gray padding, scaled as OpenCV does."""
+        return cls(
+            BitmapPixelFormat.RGB8,
+            LearningModelPixelRange.ZERO_TO_ONE,
+            crop_mode=ImageCropMode.LETTERBOX,
+            kernel=ImageKernel.LINEAR,
+            pad=(114, 114, 114),
+        )
+
+    @classmethod
+    def clip(cls) -> ImageContract:
+        """OpenAI's CLIP, and what was trained after it."""
+        return cls(
+            BitmapPixelFormat.RGB8,
+            LearningModelPixelRange.ZERO_TO_ONE,
+            (0.48145466, 0.4578275, 0.40821073),
+            (0.26862954, 0.26130258, 0.27577711),
+        )
+
+    @staticmethod
+    def from_preprocessor_config(source: JsonSource) -> ImageContract:
+        """The contract that Hugging Face's image processor keeps to.
+
+        Args:
+            source: a `preprocessor_config.json` or `processor_config.json`: its path, an open file, the folder that
+                holds one, or what such a file holds.
+
+        Raises:
+            StorageNotFoundError: there is no such file.
+            InvalidArgumentError: it is not JSON, or a number in it means nothing.
+            NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
+
+        Example:
+            >>> from winml_py import ImageContract
+            >>> ImageContract.from_preprocessor_config({"image_processor_type": "ViTImageProcessor"}).size
+            (224, 224)
+        """
+        made: ImageContract = _reader("huggingface").from_preprocessor_config(source)
+        return made
+
+    @staticmethod
+    def from_timm(source: JsonSource, *, use_test_size: bool = False) -> ImageContract:
+        """The contract that timm's evaluation keeps to.
+
+        Args:
+            source: a `config.json` with a `pretrained_cfg`: its path, an open file, the folder that holds it, what such
+                a file holds, or the `pretrained_cfg` itself.
+            use_test_size: take `test_input_size` and `test_crop_pct`, where the config states them.
+
+        Raises:
+            StorageNotFoundError: there is no such file.
+            InvalidArgumentError: it is not JSON, or a number in it means nothing.
+            NotSupportedError: a key or a value is unknown, or no contract does the same to a picture.
+
+        Example:
+            >>> from winml_py import ImageContract
+            >>> ImageContract.from_timm({"input_size": (3, 288, 288), "crop_pct": 1.0}).size
+            (288, 288)
+        """
+        made: ImageContract = _reader("timm").from_timm(source, use_test_size)
+        return made
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
+        """The contract that a model's `metadata_props` state; fields that they leave out have their default.
+
+        Raises:
+            InvalidArgumentError: an unknown word under a key of Windows ML's or of ours.
+        """
+        return cls(**{name: _value(key, metadata[key]) for key, (name, _) in _FIELDS.items() if key in metadata})
+
+    def to_metadata(self) -> dict[str, str]:
+        """The `metadata_props` that state the contract: Windows ML's keys always, ours where they are needed."""
+        default = ImageContract(self.pixel_format)
+        stated = {"Image.ColorSpaceGamma": "SRGB"}
+        for key, (name, words) in _FIELDS.items():
+            value = getattr(self, name)
+            if key not in WINDOWS_KEYS and value == getattr(default, name):
+                continue
+            if words:
+                stated[key] = next(word for word, known in words.items() if known == value)
+            elif isinstance(value, ImageScaling):
+                stated[key] = value.to_text()
+            else:
+                stated[key] = ",".join(map(repr, value))
+        return stated
+
+    @property
+    def channels(self) -> int:
+        """1 or 3."""
+        return 1 if self.pixel_format is BitmapPixelFormat.GRAY8 else 3
+
+    @property
+    def bitmap_pixel_format(self) -> BitmapPixelFormat:
+        """Windows ML's format for such pictures: `RGBA8`, `BGRA8` or `GRAY8`."""
+        return _WITH_ALPHA[self.pixel_format]
+
+    def axes(self) -> tuple[int, int, int]:
+        """Where channels, height and width stand in a shape of four dimensions."""
+        return (1, 2, 3) if self.layout is TensorLayout.NCHW else (3, 1, 2)
+
+    def describe(self) -> str:
+        """The contract in one line, without the fields that have their default."""
+        parts = [self.pixel_format.name, self.pixel_range.name.lower()]
+        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad", "size", "scaling"):
+            value = getattr(self, name)
+            if value == getattr(ImageContract(), name):
+                continue
+            if isinstance(value, tuple):
+                parts.append(f"{name} {' '.join(f'{number:g}' for number in value)}")
+            elif isinstance(value, ImageScaling):
+                parts.append(str(value))
+            else:
+                parts.append(value.name if name == "layout" else value.name.lower())
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<ImageContract {self.describe()}>"
+
+    def affine(self) -> tuple[tuple[float, float], ...]:
+        """The factor and the summand of each channel, range, mean and std folded: number = byte * factor + summand."""
+        scale, shift = SCALE_AND_SHIFT[self.pixel_range]
+        return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(*self._mean_and_std, strict=True))
+
+    def numbers(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """The number for each byte of each channel: channels x 256, of `dtype`, read-only.
+
+        For uint8 tensors the numbers are rounded half to even and held to 0 to 255.
+        """
+        return _numbers_of(self.pixel_range, *self._mean_and_std, dtype)
+
+    @property
+    def _mean_and_std(self) -> tuple[Floats, Floats]:
+        return self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
+
+
+def _reader(name: str) -> Any:
+    """A module of the room `contracts`, which stands above this one: it is loaded by its name, when it is needed."""
+    return importlib.import_module(f"winml_py.core.contracts.{name}")
+
+
+@cache
+def _numbers_of(
+    pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    scale, shift = SCALE_AND_SHIFT[pixel_range]
+    numbers = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
+    numbers = (numbers - np.array(mean, np.float32)[:, None]) / np.array(std, np.float32)[:, None]
+    if dtype == np.uint8:
+        numbers = np.clip(np.rint(numbers), 0, 255)
+    numbers = numbers.astype(dtype)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def has_gray_padding(contract: ImageContract) -> bool:
+    """Whether the padding is a level of gray, which needs one plane and not three."""
+    return len(set(contract.pad)) == 1
+
+
+def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
+    for with_alpha, order in _WITHOUT_ALPHA.items():
+        if pixel_format in (with_alpha, order):
+            return order
+    raise InvalidArgumentError(f"The channels of a tensor are in the order RGB8, BGR8 or GRAY8, not {pixel_format!r}.")
+
+
+def _levels(pad: Any) -> tuple[int, ...]:
+    try:
+        levels = tuple(operator.index(level) for level in (pad if isinstance(pad, Iterable) else (pad,) * 3))
+    except TypeError:
+        levels = ()
+    if len(levels) != 3 or not all(0 <= level <= 255 for level in levels):
+        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="It is red, green, blue, 0 to 255.")
+    return levels
+
+
+def size_of(size: Any) -> Size | None:
+    """Height and width, checked; None stays None.
+
+    Raises:
+        InvalidArgumentError: anything else.
+    """
+    if size is None:
+        return None
+    try:
+        sides = tuple(operator.index(side) for side in size)
+    except TypeError:
+        sides = ()
+    if len(sides) != 2 or not all(0 < side <= 1 << 20 for side in sides):
+        raise InvalidArgumentError(f"The size of an image contract is {size!r}.", hint="It is height and width.")
+    return sides[0], sides[1]
+
+
+def _value(key: str, text: str) -> Any:
+    """What the text under a key of the metadata means."""
+    words = _FIELDS[key][1]
+    if key == "Image.Scaling":
+        return ImageScaling.from_text(text)
+    number = int if key in ("Image.Pad", "Image.Size") else float
+    try:
+        return words[text] if words else tuple(number(part) for part in text.split(","))
+    except (KeyError, ValueError):
+        hint = f"Known: {', '.join(words)}." if words else "Write numbers with commas: 0.485,0.456,0.406."
+        raise InvalidArgumentError(f"The model's metadata say {key} is {text!r}.", hint=hint) from None

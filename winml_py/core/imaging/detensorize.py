@@ -1,0 +1,102 @@
+"""From a model's numbers back to a picture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...enums import BitmapPixelFormat, TensorLayout
+from .bitmap import SoftwareBitmap
+from .contract import SCALE_AND_SHIFT, ImageContract
+from .formats import INTERLEAVED_FORMATS, Pixels, convert, gray_of, layout_of
+from .resize import resize
+from .scratch import Scratch
+from .tensorize import Tensor
+
+
+def to_bytes(numbers: Tensor, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
+    """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
+
+    Windows ML rounds half to even in most columns of a picture and half up in the last few; we use one rule.
+    NaN becomes 0.
+
+    Args:
+        numbers: float32, float16 or uint8, of two dimensions.
+        contract: what the numbers mean.
+        channel: which channel they are.
+        out: uint8, of the same shape; written in place.
+        scratch: memory to reuse.
+    """
+    scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
+    values = scratch.get("values", numbers.shape, np.float32)
+    np.copyto(values, numbers)
+    if contract.std:
+        values *= np.float32(contract.std[channel])
+    if contract.mean:
+        values += np.float32(contract.mean[channel])
+    if shift:
+        values += np.float32(shift)
+    if scale != 1:
+        values *= np.float32(scale)
+    np.rint(values, out=values)
+    np.fmin(np.fmax(values, 0, out=values), 255, out=values)  # fmax, unlike clip, turns NaN into 0
+    np.copyto(out, values, casting="unsafe")
+
+
+def detensorize(
+    tensor: Tensor, contract: ImageContract, bitmap: SoftwareBitmap, scratch: Scratch | None = None
+) -> None:
+    """Writes one picture of a batch into a bitmap, stretched to the bitmap's size and in its format.
+
+    Args:
+        tensor: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
+            uint8; 1 or 3 channels.
+        contract: how the picture lies in it.
+        bitmap: written in place; alpha becomes 255.
+        scratch: memory to reuse from call to call.
+    """
+    scratch = scratch or Scratch()
+    channels = tensor if contract.layout is TensorLayout.NCHW else np.moveaxis(tensor, -1, 0)
+    height, width = channels.shape[1:]
+    planes = scratch.planes(len(channels), (height, width))
+    for index, plane in enumerate(planes):
+        to_bytes(channels[index], contract, index, plane, scratch)
+    pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
+    if (bitmap.pixel_width, bitmap.pixel_height) == (width, height) and pixel_format in INTERLEAVED_FORMATS:
+        _fill(pixels, planes, contract, pixel_format, scratch)
+        return
+    colour = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
+    whole = scratch.get("whole", layout_of(colour).shape(width, height))
+    _fill(whole, planes, contract, colour, scratch)
+    scaled = resize(whole, bitmap.pixel_width, bitmap.pixel_height)
+    if layout_of(pixel_format).is_gray and len(planes) > 1:  # truncated, as without scaling
+        gray = scratch.get("gray", scaled.shape[:2])
+        gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, scratch)
+        scaled, colour = gray, BitmapPixelFormat.GRAY8
+    pixels[:] = convert(scaled, colour, pixel_format)
+
+
+def _fill(
+    pixels: Pixels, planes: list[Pixels], contract: ImageContract, pixel_format: BitmapPixelFormat, scratch: Scratch
+) -> None:
+    target = layout_of(pixel_format)
+    if target.is_gray and len(planes) == 1:
+        pixels[:] = planes[0]
+        return
+    is_reversed = contract.pixel_format is BitmapPixelFormat.BGR8
+    colours = planes * 3 if len(planes) == 1 else planes[::-1] if is_reversed else planes
+    if target.is_gray:
+        gray_of(colours, pixels, scratch)
+        return
+    ordered = [colours[target.rgb.index(channel)] for channel in range(3)]
+    if target.channels == 4:
+        opaque = scratch.get("opaque", planes[0].shape)
+        opaque[:] = 255
+        ordered.append(opaque)
+    width, channels = pixels.shape[1:]
+    if pixels.strides == (width * channels, channels, 1):  # of one pixel numpy calls any strides contiguous
+        import cv2
+
+        cv2.merge(ordered, pixels)
+        return
+    for index, plane in enumerate(ordered):
+        pixels[..., index] = plane

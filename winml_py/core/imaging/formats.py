@@ -1,0 +1,211 @@
+"""Pixel formats as arrays: how many channels, of which type, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...enums import BitmapAlphaMode, BitmapPixelFormat
+from ...errors import InvalidArgumentError
+from .linear_gray import GRAY_WEIGHTS as GRAY_WEIGHTS
+from .linear_gray import linear_gray
+from .scratch import Scratch
+
+Pixels = np.ndarray[Any, Any]
+
+
+class Layout(NamedTuple):
+    """How a pixel lies in memory.
+
+    Attributes:
+        dtype: uint8 or uint16.
+        channels: numbers a pixel; 1 means the array has no channel axis; 0 means brightness and colour lie apart.
+        rgb: the positions of red, green and blue among the channels; all 0 for gray.
+    """
+
+    dtype: type[np.uint8] | type[np.uint16]
+    channels: int
+    rgb: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def is_gray(self) -> bool:
+        """Whether a pixel is one number."""
+        return self.channels == 1
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether brightness and colour lie apart: a plane of brightness, and half a plane of colour below it."""
+        return self.channels == 0
+
+    def shape(self, width: int, height: int) -> tuple[int, ...]:
+        """The shape of a picture's array: of two dimensions for gray and planar formats, else of three."""
+        if self.is_planar:
+            return (height * 3 // 2, width)
+        return (height, width) if self.is_gray else (height, width, self.channels)
+
+    def size(self, pixels: Pixels) -> tuple[int, int]:
+        """Width and height of the picture in an array."""
+        height, width = pixels.shape[:2]
+        return (width, height * 2 // 3) if self.is_planar else (width, height)
+
+
+_LAYOUTS = {
+    BitmapPixelFormat.RGBA16: Layout(np.uint16, 4, (0, 1, 2)),
+    BitmapPixelFormat.RGBA8: Layout(np.uint8, 4, (0, 1, 2)),
+    BitmapPixelFormat.GRAY16: Layout(np.uint16, 1),
+    BitmapPixelFormat.GRAY8: Layout(np.uint8, 1),
+    BitmapPixelFormat.BGRA8: Layout(np.uint8, 4, (2, 1, 0)),
+    BitmapPixelFormat.RGB8: Layout(np.uint8, 3, (0, 1, 2)),
+    BitmapPixelFormat.BGR8: Layout(np.uint8, 3, (2, 1, 0)),
+    BitmapPixelFormat.NV12: Layout(np.uint8, 0),
+    BitmapPixelFormat.P010: Layout(np.uint16, 0),
+    BitmapPixelFormat.YUY2: Layout(np.uint8, 2),
+}
+VIDEO_FORMATS = (BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2)
+"""Brightness for each pixel, colour for each second one: ITU-R BT.601, 16 to 235, as OpenCV converts them. These are
+what cameras give."""
+INTERLEAVED_FORMATS = (
+    BitmapPixelFormat.GRAY8,
+    BitmapPixelFormat.RGB8,
+    BitmapPixelFormat.BGR8,
+    BitmapPixelFormat.RGBA8,
+    BitmapPixelFormat.BGRA8,
+)
+"""Those of 8 bits, with all channels of a pixel side by side."""
+
+
+def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
+    """The layout of a format.
+
+    Raises:
+        InvalidArgumentError: it is not a format, or UNKNOWN.
+    """
+    layout = _LAYOUTS.get(pixel_format)
+    if layout is None:
+        known = ", ".join(known.name for known in _LAYOUTS)
+        raise InvalidArgumentError(
+            f"Pictures cannot be held as {getattr(pixel_format, 'name', repr(pixel_format))}.",
+            hint=f"Use one of {known}.",
+        )
+    return layout
+
+
+def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> None:
+    """Refuses odd sizes where two pixels share their colour.
+
+    Raises:
+        InvalidArgumentError: the width is odd, or the height of a planar format.
+    """
+    layout = layout_of(pixel_format)
+    if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
+        raise InvalidArgumentError(
+            f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} is impossible.",
+            hint="Two pixels share their colour: make its sides even.",
+        )
+
+
+def to_eight_bits(pixels: Pixels) -> Pixels:
+    """Scales 16-bit numbers to 8 bits, rounding to the nearest: v / 257. Other arrays pass as they are."""
+    if pixels.dtype != np.uint16:
+        return pixels
+    return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def to_interleaved(pixels: Pixels, pixel_format: BitmapPixelFormat) -> tuple[Pixels, BitmapPixelFormat]:
+    """The picture in an interleaved format of 8 bits: gray stays gray, video becomes BGR8."""
+    if pixel_format in INTERLEAVED_FORMATS:
+        return pixels, pixel_format
+    if pixel_format in VIDEO_FORMATS:
+        return video_to_bgr(pixels, pixel_format), BitmapPixelFormat.BGR8
+    interleaved = BitmapPixelFormat.GRAY8 if layout_of(pixel_format).is_gray else BitmapPixelFormat.RGBA8
+    return to_eight_bits(pixels), interleaved
+
+
+def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:
+    """A picture of a video format as BGR8: a new array, or `out`."""
+    import cv2
+
+    if pixel_format == BitmapPixelFormat.YUY2:
+        return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_YUY2, out)
+    if pixel_format == BitmapPixelFormat.P010:  # ten bits, at the upper end of sixteen
+        pixels = (pixels >> 8).astype(np.uint8)
+    return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
+
+
+def _video_of(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
+    import cv2
+
+    height, width = bgr.shape[:2]
+    require_even(pixel_format, width, height)
+    if pixel_format == BitmapPixelFormat.YUY2:
+        return cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_YUY2)
+    planes = cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_I420)
+    colour = planes[height:].reshape(2, -1).T.reshape(height // 2, width)  # U and V by turns
+    video = np.concatenate([planes[:height], colour])
+    return video if pixel_format == BitmapPixelFormat.NV12 else video.astype(np.uint16) << 8
+
+
+def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
+    """The gray of Windows ML's tensors: the weighted sum of bytes in float32, truncated to a byte (`CpuTensorizer.h`).
+
+    Args:
+        colours: red, green and blue, uint8.
+        out: uint8, of their shape; written in place.
+        scratch: memory to reuse.
+    """
+    total, term = (scratch.get(name, out.shape, np.float32) for name in ("gray total", "gray term"))
+    np.multiply(colours[0], np.float32(GRAY_WEIGHTS[0]), out=total)
+    for plane, weight in zip(colours[1:], GRAY_WEIGHTS[1:], strict=True):
+        np.multiply(plane, np.float32(weight), out=term)
+        total += term
+    np.copyto(out, total, casting="unsafe")
+
+
+def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat) -> Pixels:
+    """The picture in another format: a new array, or `pixels` itself when the formats are equal.
+
+    Alpha is kept, or 255 where the source has none. Colours become gray in linear light, as in Windows. 16-bit formats
+    become 8-bit ones by rounding, and 8-bit ones become 16-bit ones by repeating the byte. Video formats are converted
+    by way of BGR8, with OpenCV.
+    """
+    if source == target:
+        return pixels
+    if source in VIDEO_FORMATS:
+        return convert(video_to_bgr(pixels, source), BitmapPixelFormat.BGR8, target)
+    if target in VIDEO_FORMATS:
+        return _video_of(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
+    origin, wanted = layout_of(source), layout_of(target)
+    if origin.dtype != wanted.dtype:
+        pixels = to_eight_bits(pixels) if wanted.dtype == np.uint8 else pixels.astype(np.uint16) * 257
+    if origin.is_gray and wanted.is_gray:
+        return pixels
+    planes = [pixels] * 3 if origin.is_gray else [pixels[..., index] for index in origin.rgb]
+    if wanted.is_gray:
+        gray = linear_gray([to_eight_bits(plane) for plane in planes])
+        return gray if wanted.dtype == np.uint8 else gray.astype(np.uint16) * 257
+    height, width = pixels.shape[:2]
+    result = np.full(wanted.shape(width, height), np.iinfo(wanted.dtype).max, wanted.dtype)
+    for index, plane in zip(wanted.rgb, planes, strict=True):
+        result[..., index] = plane
+    if wanted.channels == 4 and origin.channels == 4:
+        result[..., 3] = pixels[..., 3]
+    return result
+
+
+def convert_alpha(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, source: BitmapAlphaMode, target: BitmapAlphaMode
+) -> Pixels:
+    """The picture with its colours multiplied by alpha, or divided by it: a new array, or `pixels` itself."""
+    both = {source, target}
+    if layout_of(pixel_format).channels != 4 or both != {BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED}:
+        return pixels
+    opaque = np.iinfo(pixels.dtype).max
+    alpha = pixels[..., 3:].astype(np.float64)
+    if (alpha == opaque).all():
+        return pixels
+    factor = alpha / opaque if target == BitmapAlphaMode.PREMULTIPLIED else opaque / np.maximum(alpha, 1)
+    result = pixels.copy()
+    result[..., :3] = np.minimum(np.rint(pixels[..., :3] * factor), opaque)
+    return result

@@ -1,0 +1,159 @@
+"""PicturePlacement: from places in a model's tensor back to the picture that was bound, and the other way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidArgumentError
+from ..base.winrt_object import Object
+from .geometry import Placement
+
+Array = np.ndarray[Any, Any]
+
+
+class PicturePlacement(Object):
+    """Where a bound picture lies in the tensor: maps points, boxes and masks between the two, exactly.
+
+    Coordinates are in pixels from the top left corner, x before y, and continuous: the first pixel reaches from 0 to 1,
+    and its middle is at 0.5. Those of the picture are of the whole picture as it is shown (upright, where the file
+    carries a turn), whatever part of it was bound and however small it was decoded.
+
+    Example:
+        >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
+        >>> binding = LearningModelBinding(LearningModelSession(LearningModel.load("models/digits.onnx")))
+        >>> binding.bind("image", ImageFeatureValue.load("samples/pictures/seven.png"))
+        >>> placement = binding.placements["image"][0]
+        >>> placement.points_to_picture([[0, 0]]).shape
+        (1, 2)
+    """
+
+    __slots__ = ("_placement",)
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+
+    @property
+    def picture_width(self) -> int:
+        """Pixels."""
+        return self._placement.picture[1]
+
+    @property
+    def picture_height(self) -> int:
+        """Pixels."""
+        return self._placement.picture[0]
+
+    @property
+    def tensor_width(self) -> int:
+        """Pixels."""
+        return self._placement.tensor[1]
+
+    @property
+    def tensor_height(self) -> int:
+        """Pixels."""
+        return self._placement.tensor[0]
+
+    @property
+    def _scale_and_shift(self) -> tuple[Array, Array]:
+        """Along x and y: picture = tensor * scale + shift."""
+        part, cut, target = self._placement.part, self._placement.cut, self._placement.target
+        scale = np.array(self._placement.shrink)
+        return scale, np.array([part.x, part.y]) + scale * (cut.x - target.x, cut.y - target.y)
+
+    def points_to_picture(self, points: Any) -> Array:
+        """Points of the tensor as points of the picture.
+
+        Args:
+            points: ... x 2: x and y.
+
+        Returns:
+            float64 of the same shape; outside of the picture where they lie in the padding.
+
+        Raises:
+            InvalidArgumentError: the last dimension is not 2.
+        """
+        scale, shift = self._scale_and_shift
+        return np.asarray(_numbers(points, 2) * scale + shift)
+
+    def points_to_tensor(self, points: Any) -> Array:
+        """Points of the picture as points of the tensor; outside of it where they were cropped."""
+        scale, shift = self._scale_and_shift
+        return np.asarray((_numbers(points, 2) - shift) / scale)
+
+    def boxes_to_picture(self, boxes: Any, *, clip: bool = False) -> Array:
+        """Boxes of the tensor as boxes of the picture.
+
+        Args:
+            boxes: ... x 4: left, top, right, bottom.
+            clip: whether they are cut off at the picture's edges.
+
+        Returns:
+            float64 of the same shape.
+
+        Raises:
+            InvalidArgumentError: the last dimension is not 4.
+        """
+        scale, shift = self._scale_and_shift
+        found = _numbers(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
+        return np.asarray(np.clip(found, 0, [self.picture_width, self.picture_height] * 2) if clip else found)
+
+    def boxes_to_tensor(self, boxes: Any) -> Array:
+        """Boxes of the picture as boxes of the tensor."""
+        scale, shift = self._scale_and_shift
+        return np.asarray((_numbers(boxes, 4) - np.tile(shift, 2)) / np.tile(scale, 2))
+
+    def mask_to_picture(self, mask: Any, outside: Any = 0) -> Array:
+        """A mask over the tensor as a mask over the picture: each pixel gets the number at its middle.
+
+        Args:
+            mask: height x width, of the tensor's size or of any other that covers it, such as a quarter of its sides.
+            outside: for what of the picture is not in the tensor.
+
+        Returns:
+            Picture height x picture width, of the mask's dtype; a new array.
+
+        Raises:
+            InvalidArgumentError: it has not two dimensions.
+        """
+        (across, down), (left, top) = self._scale_and_shift
+        x = (np.arange(self.picture_width) + 0.5 - left) / across / self.tensor_width
+        y = (np.arange(self.picture_height) + 0.5 - top) / down / self.tensor_height
+        return _sampled(mask, x, y, outside)
+
+    def mask_to_tensor(self, mask: Any, outside: Any = 0) -> Array:
+        """A mask over the picture as a mask over the tensor; see `mask_to_picture`."""
+        (across, down), (left, top) = self._scale_and_shift
+        x = ((np.arange(self.tensor_width) + 0.5) * across + left) / self.picture_width
+        y = ((np.arange(self.tensor_height) + 0.5) * down + top) / self.picture_height
+        return _sampled(mask, x, y, outside)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PicturePlacement) and self._placement == other._placement
+
+    def __hash__(self) -> int:
+        return hash(self._placement)
+
+    def __repr__(self) -> str:
+        picture, tensor = f"{self.picture_width}x{self.picture_height}", f"{self.tensor_width}x{self.tensor_height}"
+        return f"<PicturePlacement of {picture} in {tensor}>"
+
+
+def _numbers(values: Any, count: int) -> Array:
+    numbers = np.asarray(values, np.float64)
+    if numbers.ndim == 0 or numbers.shape[-1] != count:
+        words = "x, y" if count == 2 else "left, top, right, bottom"
+        raise InvalidArgumentError(f"An array of shape {numbers.shape} came.", hint=f"Its last dimension is {words}.")
+    return numbers
+
+
+def _sampled(mask: Any, x: Array, y: Array, outside: Any) -> Array:
+    """The numbers at these shares of the mask's width and height."""
+    mask = np.asarray(mask)
+    if mask.ndim != 2:
+        raise InvalidArgumentError(f"A mask of shape {mask.shape} came.", hint="It is height x width.")
+    rows, columns = (np.floor(share * size).astype(np.int64) for share, size in zip((y, x), mask.shape, strict=True))
+    is_row, is_column = (rows >= 0) & (rows < mask.shape[0]), (columns >= 0) & (columns < mask.shape[1])
+    found = np.full((len(y), len(x)), outside, mask.dtype)
+    found[np.ix_(is_row, is_column)] = mask[np.ix_(rows[is_row], columns[is_column])]
+    return found

@@ -1,0 +1,290 @@
+"""ImageScaling: the size that a picture is scaled to before it is cropped, or padded, to the size of the tensor."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ...enums import ImageAnchor, ImageRounding
+from ...errors import InvalidArgumentError
+from ..base.arguments import member, truth
+
+Size = tuple[int, int]
+"""Height and width, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageScaling:
+    """The size that a picture is scaled to. What is then larger than the tensor is cropped, from the middle; what is
+    smaller is padded.
+
+    Torchvision's, Hugging Face's and timm's pipelines scale by the shorter side and crop afterwards; detectors limit
+    the longer side and pad. State one way: `height` and `width`; `shortest_side`, `longest_side` or both; `crop_ratio`.
+    Without any of them, a picture keeps its size.
+
+    Attributes:
+        height: pixels; the picture is stretched to `height` and `width`, whatever its aspect ratio.
+        width: pixels; see `height`.
+        keeps_aspect: with `height` and `width`: the picture keeps its aspect ratio, and becomes as large as fits.
+        shortest_side: pixels of the shorter side; the other follows.
+        longest_side: pixels of the longer side. With `shortest_side`, the largest that it may have, and the shorter one
+            follows then (DETR).
+        crop_ratio: the shorter side becomes that of the tensor divided by this, rounded down; 0.875 is 224 of 256.
+        crops_first: with `crop_ratio`: the middle of the picture is cropped first, square, `crop_ratio` of its shorter
+            side, and then scaled (Perceiver).
+        changes_least: with both sides: whichever of the two rules changes the picture less (Depth Anything). Nothing is
+            rounded before the sides become multiples.
+        limits_rounded: with both sides: `longest_side` limits the rounded side (torchvision's `max_size`, MaskFormer)
+            instead of the exact one (DETR), and the shorter side is rounded as `rounding` says.
+        rounding: of the side that follows.
+        multiple: both sides become multiples of this.
+        multiple_rounding: to which multiple.
+        crop_rounding: of the crop's offset: `DOWN` in Hugging Face's processors, `HALF_EVEN` in torchvision and timm.
+        pad_multiple: a side that nothing fixes becomes the next multiple of this, by padding (the stride of detectors).
+        anchor: where the picture lies in the padding.
+
+    Raises:
+        InvalidArgumentError: more than one way, or numbers that mean nothing.
+
+    Example:
+        >>> from winml_py import ImageScaling
+        >>> ImageScaling(shortest_side=256).scaled(451, 300)
+        (256, 384)
+        >>> ImageScaling(shortest_side=800, longest_side=1333).scaled(300, 900)
+        (1333, 444)
+    """
+
+    height: int | None = None
+    width: int | None = None
+    keeps_aspect: bool = False
+    shortest_side: int | None = None
+    longest_side: int | None = None
+    crop_ratio: float | None = None
+    crops_first: bool = False
+    changes_least: bool = False
+    limits_rounded: bool = False
+    rounding: ImageRounding = ImageRounding.DOWN
+    multiple: int = 1
+    multiple_rounding: ImageRounding = ImageRounding.DOWN
+    crop_rounding: ImageRounding = ImageRounding.DOWN
+    pad_multiple: int = 1
+    anchor: ImageAnchor = ImageAnchor.CENTER
+
+    def __post_init__(self) -> None:
+        """Brings each field to its one form."""
+        for name in ("height", "width", "shortest_side", "longest_side"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _pixels(name, getattr(self, name)))
+        for name in ("multiple", "pad_multiple"):
+            object.__setattr__(self, name, _pixels(name, getattr(self, name)))
+        for name in ("rounding", "multiple_rounding", "crop_rounding"):
+            object.__setattr__(self, name, member(ImageRounding, getattr(self, name), f"The {name} of a scaling"))
+        object.__setattr__(self, "anchor", member(ImageAnchor, self.anchor, "The anchor of a scaling"))
+        for name in ("keeps_aspect", "crops_first", "changes_least", "limits_rounded"):
+            object.__setattr__(self, name, truth(getattr(self, name), f"The {name} of a scaling"))
+        if self.crop_ratio is not None:
+            object.__setattr__(self, "crop_ratio", _ratio(self.crop_ratio))
+        self._require_one_way()
+
+    def _require_one_way(self) -> None:
+        has_sides = self.shortest_side is not None or self.longest_side is not None
+        ways = (self.height is not None or self.width is not None, has_sides, self.crop_ratio is not None)
+        if sum(ways) > 1 or (self.height is None) != (self.width is None):
+            raise InvalidArgumentError(
+                f"More than one size is stated, or half of one: {self}.",
+                hint="State height and width, or shortest_side and longest_side, or crop_ratio.",
+            )
+        if self.crops_first and self.crop_ratio is None:
+            raise InvalidArgumentError("crops_first needs a crop_ratio.", hint="It says how much of a picture is left.")
+        if self.keeps_aspect and self.height is None:
+            raise InvalidArgumentError("keeps_aspect needs height and width.", hint="The picture is made to fit them.")
+        if self.changes_least and self.limits_rounded:
+            raise InvalidArgumentError("changes_least and limits_rounded are two rules.", hint="State one of them.")
+        for name in ("changes_least", "limits_rounded"):
+            if getattr(self, name) and (self.shortest_side is None or self.longest_side is None):
+                raise InvalidArgumentError(
+                    f"{name} needs shortest_side and longest_side.", hint="It says how the two go together."
+                )
+
+    def __str__(self) -> str:
+        """The fields that do not have their default."""
+        stated = ((field.name, getattr(self, field.name)) for field in fields(self))
+        words = [f"{name} {_word(value)}" for name, value in stated if value != getattr(_DEFAULT, name)]
+        return f"scaling ({', '.join(words)})" if words else "no scaling"
+
+    def to_text(self) -> str:
+        """The fields that do not have their default, as a model's metadata hold them: `shortest_side=256,...`."""
+        stated = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ",".join(f"{name}={_word(value)}" for name, value in stated.items() if value != getattr(_DEFAULT, name))
+
+    @classmethod
+    def from_text(cls, text: str) -> ImageScaling:
+        """Reads what `to_text` writes.
+
+        Raises:
+            InvalidArgumentError: a field that there is not, or a value that means nothing.
+        """
+        pairs = [part.partition("=") for part in text.split(",") if part]
+        try:
+            return cls(**{name: _READERS[name](value) for name, _, value in pairs})
+        except (KeyError, ValueError):
+            raise InvalidArgumentError(
+                f"The model's metadata say Image.Scaling is {text!r}.", hint=f"Fields: {', '.join(_READERS)}."
+            ) from None
+
+    def scaled(self, width: int, height: int, tensor: Size | None = None) -> Size:
+        """The size that a picture is scaled to.
+
+        Args:
+            width: of the picture, or of the part of it that is used.
+            height: likewise.
+            tensor: height and width of the tensor; `crop_ratio` needs it.
+
+        Returns:
+            Height and width in pixels, at least 1.
+
+        Raises:
+            InvalidArgumentError: `crop_ratio` without a tensor's size.
+        """
+        if self.height is not None and self.width is not None:
+            if not self.keeps_aspect:
+                return self.height, self.width
+            scale = min(self.height / height, self.width / width)
+            fitted = (self._multiple(_rounded(side * scale, self.rounding)) for side in (height, width))
+            return next(fitted), next(fitted)
+        short, long = map(self._multiple, self._sides(min(width, height), max(width, height), tensor))
+        return (short, long) if height <= width else (long, short)
+
+    def _sides(self, short: int, long: int, tensor: Size | None) -> tuple[float, float]:
+        """The shorter and the longer side, before they become multiples."""
+        shortest, longest = self.shortest_side, self.longest_side
+        if self.crop_ratio is not None:
+            if tensor is None:
+                raise InvalidArgumentError(
+                    "A crop ratio is of the tensor's size, and nothing states that.",
+                    hint="State a size: ImageContract(size=(224, 224)), or override the model's free sides.",
+                )
+            shortest = math.floor(min(tensor) / self.crop_ratio)
+        if longest is None:
+            return (shortest or short), _rounded((shortest or short) * long / short, self.rounding)
+        if shortest is None:
+            return _rounded(longest * short / long, self.rounding), longest
+        return self._limited(short, long, shortest, longest)
+
+    def _limited(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
+        """The shorter and the longer side where both are stated."""
+        if self.changes_least:
+            scale = min(longest / long, shortest / short, key=lambda scale: abs(1 - scale))
+            return short * scale, long * scale
+        followed = _rounded(shortest * long / short, self.rounding)
+        if self.limits_rounded and followed > longest:
+            return _rounded(longest * shortest / followed, self.rounding), longest
+        if self.limits_rounded or long * shortest <= longest * short:
+            return shortest, followed
+        # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one. DETR leaves a
+        # picture alone whose shorter side is right then; ViLT, which rounds both sides to the nearest, does not.
+        exact = longest * short / long
+        if round(exact) == short and self.rounding is ImageRounding.DOWN:
+            return short, long
+        return round(exact), _rounded(exact * long / short, self.rounding)
+
+    def _multiple(self, side: float) -> int:
+        """The multiple that a side becomes; at least one pixel."""
+        return max(1, _to_multiple(side, self.multiple, self.multiple_rounding))
+
+    @property
+    def states_size(self) -> bool:
+        """Whether it says what a picture is scaled to, of itself; a `longest_side` alone limits a side that follows."""
+        return any(value is not None for value in (self.height, self.shortest_side, self.crop_ratio))
+
+    def followed(self, side: float) -> int:
+        """A side that follows the other one: in whole pixels, a multiple, and not above `longest_side`."""
+        limit = self.longest_side or (1 << 20)
+        multiple = _to_multiple(_rounded(side, self.rounding), self.multiple, self.multiple_rounding)
+        return max(1, min(limit, multiple))
+
+    def padded(self, side: int) -> int:
+        """The next multiple of `pad_multiple`."""
+        return -(-side // self.pad_multiple) * self.pad_multiple
+
+    def offset(self, scaled: int, tensor: int) -> int:
+        """Where the tensor begins in the scaled picture, along one axis; negative where it is the picture that begins
+        inside the tensor.
+        """
+        if scaled >= tensor:
+            return _rounded((scaled - tensor) / 2, self.crop_rounding)
+        return 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
+
+
+def _rounding(word: str) -> ImageRounding:
+    return ImageRounding[word.upper()]
+
+
+def _truth(word: str) -> bool:
+    return {"True": True, "False": False}[word]
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "height": int,
+    "width": int,
+    "keeps_aspect": _truth,
+    "shortest_side": int,
+    "longest_side": int,
+    "crop_ratio": float,
+    "crops_first": _truth,
+    "changes_least": _truth,
+    "limits_rounded": _truth,
+    "rounding": _rounding,
+    "multiple": int,
+    "multiple_rounding": _rounding,
+    "crop_rounding": _rounding,
+    "pad_multiple": int,
+    "anchor": lambda word: ImageAnchor[word.upper()],
+}
+
+
+def _word(value: Any) -> str:
+    return value.name.lower() if isinstance(value, (ImageRounding, ImageAnchor)) else str(value)
+
+
+def _pixels(name: str, value: Any) -> int:
+    try:
+        pixels = operator.index(value)
+    except TypeError:
+        pixels = 0
+    if not 1 <= pixels <= 1 << 20:
+        raise InvalidArgumentError(f"The {name} of a scaling is {value!r}.", hint="It is a number of pixels from 1.")
+    return pixels
+
+
+def _ratio(value: Any) -> float:
+    try:
+        ratio = float(value)
+    except (TypeError, ValueError):
+        ratio = math.nan
+    if not 0 < ratio <= 1:
+        raise InvalidArgumentError(
+            f"The crop_ratio of a scaling is {value!r}.", hint="It is above 0 and at most 1: 0.875 is 224 of 256."
+        )
+    return ratio
+
+
+def _rounded(value: float, rounding: ImageRounding) -> int:
+    match rounding:
+        case ImageRounding.DOWN:
+            return math.floor(value)
+        case ImageRounding.UP:
+            return math.ceil(value)
+        case ImageRounding.HALF_UP:
+            return math.floor(value + 0.5)
+    return round(value)
+
+
+def _to_multiple(side: float, multiple: int, rounding: ImageRounding) -> int:
+    return _rounded(side / multiple, rounding) * multiple
+
+
+_DEFAULT = ImageScaling()

@@ -1,0 +1,257 @@
+"""From pixels to the numbers that a model takes: crop, scale, order the channels, map the bytes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...enums import BitmapPixelFormat, TensorLayout
+from ..base.cpu_cores import usable_cores
+from ..base.thread_pools import shared_pool
+from .bitmap import SoftwareBitmap
+from .contract import ImageContract, has_gray_padding
+from .formats import VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved, video_to_bgr
+from .geometry import BitmapBounds, Placement
+from .resize import crop, resize
+from .scratch import Scratch
+
+if TYPE_CHECKING:
+    pass
+
+Tensor = np.ndarray[Any, Any]
+
+_WORTH_A_THREAD = 1 << 18
+"""The size of a tensor, in numbers, below which another thread costs more than it saves."""
+
+
+class Conversion(NamedTuple):
+    """How bytes become numbers, worked out once for a contract and an element type.
+
+    Attributes:
+        contract: how the picture becomes numbers.
+        table: the number for each byte of each channel.
+        affine: factor and summand of each channel, where the numbers are computed and not looked up.
+    """
+
+    contract: ImageContract
+    table: Tensor
+    affine: tuple[tuple[float, float], ...]
+
+
+def tensorize(
+    bitmap: SoftwareBitmap,
+    contract: ImageContract,
+    out: Tensor,
+    placement: Placement,
+    scratch: Scratch | None = None,
+) -> None:
+    """Writes a picture into one slot of a batch.
+
+    The numbers of Windows ML's ranges are looked up in a table of 256, which is exact by construction: each number is
+    computed once, as Windows ML computes it. With a mean or a std, planes of float32 are computed with one factor and
+    one summand a channel instead, which is faster and as exact as float32.
+
+    Args:
+        bitmap: the picture, in any format.
+        contract: how the picture becomes numbers.
+        out: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
+            uint8, C-contiguous; written in place.
+        placement: which part of the picture goes where in `out`, computed for the size of both.
+        scratch: memory to reuse from call to call.
+    """
+    scratch = scratch or Scratch()
+    conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
+    pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
+    height, width = placement.scaled
+    pixels = resize(pixels, width, height, contract.kernel, is_close=contract.scaling is not None)
+    pixels = crop(pixels, placement.cut)
+    if placement.has_padding:
+        pixels, pixel_format = _padded(pixels, pixel_format, contract, placement, scratch)
+    if contract.pixel_format is BitmapPixelFormat.GRAY8:
+        pixels, pixel_format = _gray(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
+    if contract.layout is TensorLayout.NHWC:
+        _fill_pixels(pixels, pixel_format, conversion, out, scratch)
+    else:
+        _fill_planes(pixels, pixel_format, conversion, out, scratch)
+
+
+class BatchTensorizer:
+    """Writes pictures into consecutive slots of a tensor, with memory that it keeps. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._scratches: list[Scratch] = []
+
+    def write(
+        self,
+        bitmaps: Sequence[SoftwareBitmap],
+        contract: ImageContract,
+        tensor: Tensor,
+        placements: Sequence[Placement],
+    ) -> None:
+        """Tensorizes each bitmap into its slot, at its placement, on several threads where that pays."""
+        workers = min(len(bitmaps), usable_cores()) if tensor.size // len(bitmaps) >= _WORTH_A_THREAD else 1
+        while len(self._scratches) < workers:
+            self._scratches.append(Scratch())
+
+        def work(worker: int) -> None:
+            for index in range(worker, len(bitmaps), workers):
+                tensorize(bitmaps[index], contract, tensor[index], placements[index], self._scratches[worker])
+
+        if workers == 1:
+            work(0)
+        else:
+            list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
+
+
+def _conversion(contract: ImageContract, dtype: np.dtype[Any]) -> Conversion:
+    is_computed = dtype == np.float32 and (contract.mean or contract.std)
+    return Conversion(contract, contract.numbers(dtype), contract.affine() if is_computed else ())
+
+
+def _interleaved_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels inside `part`, in an interleaved format: a view where the bitmap is in one."""
+    pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
+    if pixel_format in VIDEO_FORMATS:  # whole, because neighbours share their colours
+        bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
+        return crop(video_to_bgr(pixels, pixel_format, bgr), part), BitmapPixelFormat.BGR8
+    return to_interleaved(crop(pixels, part), pixel_format)
+
+
+def _padded(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, scratch: Scratch
+) -> tuple[Pixels, BitmapPixelFormat]:
+    """The picture with its padding around it."""
+    if layout_of(pixel_format).is_gray and not has_gray_padding(contract):
+        pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
+    layout = layout_of(pixel_format)
+    whole = scratch.get("padded", (*placement.tensor, *pixels.shape[2:]))
+    if layout.is_gray:
+        whole[:] = contract.pad[0]
+    else:
+        for index, level in zip(layout.rgb, contract.pad, strict=True):
+            whole[..., index] = level
+    crop(whole, placement.target)[:] = pixels
+    return whole, pixel_format
+
+
+def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
+    """The gray Windows ML makes of a picture, of colours or of gray itself: see `gray_table`."""
+    layout = layout_of(pixel_format)
+    if layout.is_gray:
+        return np.take(gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
+    gray = scratch.get("gray", pixels.shape[:2])
+    gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)
+    return gray
+
+
+@cache
+def gray_table() -> Pixels:
+    """What Windows ML makes of a gray picture for a gray model: it turns it to colour, and that to gray."""
+    gray = np.arange(256, dtype=np.uint8)
+    gray_of([gray] * 3, gray, Scratch())
+    return gray
+
+
+def _fill_planes(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Tensor, scratch: Scratch
+) -> None:
+    import cv2
+
+    layout = layout_of(pixel_format)
+    if layout.is_gray:
+        planes, order = [_contiguous(pixels, scratch)] * 3, (0, 1, 2)
+    else:
+        planes = scratch.planes(layout.channels, pixels.shape[:2])
+        cv2.split(_contiguous_rows(pixels), planes)
+        order = channel_order(pixel_format, conversion.contract)
+    for channel, slot in enumerate(out):
+        plane = planes[order[channel]]
+        if conversion.affine:
+            factor, summand = conversion.affine[channel]
+            cv2.addWeighted(plane, factor, plane, 0, summand, slot, cv2.CV_32F)
+        else:
+            _look_up(plane, conversion.table[channel], slot)
+
+
+def _fill_pixels(
+    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Tensor, scratch: Scratch
+) -> None:
+    """Channels last: the numbers of all channels in one table of 256 entries of three."""
+    import cv2
+
+    contract, table = conversion.contract, conversion.table
+    if contract.channels == 1:
+        _look_up(_contiguous(pixels, scratch), table[0], out[..., 0])
+        return
+    ordered = scratch.get("ordered", (*pixels.shape[:2], 3))
+    source = pixels[..., None] if pixels.ndim == 2 else pixels
+    pairs = [number for target, index in enumerate(channel_order(pixel_format, contract)) for number in (index, target)]
+    cv2.mixChannels([_contiguous_rows(source)], [ordered], pairs)
+    entries = np.ascontiguousarray(table.T).view(_words(out.dtype)).reshape(1, 256, 3)
+    cv2.LUT(ordered, entries, out.view(entries.dtype))
+
+
+def channel_order(source: BitmapPixelFormat, contract: ImageContract) -> tuple[int, int, int]:
+    """Which channel of a picture in this format goes to each channel of a colour tensor."""
+    rgb = layout_of(source).rgb
+    return rgb[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else rgb
+
+
+def _look_up(plane: Pixels, numbers: Tensor, slot: Tensor) -> None:
+    """Writes the number of each byte of a contiguous plane into a contiguous slot."""
+    import cv2
+
+    words = _words(numbers.dtype)
+    if numbers.dtype == np.float16 and _takes_pairs() and plane.size >= 1 << 16:
+        count = plane.size // 2 * 2
+        pairs = plane.reshape(1, -1)[:, :count].view(np.uint16)
+        cv2.LUT(pairs, _pairs(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
+        slot.reshape(-1)[count:] = numbers[plane.reshape(-1)[count:]]
+        return
+    cv2.LUT(plane, numbers.view(words), slot.view(words))
+
+
+def _words(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that OpenCV sees: it has no look-up for float16, so it moves the 16 bits as an integer."""
+    return np.dtype(np.int16) if dtype == np.float16 else dtype
+
+
+@cache
+def _takes_pairs() -> bool:
+    """Whether OpenCV looks up 16 bits at once, which version 5 and later can do."""
+    import cv2
+
+    try:
+        cv2.LUT(np.zeros((1, 1), np.uint16), np.zeros(1 << 16, np.int32))
+    except cv2.error:
+        return False
+    return True
+
+
+@lru_cache(16)
+def _pairs(numbers: bytes) -> Tensor:
+    """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
+    halves = np.frombuffer(numbers, np.uint16)
+    low, high = np.meshgrid(halves, halves)
+    first, second = (low, high) if sys.byteorder == "little" else (high, low)
+    return np.stack([first, second], axis=-1).reshape(-1).view(np.int32)
+
+
+def _contiguous(plane: Pixels, scratch: Scratch) -> Pixels:
+    if plane.flags.c_contiguous:
+        return plane
+    whole = scratch.get("plane", plane.shape)
+    whole[:] = plane
+    return whole
+
+
+def _contiguous_rows(pixels: Pixels) -> Pixels:
+    """The pixels as OpenCV can read them: rows may have gaps, pixels may not."""
+    item, channels = pixels.itemsize, pixels.shape[2]
+    if pixels.strides[1:] == (item * channels, item) and pixels.strides[0] >= item * channels * pixels.shape[1]:
+        return pixels
+    return np.ascontiguousarray(pixels)

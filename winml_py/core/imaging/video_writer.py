@@ -1,0 +1,250 @@
+"""VideoWriter: pictures as the frames of a video file."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import threading
+import weakref
+from contextlib import suppress
+from numbers import Real
+from typing import Any, Protocol, runtime_checkable
+
+from ...enums import BitmapPixelFormat
+from ...errors import (
+    ClosedError,
+    IllegalCallError,
+    InvalidArgumentError,
+    PictureError,
+    SizeMismatchError,
+    StorageAccessError,
+)
+from ..base.atomic_files import require_folder, written_to
+from ..base.closeable import Closeable
+from .bitmap import SoftwareBitmap
+from .formats import Pixels
+from .frame import VideoFrame
+from .video_files import CODECS
+
+
+@runtime_checkable
+class Framed(Protocol):
+    """A value that holds a frame: an `ImageFeatureValue`."""
+
+    @property
+    def video_frame(self) -> VideoFrame:
+        """The frame."""
+
+
+class VideoWriter(Closeable):
+    """Writes pictures as the frames of a video, by OpenCV. The video has no sound.
+
+    The file appears whole when the writer is closed, or not at all: until then the frames are in a hidden file beside
+    it. An error that ends `with`, `discard`, and dropping the writer without `close` leave nothing behind. Threads may
+    write at the same time.
+
+    Args:
+        path: of the file to write: .mp4, .m4v, .mov, .mkv (MPEG-4), .avi (Motion JPEG) or .webm (VP8).
+        frame_rate: frames a second, such as `reader.frame_rate`.
+        codec: four characters that name another codec, "FFV1" for a lossless .avi, say. Which ones there are depends
+            on OpenCV's build.
+
+    Raises:
+        InvalidArgumentError: no such ending, a rate that is no number above 0, or a codec that is not four characters.
+        StorageNotFoundError: there is no such folder.
+        StorageAccessError: the path is that of a folder or a device.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import BitmapPixelFormat, VideoFrame, VideoReader, VideoWriter
+        >>> path = os.path.join(tempfile.mkdtemp(), "black.avi")
+        >>> with VideoWriter(path, 25) as writer:
+        ...     for _ in range(3):
+        ...         writer.write(VideoFrame(BitmapPixelFormat.BGR8, 64, 48))
+        >>> with VideoReader(path) as reader:
+        ...     len(list(reader)), reader.frame_rate
+        (3, 25.0)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], /, frame_rate: float, *, codec: str | None = None) -> None:
+        self._path = os.fspath(path)
+        self._rate = _checked_rate(frame_rate)
+        self._codec = _codec_for(self._path) if codec is None else _checked_codec(codec)
+        require_folder(self._path)
+        self._file = _HiddenFile(self._path)
+        self._native: Any = None
+        self._size = (0, 0)
+        self._count = 0
+        self._is_closed = False
+        self._lock = threading.Lock()
+        weakref.finalize(self, self._file.remove)
+
+    @property
+    def frame_count(self) -> int:
+        """How many frames have been written."""
+        return self._count
+
+    def write(self, picture: VideoFrame | SoftwareBitmap | Framed, /) -> None:
+        """Adds a frame.
+
+        Args:
+            picture: a `VideoFrame`, a `SoftwareBitmap`, or an `ImageFeatureValue`, which is what models with a picture
+                output give; in any pixel format. The first one decides on the size of the video.
+
+        Raises:
+            SizeMismatchError: it is not of the size of the first frame.
+            InvalidArgumentError: it is no picture, or a side of the video is odd: video codecs store blocks of pixels.
+            PictureError: OpenCV cannot write such a video.
+            ClosedError: the writer has been closed.
+        """
+        pixels = _bgr(picture)
+        height, width = pixels.shape[:2]
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("The video writer has been closed.", hint="Make another, for another file.")
+            if self._native is None:
+                self._begin(width, height)
+            if (width, height) != self._size:
+                raise SizeMismatchError(
+                    f"Frame {self._count} is {width}x{height}, and the video {self._path} is "
+                    f"{self._size[0]}x{self._size[1]}.",
+                    hint="All frames of a video have one size: scale it with VideoFrame.copy_to.",
+                )
+            self._native.write(pixels)
+            self._count += 1
+
+    def _begin(self, width: int, height: int) -> None:
+        import cv2
+
+        if width % 2 or height % 2:
+            raise InvalidArgumentError(
+                f"A frame of {width}x{height} cannot be written to {self._path}: the sides of a video are even.",
+                hint="Crop or scale the frames by a pixel with VideoFrame.copy_to.",
+            )
+        native = cv2.VideoWriter(self._file.path, cv2.VideoWriter.fourcc(*self._codec), self._rate, (width, height))
+        if not native.isOpened():
+            native.release()
+            self._file.remove()
+            raise PictureError(
+                f"{self._path} cannot be written as a video of {width}x{height} at {self._rate:g} frames a second with "
+                f"the codec {self._codec}.",
+                hint="Leave the codec out, or name one that OpenCV has; some codecs take few rates, .avi takes most.",
+            )
+        self._native, self._size = native, (width, height)
+
+    def close(self) -> None:
+        """Completes the file, which takes the place of one that is there. Twice is harmless.
+
+        Raises:
+            IllegalCallError: no frame was written.
+            StorageAccessError: the file could not be written whole, or not put in its place.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            try:
+                self._complete()
+            finally:
+                self._file.remove()
+
+    def _complete(self) -> None:
+        if self._native is None:
+            raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
+        self._native.release()
+        if not _holds(self._file.path, self._count):  # OpenCV says nothing of frames that it could not write
+            raise StorageAccessError(
+                f"{self._path} could not be written whole.", hint="Is there room for it, and does the codec fit?"
+            )
+        self._file.put_in_place()
+
+    def discard(self) -> None:
+        """Drops what has been written: no file appears, and one that is there stays. Twice is harmless."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                if self._native is not None:
+                    self._native.release()
+                self._file.remove()
+
+    def __exit__(self, *failure: object) -> None:
+        if any(failure):
+            self.discard()
+        else:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<VideoWriter {self._path} {self._count} frames>"
+
+
+class _HiddenFile:
+    """The file that frames are written to, beside the one that it becomes. OpenCV writes to a path alone."""
+
+    def __init__(self, path: str) -> None:
+        self._target, self._shown = os.path.realpath(path), path
+        if os.path.exists(self._target) and not os.path.isfile(self._target):
+            raise StorageAccessError(f"{path} is no ordinary file.", hint="Name a file.")
+        folder, name = os.path.split(self._target)
+        stem, ending = os.path.splitext(name)
+        self.path = os.path.join(folder, f".{stem}.{os.urandom(8).hex()}{os.path.splitext(path)[1] or ending}")
+
+    def put_in_place(self) -> None:
+        """Makes it the file that was asked for."""
+        with written_to(self._shown):
+            with open(self.path, "rb+") as file:
+                os.fsync(file.fileno())
+            if os.path.exists(self._target):
+                shutil.copymode(self._target, self.path)
+            os.replace(self.path, self._target)
+
+    def remove(self) -> None:
+        """Removes it, where it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+def _holds(path: str, frames: int) -> bool:
+    """Whether a file is a video of so many frames: by its header, or by counting where that says less."""
+    import cv2
+
+    capture = cv2.VideoCapture(path)
+    try:
+        stated = capture.get(cv2.CAP_PROP_FRAME_COUNT)
+        return stated >= frames or sum(1 for _ in iter(capture.grab, False)) >= frames
+    finally:
+        capture.release()
+
+
+def _bgr(picture: object) -> Pixels:
+    frame = picture.video_frame if isinstance(picture, Framed) else picture
+    bitmap = frame.software_bitmap if isinstance(frame, VideoFrame) else frame
+    if not isinstance(bitmap, SoftwareBitmap):
+        raise InvalidArgumentError(
+            f"A frame of a video is a picture, not {type(picture).__name__}.",
+            hint="Write a VideoFrame, a SoftwareBitmap or an ImageFeatureValue; of an array, from_array makes one.",
+        )
+    if bitmap.bitmap_pixel_format is not BitmapPixelFormat.BGR8:
+        bitmap = SoftwareBitmap.convert(bitmap, BitmapPixelFormat.BGR8)
+    return bitmap.to_numpy()
+
+
+def _checked_rate(rate: object) -> float:
+    if isinstance(rate, Real) and not isinstance(rate, bool) and 0 < float(rate) < math.inf:
+        return float(rate)
+    raise InvalidArgumentError(f"The frame rate is {rate!r}.", hint="It is a number of frames a second, above 0.")
+
+
+def _checked_codec(codec: object) -> str:
+    if isinstance(codec, str) and len(codec) == 4 and codec.isascii():
+        return codec
+    raise InvalidArgumentError(f"The codec is {codec!r}.", hint='It has four characters, such as "mp4v" or "MJPG".')
+
+
+def _codec_for(path: str) -> str:
+    codec = CODECS.get(os.path.splitext(path)[1].lower())
+    if codec is None:
+        raise InvalidArgumentError(
+            f"{path} does not end like a video file that can be written.", hint=f"Use {', '.join(CODECS)}."
+        )
+    return codec

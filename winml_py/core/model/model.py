@@ -1,0 +1,309 @@
+"""LearningModel: an ONNX file, parsed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, cast
+
+from ...enums import TensorKind
+from ...errors import InvalidArgumentError, ModelNotFoundError
+from ..base.async_operation import AsyncOperation
+from ..base.closeable import Closeable
+from ..base.collections import NameMap, Vector
+from ..base.streams import is_stream, read_bytes
+from ..base.type_names import type_name
+from ..base.winrt_object import Object
+from ..contracts import ultralytics
+from ..contracts.labels import written_labels
+from ..features.descriptors import FeatureDescriptor
+from ..features.from_onnx import TENSOR_KINDS, describe
+from ..imaging.contract import ImageContract
+from ..onnx_file.header import Header
+from ..onnx_file.packed import PackedFile, packed, reopened
+from ..onnx_file.source import BytesSource, FileSource, ModelSource
+from .contracts import AttachedContracts
+from .model_content import ModelContent
+from .model_proto import is_model_proto, serialized
+from .operators import ModelOperators, OperatorProvider, Operators
+
+_NO_OPERATORS = ModelOperators()
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ModelProto
+    """What a model is loaded from."""
+
+
+class LearningModel(Closeable, Object):
+    """A parsed ONNX model: what it is called, what it takes, what it gives.
+
+    Loading reads the header alone: the weights are neither read nor copied, and the graph is not
+    checked before a session compiles it. The file must stay as it is until then.
+    All methods may be called from any thread.
+
+    Example:
+        >>> from winml_py import LearningModel
+        >>> with LearningModel.load("models/digits.onnx") as model:
+        ...     model.input_features[0].name
+        'image'
+    """
+
+    _is_silent: ClassVar[bool] = False
+    """Whether exporters' metadata, unknown names and missing contracts are passed over, as in Windows ML."""
+
+    def __init__(self, source: ModelSource, header: Header, operators: ModelOperators = _NO_OPERATORS) -> None:
+        """Use `load`, `load_from_file_path` or `load_from_stream`."""
+        constants = {weight.name for weight in header.weights}
+        infos = [info for info in header.inputs if info.name not in constants]
+        self._labels: tuple[str, ...] = ()
+        inputs = Vector(describe(info, header.metadata) for info in infos)
+        if not self._is_silent:
+            self._labels = written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
+        self._content = ModelContent(source, header, inputs, self._is_silent, operators)
+        self._header = header
+        self._size = source.size
+        self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
+
+    @classmethod
+    def load(cls, source: Source, *, operators: Operators = ()) -> Self:
+        """Loads a model from a path, from bytes, from a binary stream, or from a `ModelProto` of the package onnx.
+
+        Args:
+            source: the path of an .onnx file; or the file's bytes, of which `bytes` are kept and not
+                copied; or an open binary stream, which is read from where it stands to its end; or an
+                `onnx.ModelProto`, of which a copy is made, so that later changes of it do not count.
+            operators: operators of the program's own: `CustomOperator` objects, which are Python functions, and paths
+                of shared libraries that ONNX Runtime registers. A library runs code in this process: pass only those
+                that you trust.
+
+        Raises:
+            ModelNotFoundError: there is no such file, or it cannot be opened.
+            CorruptModelError: it is not an ONNX model.
+            NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
+            InvalidArgumentError: the source is none of these, or an operator is no operator.
+        """
+        found = ModelOperators.of(operators)
+        if isinstance(source, (str, os.PathLike)):
+            return cls._of_file(source, found)
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return cls(*BytesSource.open(source), found)
+        if is_model_proto(source):
+            return cls(*BytesSource.open(serialized(source)), found)
+        return cls._of_stream(cast(BinaryIO, source), found)
+
+    @classmethod
+    def load_from_file_path(
+        cls, file_path: str | os.PathLike[str], operator_provider: OperatorProvider | None = None, /
+    ) -> Self:
+        """Loads a model from its file; raises as `load` does.
+
+        Args:
+            file_path: the path of an .onnx file.
+            operator_provider: has an attribute `operators`, as `load` takes them; or None.
+        """
+        return cls._of_file(file_path, ModelOperators.provided(operator_provider))
+
+    @classmethod
+    def load_from_stream(cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /) -> Self:
+        """Loads a model from an open binary stream, read into memory to its end; raises as `load` does.
+
+        Whatever has a `read()` that gives bytes is a stream. The operator provider is that of `load_from_file_path`.
+        """
+        return cls._of_stream(stream, ModelOperators.provided(operator_provider))
+
+    @classmethod
+    def _of_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
+        if not isinstance(file_path, (str, os.PathLike)):
+            raise InvalidArgumentError(f"A model is loaded from a path, not from {type_name(file_path)}.")
+        return cls(*FileSource.open(file_path), operators)
+
+    @classmethod
+    def _of_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
+        if not is_stream(stream):
+            raise InvalidArgumentError(
+                f"A model is loaded from a path, bytes, a binary stream or an onnx.ModelProto, not from "
+                f"{type_name(stream)}.",
+                hint="Pass the path of an .onnx file.",
+            )
+        data = read_bytes(stream, "The model stream", ModelNotFoundError)
+        return cls(*BytesSource.open(data), operators)
+
+    @classmethod
+    def load_async(cls, source: Source, *, operators: Operators = ()) -> AsyncOperation[Self]:
+        """Starts `load` in a thread; what it raises is raised by the operation."""
+        return AsyncOperation(lambda _: cls.load(source, operators=operators))
+
+    @classmethod
+    def load_from_storage_file_async(
+        cls, file: Any, operator_provider: OperatorProvider | None = None, /
+    ) -> AsyncOperation[Self]:
+        """Starts loading from a file: a path, or an object whose `path` is one, as WinRT's `StorageFile`."""
+        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file), operator_provider))
+
+    @classmethod
+    def load_from_stream_async(
+        cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /
+    ) -> AsyncOperation[Self]:
+        """Starts loading from a binary stream."""
+        return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
+
+    # pywinrt 3's names
+    load_from_file_path_with_operator_provider = load_from_file_path
+    load_from_stream_with_operator_provider = load_from_stream
+    load_from_storage_file_with_operator_provider_async = load_from_storage_file_async
+    load_from_stream_with_operator_provider_async = load_from_stream_async
+
+    @property
+    def author(self) -> str:
+        """The tool or person that made the model (ONNX's `producer_name`), or ""."""
+        return self._header.producer_name
+
+    @property
+    def name(self) -> str:
+        """The graph's name, or ""."""
+        return self._header.graph_name
+
+    @property
+    def domain(self) -> str:
+        """The model's namespace, a reversed DNS name by habit, or ""."""
+        return self._header.domain
+
+    @property
+    def description(self) -> str:
+        """The model's doc string, or ""."""
+        return self._header.doc_string
+
+    @property
+    def version(self) -> int:
+        """The model's own version, or 0."""
+        return self._header.model_version
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The model's `metadata_props`; keys are found in any case."""
+        return NameMap(self._header.metadata)
+
+    @property
+    def input_features(self) -> Vector[FeatureDescriptor]:
+        """What must be bound, in the graph's order; initializers listed as inputs are left out.
+
+        An input with an attached contract is an image.
+        """
+        contracts = self._content.contracts
+        return Vector(map(contracts.applied, self._content.inputs)) if contracts else self._content.inputs
+
+    @property
+    def contracts(self) -> AttachedContracts:
+        """Image contracts that the program attaches to inputs, in place of what the file states: `contracts[name] =`.
+
+        Every session of the model uses them from the next bind on. None, or `del`, takes a contract away again. The
+        file does not change; `winml_py.authoring.write_contract` writes one into it.
+
+        Example:
+            >>> from winml_py import BitmapPixelFormat, ImageContract, LearningModel
+            >>> model = LearningModel.load("models/digits.onnx")
+            >>> model.contracts["image"] = ImageContract(BitmapPixelFormat.GRAY8, mean=(33.3,))
+            >>> model.input_features[0].contract.mean
+            (33.3,)
+        """
+        return self._content.contracts
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes, where the metadata have them: as `winml-py edit --labels` writes them, or as
+        Ultralytics' exporter does (`names`).
+        """
+        return self._labels
+
+    @property
+    def output_features(self) -> Vector[FeatureDescriptor]:
+        """What an evaluation gives, in the graph's order."""
+        return self._outputs
+
+    @property
+    def opsets(self) -> Mapping[str, int]:
+        """The operator sets the model imports: domain ("" is ai.onnx) to version."""
+        return dict(self._header.opsets)
+
+    @property
+    def ir_version(self) -> int:
+        """The version of the ONNX format the file is written in."""
+        return self._header.ir_version
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model file, or of the buffer it was loaded from; external data files apart."""
+        return self._size
+
+    @property
+    def precision(self) -> str:
+        """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
+        features = (*self._content.inputs, *self._outputs)
+        kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
+        kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
+        floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
+        names = {frozenset({TensorKind.FLOAT}): "float32", frozenset({TensorKind.FLOAT16}): "float16", frozenset(): ""}
+        return names.get(frozenset(floats), "mixed" if TensorKind.FLOAT16 in floats else "other")
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether `dispose` has been called, or a session has taken the model over."""
+        return self._content.is_disposed
+
+    def dispose(self) -> None:
+        """Lets go of the model's bytes. Twice is harmless.
+
+        Existing sessions go on, and all properties stay readable; a new session is refused.
+        """
+        self._content.dispose()
+
+    close = dispose
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file.
+
+        Attached contracts and operators go with it. The process that unpickles it must find the same contents under
+        the path.
+
+        Raises:
+            ModelDisposedError: the model has been disposed of.
+            CorruptModelError: the file has changed since it was loaded.
+        """
+        content = self._content
+        state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
+        return _unpickled, state
+
+    def _repr_html_(self) -> str:
+        from ..features.html import model_html
+
+        return model_html(self.name, self.description, self.input_features, self._outputs)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._content.inputs, self._outputs))
+        disposed = ", disposed" if self.is_disposed else ""
+        return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
+
+
+def _unpickled(
+    cls: type[LearningModel],
+    source: PackedFile | BytesSource,
+    operators: ModelOperators,
+    contracts: Mapping[str, ImageContract],
+    name: str,
+) -> LearningModel:
+    model = cls(*reopened(source), operators)
+    model.contracts.update(contracts)
+    rename(model, name)
+    return model
+
+
+def content_of(model: LearningModel) -> ModelContent:
+    """What sessions need of a model."""
+    return model._content  # noqa: SLF001 - the one way in: users see the header, and no bytes
+
+
+def rename(model: LearningModel, name: str) -> None:
+    """Gives a model another name; the file stays as it is."""
+    content_of(model).header.graph_name = name

@@ -1,0 +1,304 @@
+"""What an ONNX file says of itself, read in place: header, feature types, where the weights stand.
+
+`read_header` walks the file's wire format over a memory map and never touches the weights:
+a 512 MB model takes milliseconds and no memory. `cut_weights` writes the same model
+with its weights replaced by references into the file they came from, for an engine that maps them.
+Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...errors import CorruptModelError
+from .protobuf import BYTES, VARINT, Buffer, Field, corrupt, encode_field, encode_varint, fields, tag_of
+from .walk import LOCATION, MAX_NESTING, found
+
+MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
+
+# TensorProto's data fields whose bytes are already the little-endian elements in a row.
+_DATA = (4, 9, 10)  # float_data, raw_data, double_data
+_WEIGHT_TAGS = frozenset((tag_of(2, VARINT), *map(tag_of, (8, 13, *_DATA))))
+
+
+class Dimension(NamedTuple):
+    """One dimension of a tensor type: a number, or a name, or neither."""
+
+    value: int | None = None
+    name: str = ""
+    denotation: str = ""
+
+
+class TensorType(NamedTuple):
+    """A tensor's element type (ONNX's number) and dimensions; `None` where the rank is unknown."""
+
+    element: int
+    dimensions: tuple[Dimension, ...] | None
+    denotation: str = ""
+
+
+class SequenceType(NamedTuple):
+    """A list of values of one type."""
+
+    element: OnnxType
+
+
+class MapType(NamedTuple):
+    """A map from keys (ONNX's element number) to values of one type."""
+
+    key: int
+    value: OnnxType
+
+
+class OtherType(NamedTuple):
+    """A type that Windows ML has no descriptor for; `name` is ONNX's word for it."""
+
+    name: str
+
+
+OnnxType = TensorType | SequenceType | MapType | OtherType
+
+
+class ValueInfo(NamedTuple):
+    """A named, typed input or output of the graph."""
+
+    name: str
+    description: str
+    type: OnnxType
+
+
+class Weight(NamedTuple):
+    """An initializer of the graph: its name and where its bytes stand in the file."""
+
+    name: str
+    field: Field  # the whole TensorProto
+    data: Field | None  # its elements, where they stand in a row; None when packed otherwise or external
+    location: str = ""  # the external file that holds the elements, as the model names it
+    element: int = 0  # onnx.TensorProto.DataType
+
+    @property
+    def size(self) -> int:
+        """Bytes of the elements in this file."""
+        return self.data.end - self.data.value if self.data else 0
+
+
+class Header:
+    """All of a model but its nodes and weights.
+
+    A graph may stand in the file in several parts, which protobuf merges.
+    """
+
+    def __init__(self) -> None:
+        self.ir_version = 0
+        self.producer_name = ""
+        self.producer_version = ""
+        self.domain = ""
+        self.model_version = 0
+        self.doc_string = ""
+        self.graph_name = ""
+        self.opsets: dict[str, int] = {}
+        self.metadata: dict[str, str] = {}
+        self.inputs: list[ValueInfo] = []
+        self.outputs: list[ValueInfo] = []
+        self.weights: list[Weight] = []
+        self.node_count = 0
+        self.graphs: list[Field] = []
+
+
+def read_header(buffer: Buffer) -> Header:
+    """Reads a ModelProto that stands in `buffer`, without its nodes and weights.
+
+    Raises:
+        CorruptModelError: the bytes are not a ModelProto with a graph.
+    """
+    header = Header()
+    for item in fields(buffer, 0, len(buffer)):
+        match item.number:
+            case 1:
+                header.ir_version = item.signed()
+            case 2:
+                header.producer_name = item.text(buffer)
+            case 3:
+                header.producer_version = item.text(buffer)
+            case 4:
+                header.domain = item.text(buffer)
+            case 5:
+                header.model_version = item.signed()
+            case 6:
+                header.doc_string = item.text(buffer)
+            case 7:
+                _read_graph(buffer, item, header)
+            case 8:
+                opset = _parts(buffer, item)
+                header.opsets[_text(buffer, opset, 1)] = opset[2].signed() if 2 in opset else 0
+            case 14:
+                key, value = _key_value(buffer, item)
+                header.metadata[key] = value
+    if not header.graphs:
+        raise CorruptModelError(
+            f"Failed to parse the model: {len(buffer):,} bytes hold no graph.",
+            hint="An ONNX model has one; is this another kind of file, or an empty one?",
+        )
+    return header
+
+
+def _read_graph(buffer: Buffer, graph: Field, header: Header) -> None:
+    graph.require(BYTES)
+    header.graphs.append(graph)
+    for item in fields(buffer, graph.value, graph.end):
+        match item.number:
+            case 1:
+                item.require(BYTES)
+                header.node_count += 1
+            case 2:
+                header.graph_name = item.text(buffer)
+            case 5:
+                header.weights.append(_weight(buffer, item))
+            case 11:
+                _append_named(header.inputs, _value_info(buffer, item))
+            case 12:
+                _append_named(header.outputs, _value_info(buffer, item))
+
+
+def _append_named(values: list[ValueInfo], value: ValueInfo | None) -> None:
+    if value is not None and value.name:
+        values.append(value)
+
+
+def _weight(buffer: Buffer, tensor: Field) -> Weight:
+    tensor.require(BYTES)
+    name, location, element = "", "", 0
+    data: list[Field] = []
+    for item in fields(buffer, tensor.value, tensor.end, _WEIGHT_TAGS):
+        if item.number == 8:
+            name = item.text(buffer)
+        elif item.number == 2 and item.wire_type == VARINT:
+            element = item.value
+        elif item.number == 13:
+            key, value = _key_value(buffer, item)
+            location = value if key == LOCATION else location
+        elif item.number in _DATA:
+            data.append(item)
+    return Weight(name, tensor, _in_a_row(data), location, element)
+
+
+def _in_a_row(data: list[Field]) -> Field | None:
+    """A tensor's only data field, if it has one with the elements in a row."""
+    return data[0] if len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value else None
+
+
+def _parts(buffer: Buffer, message: Field) -> dict[int, Field]:
+    """The fields of a message by their numbers; of one that stands there twice the last, as protobuf has it."""
+    message.require(BYTES)
+    return {item.number: item for item in fields(buffer, message.value, message.end)}
+
+
+def _text(buffer: Buffer, parts: dict[int, Field], number: int) -> str:
+    return parts[number].text(buffer) if number in parts else ""
+
+
+def _value_info(buffer: Buffer, info: Field) -> ValueInfo | None:
+    """A value without a type says nothing that could be bound: None, as Windows ML skips it."""
+    parts = _parts(buffer, info)
+    kind = _type(buffer, parts[2]) if 2 in parts else None
+    return ValueInfo(_text(buffer, parts, 1), _text(buffer, parts, 3), kind) if kind is not None else None
+
+
+_OTHER_TYPES = {7: "opaque", 8: "sparse_tensor", 9: "optional"}
+
+
+def _type(buffer: Buffer, proto: Field, nesting: int = 0) -> OnnxType | None:
+    if nesting > MAX_NESTING:
+        raise corrupt(f"a type is nested more than {MAX_NESTING} deep")
+    parts = _parts(buffer, proto)
+    if tensor := parts.get(1):
+        return _tensor_type(buffer, tensor, _text(buffer, parts, 6))
+    if sequence := parts.get(4):
+        return SequenceType(_inner_type(buffer, _parts(buffer, sequence), 1, nesting))
+    if mapping := parts.get(5):
+        inner = _parts(buffer, mapping)
+        return MapType(inner[1].signed() if 1 in inner else 0, _inner_type(buffer, inner, 2, nesting))
+    return next((OtherType(name) for number, name in _OTHER_TYPES.items() if number in parts), None)
+
+
+def _inner_type(buffer: Buffer, parts: dict[int, Field], number: int, nesting: int) -> OnnxType:
+    inner = _type(buffer, parts[number], nesting + 1) if number in parts else None
+    return inner or OtherType("untyped")
+
+
+def _tensor_type(buffer: Buffer, proto: Field, denotation: str) -> TensorType:
+    parts = _parts(buffer, proto)
+    dimensions = None
+    if shape := parts.get(2):
+        shape.require(BYTES)
+        found = fields(buffer, shape.value, shape.end)
+        dimensions = tuple(_dimension(buffer, dimension) for dimension in found if dimension.number == 1)
+    return TensorType(parts[1].signed() if 1 in parts else 0, dimensions, denotation)
+
+
+def _dimension(buffer: Buffer, proto: Field) -> Dimension:
+    parts = _parts(buffer, proto)
+    return Dimension(parts[1].signed() if 1 in parts else None, _text(buffer, parts, 2), _text(buffer, parts, 3))
+
+
+def _key_value(buffer: Buffer, proto: Field) -> tuple[str, str]:
+    parts = _parts(buffer, proto)
+    return _text(buffer, parts, 1), _text(buffer, parts, 2)
+
+
+def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
+    """Names the tensors that are kept in other files, and those files: of graphs, subgraphs, attributes and functions.
+
+    Raises:
+        CorruptModelError: subgraphs nested too deep to be meant.
+    """
+    for tensor in found(buffer, "tensor", "model", 0, len(buffer)):
+        weight = _weight(buffer, tensor)
+        if weight.location:
+            yield weight.name, weight.location
+
+
+def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
+    """Writes the model in `buffer` with its large initializers as references into `location`.
+
+    Args:
+        buffer: the ModelProto that `header` was read from.
+        header: what `read_header` found in it.
+        location: the name of the file that holds `buffer`, relative to the folder the engine is told.
+
+    Returns:
+        A ModelProto without weights: the caller's own bytes, nothing of `buffer` is referred to.
+    """
+    pieces: list[bytes] = []
+    position = 0
+    for graph in header.graphs:
+        pieces += (buffer[position : graph.tag], encode_field(7, _cut_graph(buffer, header, graph, location)))
+        position = graph.end
+    return b"".join((*pieces, buffer[position:]))
+
+
+def _cut_graph(buffer: Buffer, header: Header, graph: Field, location: str) -> bytes:
+    pieces: list[bytes] = []
+    position = graph.value
+    first, last = (bisect_left(header.weights, place, key=_place) for place in (graph.value, graph.end))
+    for weight in header.weights[first:last]:
+        if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE:
+            pieces.append(buffer[position : weight.field.tag])
+            pieces.append(encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
+            position = weight.field.end
+    return b"".join((*pieces, buffer[position : graph.end]))
+
+
+def _place(weight: Weight) -> int:
+    return weight.field.tag
+
+
+def _external_tensor(buffer: Buffer, tensor: Field, data: Field, location: str) -> bytes:
+    entries = {"location": location, "offset": str(data.value), "length": str(data.end - data.value)}
+    pieces = [buffer[tensor.value : data.tag], buffer[data.end : tensor.end]]
+    for key, value in entries.items():
+        pieces.append(encode_field(13, encode_field(1, key.encode()) + encode_field(2, value.encode())))
+    pieces.append(encode_varint(14 << 3) + encode_varint(1))  # data_location = EXTERNAL
+    return b"".join(pieces)

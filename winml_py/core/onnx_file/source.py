@@ -1,0 +1,343 @@
+"""Where a model's bytes are: a file that stays on disk, or a buffer in memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
+from ..base.arguments import is_text
+from ..base.file_kinds import HEAD, ONNX, kind_of
+from .functions import require_bounded
+from .header import Header, cut_weights, external_locations, read_header
+from .nodes import Graph, read_graph
+from .protobuf import Buffer
+
+MAPPED_FROM = 16 << 20
+"""Bytes of weights from which a model's file is mapped by the engine, not read whole."""
+
+_IN_MEMORY = "weights"  # a name for bytes that have no file
+
+
+class Skeleton(NamedTuple):
+    """A model without its weights, which stay where they are.
+
+    Attributes:
+        model: the rest of the model, or the path of its file.
+        folder: where the files with the weights are, to be mapped; "" where `files` has them.
+        files: the contents of those files in memory, by the names that the model has for them.
+        name: the file in `folder` that it is the skeleton of; "" where it is none of a file.
+    """
+
+    model: bytes | str
+    folder: str = ""
+    files: Mapping[str, bytes] = MappingProxyType({})
+    name: str = ""
+
+    @property
+    def whole(self) -> str | bytes:
+        """The model with its weights: the path of its file, or its bytes."""
+        if isinstance(self.model, str):
+            return self.model
+        return os.path.join(self.folder, self.name) if self.name else self.files[_IN_MEMORY]
+
+
+class FileStamp(NamedTuple):
+    """What tells a file from another of its name.
+
+    Attributes:
+        name: relative to the model's folder.
+        size: in bytes.
+        modified: the time of the last write.
+        changed: the time of the last change of any kind, renaming included, which no program can set back.
+        inode: its number on the disk.
+        device: the disk's number.
+    """
+
+    name: str
+    size: int
+    modified: int
+    changed: int
+    inode: int
+    device: int
+
+
+class FileSource(NamedTuple):
+    """A model file, and what it looked like when its header was read."""
+
+    path: str
+    stamp: tuple[int, ...]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> tuple[FileSource, Header]:
+        """Reads the header of the model at `path`, without bringing the weights into memory.
+
+        Raises:
+            ModelNotFoundError: there is no such file, or it cannot be opened.
+            CorruptModelError: it is not an ONNX model.
+        """
+        absolute = os.path.abspath(os.fsdecode(path))
+        if not os.fspath(path):
+            raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
+        shown = os.fsdecode(path)
+        with _mapped(absolute, shown) as (buffer, stamp):
+            try:
+                return cls(absolute, stamp), read_header(buffer)
+            except CorruptModelError as error:
+                raise _not_a_model(shown, buffer[:HEAD], error) from error
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model file, external data apart."""
+        return self.stamp[0]
+
+    @property
+    def folder(self) -> str:
+        """Where the model's external data files are looked for."""
+        return os.path.dirname(self.path)
+
+    def engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
+        """What an engine compiles: the path, or for large models a skeleton over the mapped file.
+
+        A mapped file saves a copy of the weights at the peak, and lets weights that the engine
+        does not rearrange stay in the system's file cache. The engine maps it, and owns the map.
+
+        Args:
+            header: what `open` read.
+            is_private: whether no file may be mapped: what the engine would map is read into memory.
+
+        Raises:
+            ModelNotFoundError: the file, or a data file it names, is gone.
+            CorruptModelError: the file is no longer the one whose header was read.
+            NotSupportedError: its functions call each other without end.
+        """
+        external = list(_external(self))
+        with _mapped(self.path) as (buffer, stamp):
+            self.require_same(stamp)
+            require_bounded(buffer)
+            self._require_data_files(external)
+            if is_private:
+                return self._read_whole(external)
+            cut = sum(weight.size for weight in header.weights)
+            real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
+            if cut < max(MAPPED_FROM, self.size // 2) or external or not is_text(real):
+                return self.path
+            folder, name = os.path.split(real)
+            return Skeleton(cut_weights(buffer, header, name), folder, name=name)
+
+    def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
+        files, stamps = {}, self.data_stamps()
+        for location in sorted({location for _, location in external}):
+            with open(os.path.join(self.folder, location), "rb") as file:
+                files[location] = file.read()
+        self.require_unchanged(stamps)
+        return Skeleton(self.path, files=files) if files else self.path
+
+    def graph(self, header: Header) -> Graph:
+        """The nodes of the model.
+
+        Raises:
+            ModelNotFoundError: the file is gone.
+            CorruptModelError: the file is no longer the one whose header was read.
+        """
+        with _mapped(self.path) as (buffer, stamp):
+            self.require_same(stamp)
+            return read_graph(buffer, header)
+
+    def mappable(self, header: Header) -> int:
+        """Bytes of weights, those in files beside the model included."""
+        return self.beside(header) + sum(weight.size for weight in header.weights)
+
+    def beside(self, header: Header) -> int:
+        """Bytes of the files beside the model that hold weights."""
+        files = {weight.location for weight in header.weights if weight.location}
+        return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
+
+    def data_stamps(self) -> tuple[FileStamp, ...]:
+        """What tells the model's file, and each file beside it that holds weights, from another of its name.
+
+        Raises:
+            CorruptModelError: the model's file is no longer the one whose header was read, or a data file has gone.
+        """
+        stamps = self._stamps((os.path.basename(self.path), *sorted({location for _, location in _external(self)})))
+        model = stamps[0]
+        self.require_same((model.size, model.modified, model.inode, model.device))
+        return stamps
+
+    def require_unchanged(self, stamps: tuple[FileStamp, ...]) -> None:
+        """Refuses what an engine has made of files that were others than those of `stamps` when it opened them.
+
+        The engine opens files by their names. So the same files must stand there before and after.
+
+        Raises:
+            CorruptModelError: a file has been replaced or changed since.
+        """
+        if self._stamps([stamp.name for stamp in stamps]) != stamps:
+            raise self._changed()
+
+    def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
+        try:
+            found = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
+        except OSError as error:
+            raise self._changed() from error
+        return tuple(
+            FileStamp(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+            for name, status in found
+        )
+
+    def require_same(self, stamp: tuple[int, ...]) -> None:
+        """Refuses a file that is not the one whose header was read.
+
+        Raises:
+            CorruptModelError: its stamp is another.
+        """
+        if stamp != self.stamp:
+            raise self._changed()
+
+    def _changed(self) -> CorruptModelError:
+        return CorruptModelError(
+            f"{self.path}: The file, or a file with its weights, has changed since the model was loaded from it.",
+            hint="Load it again, and replace model files by renaming, never in place.",
+        )
+
+    def _require_data_files(self, external: list[tuple[str, str]]) -> None:
+        # Model caches keep links in one folder to files in another: both are the model's own.
+        roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
+        for name, location in external:
+            path = os.path.realpath(os.path.join(self.folder, location))
+            if not any(_is_inside(path, root) for root in roots):
+                raise CorruptModelError(
+                    f"{self.path}: The model keeps the weight {name} in {location}, outside its folder.",
+                    hint="A model may only name files in its own folder; move the data file there and name it so.",
+                )
+            # By the name as it is, too: the engine opens that, and `sub/../x` is no file where there is no `sub`.
+            if not os.path.isfile(path) or not os.path.isfile(os.path.join(self.folder, location)):
+                raise ModelNotFoundError(
+                    f"{self.path}: The model keeps the weight {name} in the file {location}, "
+                    f"which is not in {self.folder}.",
+                    hint="Copy the data file beside the model, under the name it was saved with.",
+                )
+
+
+class BytesSource(NamedTuple):
+    """A model in memory: the caller's own `bytes` object, not a copy of it."""
+
+    data: bytes
+
+    @classmethod
+    def open(cls, data: bytes | bytearray | memoryview) -> tuple[BytesSource, Header]:
+        """Reads the header of the model in `data`; `bytearray` and `memoryview` are copied.
+
+        Raises:
+            CorruptModelError: it is not an ONNX model.
+        """
+        source = cls(data if isinstance(data, bytes) else bytes(data))
+        return source, read_header(source.data)
+
+    def graph(self, header: Header) -> Graph:
+        """The nodes of the model."""
+        return read_graph(self.data, header)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model."""
+        return len(self.data)
+
+    def engine_input(self, header: Header, is_private: bool = False) -> bytes | Skeleton:
+        """What an engine compiles: the bytes, or for large models a skeleton over them.
+
+        A skeleton saves what a parser would copy: weights that the engine does not rearrange stay where they are.
+
+        Raises:
+            ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
+            NotSupportedError: its functions call each other without end.
+        """
+        for name, location in external_locations(self.data):
+            raise ModelNotFoundError(
+                f"The model keeps the weight {name} in the file {location}, "
+                "and a model loaded from memory has no folder to look in.",
+                hint="Load it from its path, or save it as one file.",
+            )
+        require_bounded(self.data)
+        if sum(weight.size for weight in header.weights) < MAPPED_FROM:
+            return self.data
+        return Skeleton(cut_weights(self.data, header, _IN_MEMORY), files={_IN_MEMORY: self.data})
+
+
+ModelSource = FileSource | BytesSource
+
+
+@lru_cache(16)
+def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
+    """The weights that a model keeps in other files, and those files: asked several times for one session."""
+    with _mapped(source.path) as (buffer, stamp):
+        source.require_same(stamp)
+        return tuple(external_locations(buffer))
+
+
+def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptModelError:
+    """The error for a file that is no model, which says what it is, where its first bytes tell."""
+    kind = kind_of(head)
+    if kind is ONNX:
+        reason = error.message.removeprefix("Failed to parse the model: ")
+        hint = "Download it again; compare its size with the original's."
+        return CorruptModelError(f"{path}: This ONNX model is cut off or damaged: {reason}", hint=hint)
+    if kind is None:
+        return CorruptModelError(f"{path}: {error.message}", hint=error.hint)
+    return CorruptModelError(f"{path}: This is {kind.words}, and an ONNX model is expected.", hint=kind.remedy)
+
+
+@contextmanager
+def _mapped(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+    """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+            if status.st_size == 0:
+                yield b"", stamp
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+                if hasattr(mmap, "MADV_RANDOM"):  # no read-ahead: only the pages with tags are wanted
+                    buffer.madvise(mmap.MADV_RANDOM)
+                yield buffer, stamp
+    except WinMLError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ModelNotFoundError(f"{shown or path}: {_reason(path, error)}.", hint=_neighbours(path)) from error
+
+
+def _reason(path: str, error: OSError | ValueError) -> str:
+    if os.path.isdir(path):
+        return "This is a folder, and a model file is expected"
+    if isinstance(error, FileNotFoundError):
+        return "Model file not found"
+    return f"The model file cannot be opened: {getattr(error, 'strerror', None) or error}"
+
+
+def _neighbours(path: str) -> str:
+    from difflib import get_close_matches  # here, because only errors need it
+
+    is_folder = os.path.isdir(path)
+    folder = path if is_folder else os.path.dirname(path)
+    try:
+        models = sorted(name for name in os.listdir(folder) if name.endswith(".onnx"))
+    except (OSError, ValueError):
+        models = []
+    if not models:
+        return (
+            "It has no .onnx file."
+            if is_folder
+            else f"There is no .onnx file in {folder}; check the working directory."
+        )
+    near = get_close_matches(os.path.basename(path), models, 1)
+    return f"{f'Did you mean {near[0]}? ' if near else ''}The models in {folder}: {', '.join(models[:8])}."
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))

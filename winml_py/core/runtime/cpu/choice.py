@@ -1,0 +1,182 @@
+"""Which engines a session on the CPU may run on: what the options ask for, and what the hardware has.
+
+Without options it is ONNX Runtime, on every processor. An engine that is named is the one that runs. Where the options
+leave a choice (`engine="auto"`, or half precision), the program's own inputs decide (`decision.py`, `chosen.py`). The
+table of all cases is in docs/devices.md, and `tests/test_engine_table.py` walks through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from ....enums import Precision
+from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
+from ...base.caller_warnings import warn_caller
+from ..engine import ONNXRUNTIME, Engine, EngineOptions
+from ..providers import plugins
+from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_known
+from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
+from ..request import CompileRequest
+from .chosen import ChosenEngine
+from .compile import compile_kept
+from .decision import CpuChoice, refusal
+from .exact import obstacle
+from .memory import memory_of, shortage
+
+AUTO = "auto"
+
+
+class CpuCompiler:
+    """Compiles for the CPU, on whichever engine the options ask for."""
+
+    def compile(self, request: CompileRequest) -> Engine:
+        """Compiles a model, on the engine and in the precision that the options ask for.
+
+        Raises:
+            InvalidDeviceError: the engine that is asked for is not there.
+            NotSupportedError: the engine that is named never does what the options ask for.
+            WinMLError: the engine does not take the model.
+        """
+        if request.options.graph_capture:
+            raise NotSupportedError(
+                "Work is recorded by GPUs alone, and the session is for the CPU.",
+                hint="Set options.graph_capture = None.",
+            )
+        allowed = _allowed(request)
+        require_known(allowed.targets[0].provider, dict(request.options.provider_options))
+        if len(allowed.targets) > 1:
+            return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
+        engine = compile_kept(request, allowed.targets[0])
+        memory = memory_of(request, allowed.targets[0])
+        engine.explanation = engine.explanation._replace(reason=allowed.reason, memory=memory)
+        return engine
+
+    def key(self, options: EngineOptions) -> Hashable:
+        """There is one CPU: all sessions with equal options share an engine."""
+        return "cpu"
+
+    def session_lock(self) -> AbstractContextManager[object]:
+        """None: bindings of one engine run at the same time, and each has a lock of its own against a race on it."""
+        return UNLOCKED
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """What the options allow.
+
+    Attributes:
+        targets: the reference, which ties go to, and others.
+        reason: why there is no other, where there is none.
+    """
+
+    targets: list[Target]
+    reason: str = ""
+
+
+def _allowed(request: CompileRequest) -> _Allowed:
+    wanted, precision = request.options.engine, request.options.precision
+    if wanted is not None and wanted != AUTO:
+        return _allowed_by_name(request, wanted)
+    types = _half_types(request)
+    if wanted is None and not types:
+        return _Allowed([Target()], "as asked for" if precision is Precision.FLOAT32 else "by default")
+    devices, reason = _exact_devices(request) if request.has_only_numbers else ([], "")
+    others = [Target(device) for device in devices if wanted == AUTO]
+    others += [half for device in devices for half in _halves(device) if half.half_type in types]
+    if not others:
+        missing = "no installed engine computes in half precision on this processor"
+        nothing = "there is no other engine for such a model here"
+        return _Allowed([Target()], reason or (missing if devices and types else nothing))
+    # In the order in which they say why: what gave wrong answers before, then what there is no memory for.
+    refused = {target: refusal(request, target) for target in others}
+    others = [target for target in others if not refused[target]]
+    problem = next(filter(None, refused.values()), "") if not others else shortage(request, others)
+    return _Allowed([Target()], problem) if problem else _Allowed([Target(), *others])
+
+
+def _half_types(request: CompileRequest) -> tuple[str, ...]:
+    """The types of half precision that the options allow where no engine is named; "" is one that has no name.
+
+    bfloat16 keeps 8 bits of a number where float16 keeps 11: a float16 model was not made for it.
+    """
+    if request.options.precision is Precision.HALF:
+        return "bfloat16", "float16", ""
+    is_own_type = request.options.engine == AUTO and request.options.precision is Precision.AUTO and request.has_float16
+    return ("float16",) if is_own_type else ()
+
+
+def _allowed_by_name(request: CompileRequest, wanted: str) -> _Allowed:
+    """The engine of that name; in half precision too, where that is asked for, with its own float32 as reference."""
+    wants_half = request.options.precision is Precision.HALF
+    if wanted == ONNXRUNTIME or full_name(wanted) == CPU_NAME:
+        if wants_half:
+            raise NotSupportedError(
+                "ONNX Runtime computes in float32 on the CPU, and the options ask it for half precision.",
+                hint='Leave options.engine out, or set it to "auto", or to an engine that has half precision.',
+            )
+        return _Allowed([Target()], "as asked for")
+    device = _named(wanted)
+    halves = _halves(device) if wants_half else []
+    if not wants_half:
+        return _Allowed([Target(device)], "as asked for")
+    if not halves:
+        problem = f"{short(device.provider)} has no half precision on this processor"
+        warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options ask for half precision."))
+        return _Allowed([Target(device)], f"as asked for; {problem}")
+    return _Allowed([Target(device), *halves])
+
+
+def _halves(device: ProviderDevice) -> list[Target]:
+    """One for each type that the device has for half precision: which is the better one is measured."""
+    kinds = device.half_types.split() or [""]
+    return [Target(device, half=True, half_type=kind) for kind in kinds] if device.float16 else []
+
+
+def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
+    """The other engines that compute the model exactly, and why another is not among them."""
+    devices, reason = [], ""
+    for device in _preferred(_plugin_devices()):
+        exact = provider_of(device.provider).exact_operators
+        problem = obstacle(request.graph(), exact)
+        if problem:
+            reason = f"{short(device.provider)} might give other results: {problem}"
+        else:
+            devices.append(device)
+    return devices, reason
+
+
+def _plugin_devices() -> list[ProviderDevice]:
+    return plugins.devices("cpu") if plugins.installed() else []
+
+
+def _preferred(devices: list[ProviderDevice]) -> list[ProviderDevice]:
+    """Without the plugin of an engine whose own package is there."""
+    own = [device for device in devices if provider_of(device.provider).package]
+    names = {short(device.provider) for device in own}
+    return own + [device for device in devices if short(device.provider) not in names]
+
+
+def _named(name: str) -> ProviderDevice:
+    devices = _plugin_devices()
+    for device in [device for device in devices if device.provider == name] or _preferred(devices):
+        if short(device.provider) == short(name):
+            return device
+    known = dict.fromkeys(device.provider for device in devices)
+    raise InvalidDeviceError(
+        f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
+        hint=_engine_hint(full_name(name)),
+    )
+
+
+def _engine_hint(provider: str) -> str:
+    problems = plugins.problems()
+    if not provider_of(provider).exact_operators:  # it computes on no CPU
+        return (
+            "Leave the engine out; or name a GPU, which brings its own: --device gpu, or "
+            "LearningModelDevice.find('gpu'). `winml-py devices` lists what there is."
+        )
+    if problems:
+        return f"{problems}; `winml-py doctor` says more."
+    return "pip install 'winml-py[openvino]' brings OpenVINO; `winml-py doctor` says more."

@@ -1,0 +1,378 @@
+"""An engine that is chosen on the program's own inputs, and checked on them against a reference.
+
+Numbers that somebody makes up do not show what another engine, or half precision, does to those of the program: a
+convolution that takes off the mean of its inputs (288 kelvin, 1013 hectopascal) loses its answer in bfloat16, and is
+right on numbers around 0. So the first evaluation decides, and later ones check.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ....enums import Precision
+from ....errors import CanceledError, ClosedError, EngineWarning, IllegalCallError, SizeMismatchError, WinMLError
+from ...base.caller_warnings import warn_caller
+from ...base.cancellation import Stop, held
+from ..engine import Array, Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value, stateless_engine
+from ..explanation import Explanation
+from ..ort.run import fill, opened
+from ..request import Inputs
+
+UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
+
+CHECKED = frozenset({1, 2, 4, 8, 16})
+"""The evaluations that are checked. They double, because a program's first inputs are often like each other, and inputs
+of another kind come later. Inputs of shapes that were not checked before are checked, too: another engine may not look
+whether sizes fit, and write over memory that is not its own."""
+
+MOST_SHAPES = 4096
+"""Shapes that are kept in mind; where more come, those are checked each time."""
+
+Shapes = tuple[tuple[int, ...], ...]
+"""The shapes of a model's inputs, in the order of their names."""
+
+
+class Check(NamedTuple):
+    """A check that an evaluation is to make.
+
+    Attributes:
+        shapes: of its inputs.
+        is_counted: whether it is one of `CHECKED`, and not made because the shapes are new.
+    """
+
+    shapes: Shapes
+    is_counted: bool
+
+
+class Decision(NamedTuple):
+    """What was found out about a model on some inputs.
+
+    Attributes:
+        rival: the engine to take; None keeps the reference.
+        explanation: why.
+        checked: the shapes that this process has checked that engine on, where it has made all checks; else None.
+    """
+
+    rival: Engine | None
+    explanation: Explanation
+    checked: set[Shapes] | None = None
+
+
+class Choice(Protocol):
+    """Decides, and remembers what the checks find."""
+
+    is_guarded: bool
+    """Whether inputs that hold NaN or infinity go to the reference: other engines lose them in Relu, MaxPool and
+    Softmax, and answer as if nothing had happened."""
+
+    def compile_reference(self) -> Engine:
+        """The engine whose answers are right, compiled."""
+
+    def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
+        """Chooses an engine for such inputs.
+
+        Raises:
+            CanceledError: the stop was requested.
+            WinMLError: the reference refuses the inputs.
+        """
+
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
+        """Why an engine's answer is not the reference's, in words; "" where they agree."""
+
+    def without_reference(self, explanation: Explanation) -> Explanation:
+        """The same once the reference's memory is given back."""
+
+    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
+        """Remembers, in this process, that all checks agreed; the set grows with the shapes that are checked later."""
+
+    def refuse(self, explanation: Explanation, problem: str) -> Explanation:
+        """Remembers for the model that the answers differ; explains why the reference runs it."""
+
+
+class ChosenEngine:
+    """Stands for the reference until the first run, whose inputs decide; then for the engine that was chosen.
+
+    The reference stays open until the last check: in each, it runs first, and where the answers differ, its own is the
+    answer of that run, and it runs the model from then on.
+
+    Args:
+        options: what was asked for.
+        choice: decides, and remembers.
+
+    Raises:
+        WinMLError: the reference cannot be compiled.
+    """
+
+    def __init__(self, options: EngineOptions, choice: Choice) -> None:
+        self.options, self.explanation = options, UNDECIDED
+        self.choice = choice
+        self.rival: Engine | None = None
+        self._reference: Engine | None = choice.compile_reference()
+        self._is_decided = self._is_closed = False
+        self._deciding = threading.Lock()
+        self._lock = threading.Lock()  # of what follows; nothing that takes long is done under it, but compiling
+        self._users = 0  # runs that have the reference now
+        self._count, self._due, self._checks_left = 0, 0, len(CHECKED)
+        self._checked: set[Shapes] = set()
+        self._is_needed = False  # inputs that the rival may not have have come, and may come again
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding."""
+        self._require_open()
+        return _ChosenBinding(self, lock)
+
+    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
+        """Runs the model on inputs that are not bound first; see `StatelessEngine`."""
+        if self._is_decided and self.rival is None and self._reference is not None:
+            plain = stateless_engine(self._reference)
+            if plain is not None:
+                return plain.run_once(inputs, lock)
+        binding = self.bind(lock)
+        for name, value in inputs.items():
+            binding.set_input(name, value)
+        return dict(binding.run())
+
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node."""
+        return self._current("placed").placement()
+
+    def end_profiling(self) -> bytes:
+        """The profile of the engine that was chosen."""
+        return self._current("recorded").end_profiling()
+
+    def _current(self, what: str) -> Engine:
+        self._require_open()
+        if not self._is_decided:
+            raise IllegalCallError(f"Nothing is {what} yet: the first evaluation decides.", hint="Evaluate once.")
+        return self.rival or opened(self._reference)
+
+    def _require_open(self) -> None:
+        opened(None if self._is_closed else self)
+
+    def settle(self, inputs: Inputs, stop: Stop | None) -> None:
+        """Decides on these inputs, if nobody has; other threads wait.
+
+        Raises:
+            CanceledError: the stop was requested.
+            WinMLError: the reference refuses the inputs. Nothing is decided then.
+        """
+        self._require_open()
+        if self._is_decided:
+            return
+        try:
+            with held(self._deciding, stop):
+                self._require_open()
+                if self._is_decided:
+                    return
+                found = self.choice.decide(opened(self._reference), inputs, stop)
+                with self._lock:
+                    self.rival, self.explanation, self._is_decided = *found[:2], True
+                    self._checks_left = len(CHECKED) if found.rival is not None and found.checked is None else 0
+                    self._checked = set() if found.checked is None else found.checked
+        finally:
+            if self._is_closed:  # meanwhile; `close` sets this before it looks whether somebody decides
+                self._close_both()
+        self._close_reference_if_idle()
+
+    def next_check(self, shapes: Shapes) -> Check | None:
+        """Counts an evaluation; gives the check that it is to make."""
+        with self._lock:
+            if self._checks_left:
+                self._count += 1
+                self._due += self._count in CHECKED
+                if self._due:
+                    self._due -= 1
+                    return Check(shapes, is_counted=True)
+            is_new = self.choice.is_guarded and shapes not in self._checked
+            return Check(shapes, is_counted=False) if is_new else None
+
+    @property
+    def has_made_all_checks(self) -> bool:
+        """Whether a check is one of shapes that are new; others may come, so the reference is not closed again."""
+        return not self._checks_left
+
+    def put_off(self, check: Check) -> None:
+        """A check was ended before it had a result: the next evaluation makes it."""
+        with self._lock:
+            self._due += check.is_counted
+
+    def pass_check(self, rival: Engine, check: Check) -> None:
+        """A check agreed. After the last one the reference is closed."""
+        with self._lock:
+            if self.rival is not rival:
+                return
+            if len(self._checked) < MOST_SHAPES:
+                self._checked.add(check.shapes)
+            self._checks_left -= check.is_counted
+            is_last = check.is_counted and not self._checks_left
+        if is_last:
+            self.choice.trust(self.explanation, self._checked)
+            self._close_reference_if_idle()
+
+    def refuse(self, rival: Engine, problem: str) -> None:
+        """A check did not agree: the reference stays.
+
+        Raises:
+            EngineWarning: the program has made warnings errors.
+        """
+        with self._lock:
+            if self.rival is not rival:  # another thread was first
+                return
+            self.rival, self._checks_left = None, 0
+        before, self.explanation = self.explanation, self.choice.refuse(self.explanation, problem)
+        rival.close()
+        name = f"{before.engine} in {before.number_type or before.precision.name.lower()}"
+        warn_caller(
+            EngineWarning(
+                f"{name} gave another answer than {self.explanation.engine} on an input of the program's: {problem}. "
+                f"{self.explanation.engine} runs the model from here on, and gave the answer of that evaluation; those "
+                "between it and the check before were not compared. `session.explain()` says more."
+            )
+        )
+
+    @contextmanager
+    def reference(self, is_needed_again: bool = False) -> Iterator[Engine]:
+        """Within the block, the reference: compiled again, where it was closed after the last check."""
+        with self._lock:
+            self._require_open()
+            self._is_needed = self._is_needed or is_needed_again
+            self._reference = self._reference or self.choice.compile_reference()
+            reference = self._reference
+            self._users += 1
+        try:
+            yield reference
+        finally:
+            with self._lock:
+                self._users -= 1
+            self._close_reference_if_idle()
+
+    def _close_reference_if_idle(self) -> None:
+        """Closes the reference where nobody uses it and nobody will: its memory is the rival's to take."""
+        with self._lock:
+            if self._reference is None or self.rival is None or self._users or self._checks_left or self._is_needed:
+                return
+            reference, self._reference = self._reference, None
+            self.explanation = self.choice.without_reference(self.explanation)
+        reference.close()
+
+    def close(self) -> None:
+        """Frees both; while one is being chosen, as soon as that is done."""
+        self._is_closed = True
+        if self._deciding.acquire(blocking=False):
+            try:
+                self._close_both()
+            finally:
+                self._deciding.release()
+
+    def _close_both(self) -> None:
+        with self._lock:
+            engines = self._reference, self.rival
+            self._reference = None
+        for engine in engines:
+            if engine is not None:
+                engine.close()
+
+
+class _ChosenBinding(HeldValues):
+    """Keeps what is bound, for whichever engine a run goes to."""
+
+    def __init__(self, engine: ChosenEngine, lock: AbstractContextManager[object]) -> None:
+        super().__init__()
+        self._engine, self._lock = engine, lock
+        self._natives: dict[bool, tuple[Engine, EngineBinding]] = {}  # by whether it is the reference's
+
+    def set_input(self, name: str, value: Value) -> None:
+        """Binds an input; see `EngineBinding`."""
+        super().set_input(name, value)
+        self._pass_on(lambda native: native.set_input(name, value))
+
+    def set_output(self, name: str, array: Array | None) -> None:
+        """Binds an output; see `EngineBinding`."""
+        super().set_output(name, array)
+        self._pass_on(lambda native: native.set_output(name, array))
+
+    def _pass_on(self, change: Callable[[EngineBinding], None]) -> None:
+        for kind, (_, native) in list(self._natives.items()):
+            try:
+                change(native)
+            except ClosedError:  # its engine is not the model's any more
+                del self._natives[kind]
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Looks at the inputs in each run, for arrays are bound by reference."""
+        engine = self._engine
+        arrays = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)}
+        if engine.choice.is_guarded and not all(map(_is_finite, arrays.values())):
+            return self._run_reference(stop)
+        engine.settle(arrays, stop)
+        rival = engine.rival
+        if rival is None:
+            return self._run_reference(stop)
+        shapes = tuple(arrays[name].shape for name in sorted(arrays))
+        try:
+            check = engine.next_check(shapes)
+            return self._bound_to(rival, False).run(stop) if check is None else self._checked(rival, check, stop)
+        except ClosedError:
+            if engine.rival is rival:
+                raise
+            return self._run_reference(stop)  # another thread's check closed it before this run began
+
+    def _run_reference(self, stop: Stop | None) -> Mapping[str, Any]:
+        with self._engine.reference(is_needed_again=True) as reference:
+            return self._bound_to(reference, True).run(stop)
+
+    def _bound_to(self, engine: Engine, is_reference: bool) -> EngineBinding:
+        """The engine's own binding of what is bound here, made once."""
+        kept = self._natives.get(is_reference)
+        if kept is None or kept[0] is not engine:
+            kept = engine, _bound(engine, self._lock, self.inputs, self.outputs)
+            self._natives[is_reference] = kept
+        return kept[1]
+
+    def _checked(self, rival: Engine, check: Check, stop: Stop | None) -> Mapping[str, Any]:
+        """Runs both. The reference goes first, into arrays of its own: what is bound as output may lie over inputs."""
+        engine = self._engine
+        try:
+            with engine.reference(is_needed_again=engine.has_made_all_checks) as reference:
+                expected = dict(_bound(reference, self._lock, self.inputs, {}).run(stop))
+            try:
+                fresh = self._bound_to(rival, False).run(stop)
+                came = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
+                problem = engine.choice.problem_of(engine.explanation, expected, came)
+            except (CanceledError, ClosedError, SizeMismatchError):
+                raise
+            except WinMLError as error:
+                problem = f"it failed: {error}"
+        except BaseException:
+            engine.put_off(check)
+            raise
+        if not problem:
+            engine.pass_check(rival, check)
+            return fresh
+        rest = fill(self.outputs, expected)
+        engine.refuse(rival, problem)
+        return rest
+
+
+def _bound(
+    engine: Engine,
+    lock: AbstractContextManager[object],
+    inputs: Mapping[str, Value],
+    outputs: Mapping[str, Array | None],
+) -> EngineBinding:
+    binding = engine.bind(lock)
+    for name, value in inputs.items():
+        binding.set_input(name, value)
+    for name, array in outputs.items():
+        if array is not None:
+            binding.set_output(name, array)
+    return binding
+
+
+def _is_finite(array: Array) -> bool:
+    return array.size > 0 and (array.dtype.kind != "f" or bool(np.isfinite(array).all()))

@@ -1,0 +1,239 @@
+"""Decides between the engines that a model may run on, and remembers what was found.
+
+What was the fastest is kept on disk, for a model on inputs of some shapes. That an engine gave a wrong answer is kept
+for the model. That it gave right ones counts in this process alone: the next one may have other inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ....enums import Precision
+from ....errors import CanceledError, WinMLError
+from ...base import processor
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
+from ...base.cancellation import Stop
+from ...cache import answers
+from ..engine import Engine
+from ..explanation import Candidate, Explanation
+from ..providers import plugins
+from ..providers.provider import Target
+from ..request import CompileRequest, Inputs
+from .chosen import Decision, Shapes
+from .compile import compile_kept
+from .measure import compare
+from .memory import memory_of, memory_of_reference
+
+_trusted: dict[str, set[Shapes]] = {}
+"""Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""
+
+
+class CpuChoice:
+    """Chooses among targets of a model; see `chosen.Choice`.
+
+    Args:
+        request: the model.
+        targets: the reference, and its rivals.
+    """
+
+    def __init__(self, request: CompileRequest, targets: list[Target]) -> None:
+        self._request, self._targets = request, targets
+        self._is_compiled = False
+        # An engine that is named gets every input; its float32 is the reference of its half precision.
+        self.is_guarded = targets[0].device is None
+
+    def compile_reference(self) -> Engine:
+        """See `chosen.Choice`. A file that has changed since the session was made is refused."""
+        request = self._later(None) if self._is_compiled else self._request
+        self._is_compiled = True
+        return compile_kept(request, self._targets[0])
+
+    def _later(self, stop: Stop | None) -> CompileRequest:
+        model = self._request.model if self._request.reopen is None else self._request.reopen()
+        return replace(self._request, model=model, stop=stop)
+
+    def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
+        """See `chosen.Choice`. What was the fastest on such inputs before is taken; else they are timed."""
+        request = self._later(stop)
+        shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+        options = list(request.options._replace(is_profiled=False, engine=None))
+        key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
+        found = self._remembered(request, key)
+        if found is None:
+            with answers.asking(key, request.require_not_stopped):
+                found = self._remembered(request, key) or self._measured(request, key, reference, inputs)
+        return found
+
+    def _remembered(self, request: CompileRequest, key: str) -> Decision | None:
+        facts = answers.read(key)
+        if facts is None:
+            return None
+        try:
+            explanation = _from_facts(facts)
+            target = self._taken(explanation)
+            if target is self._targets[0]:
+                return Decision(None, explanation)
+            if refusal(request, target):
+                return None
+            return self._decided(request, target, compile_kept(request, target), explanation)
+        except CanceledError:
+            raise
+        except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
+            return None  # damaged, or no longer true
+
+    def _measured(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
+        refused = {target: refusal(request, target) for target in self._targets[1:]}
+        targets = [self._targets[0], *(target for target in self._targets[1:] if not refused[target])]
+        if len(targets) == 1:  # by another session, after this one was made
+            return Decision(None, Explanation(*targets[0].spelling, next(iter(refused.values()))))
+        # A profile is of the evaluations alone, and not of the measurements.
+        unprofiled = replace(request, options=request.options._replace(is_profiled=False))
+        is_profiled = request.options.is_profiled
+        measured = compile_kept(unprofiled, self._targets[0]) if is_profiled else reference
+        try:
+            contenders = compare(unprofiled, measured, targets, inputs)
+        finally:
+            if is_profiled:
+                measured.close()
+        for contender in contenders:
+            if contender.is_wrong:
+                _remember_refusal(request, contender.target, contender.candidate.problem)
+        best = next(contender for contender in contenders if contender.engine)
+        explanation = Explanation(
+            *best.target.spelling,
+            _reason(best.target, self._targets[0]),
+            tuple(contender.candidate for contender in contenders),
+            number_type=best.target.half_type,
+        )
+        answers.write(key, _to_facts(explanation, request, inputs))
+        if best.target is self._targets[0] or best.engine is None:
+            return Decision(None, explanation)
+        if is_profiled:
+            best.engine.close()
+            return self._decided(request, best.target, compile_kept(request, best.target), explanation)
+        return self._decided(request, best.target, best.engine, explanation)
+
+    def _decided(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
+        memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
+        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_of(request, target)))
+
+    def _taken(self, explanation: Explanation) -> Target:
+        taken = (*explanation[:2], explanation.number_type)
+        return next(target for target in self._targets if (*target.spelling, target.half_type) == taken)
+
+    def without_reference(self, explanation: Explanation) -> Explanation:
+        """See `chosen.Choice`."""
+        return explanation._replace(memory=memory_of(self._request, self._taken(explanation)))
+
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
+        """See `chosen.Choice`."""
+        tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
+        agreement = compare_outputs(expected, came, tolerance)
+        return "" if agreement.is_good else str(agreement)
+
+    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
+        """See `chosen.Choice`."""
+        _trusted[_trust_of(self._request, self._taken(explanation))] = checked
+
+    def refuse(self, explanation: Explanation, problem: str) -> Explanation:
+        """See `chosen.Choice`."""
+        target, (reference, *_) = self._taken(explanation), self._targets
+        _remember_refusal(self._request, target, problem)
+        words = f"{_words(target)} gave another answer on an input of the program's: {problem}"
+        candidates = tuple(
+            candidate._replace(problem=words) if candidate[:2] == target.spelling else candidate
+            for candidate in explanation.candidates
+        )
+        return Explanation(*reference.spelling, words, candidates, number_type=reference.half_type)
+
+
+def refusal(request: CompileRequest, target: Target) -> str:
+    """Why an engine is not tried on a model again, or "": its answer was wrong on an input of the program's."""
+    facts = answers.read(_refusal_of(request, target))
+    return str(facts.get("reason", "")) if facts else ""
+
+
+def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> None:
+    """For the model, whatever the shapes of its inputs."""
+    engine, precision = target.spelling
+    facts = {
+        "engine": engine,
+        "precision": precision.name,
+        "number_type": target.half_type,
+        "reason": f"{_words(target)} gave another answer in an earlier session: {problem}",
+        "model": _model_name(request),
+    }
+    answers.write(_refusal_of(request, target), facts)
+
+
+def _question(request: CompileRequest, *parts: object) -> str:
+    """The key of a question about a model on this machine, with the versions of what is installed."""
+    return answers.key_of(request.digest(), parts, plugins.versions(), processor.fingerprint())
+
+
+def _trust_of(request: CompileRequest, target: Target) -> str:
+    return _question(request, "trusted", _name(target), request.options.provider_options)
+
+
+def _refusal_of(request: CompileRequest, target: Target) -> str:
+    return _question(request, "refused", _name(target), request.options.provider_options)
+
+
+def _name(target: Target) -> tuple[str, bool, str]:
+    return target.provider, target.half, target.half_type
+
+
+def _words(target: Target) -> str:
+    engine, precision = target.spelling
+    return f"{engine} in {target.half_type or precision.name.lower()}"
+
+
+def _model_name(request: CompileRequest) -> str:
+    return str(request.stamp[0]) if request.stamp else f"{request.size} bytes in memory"
+
+
+def _reason(taken: Target, reference: Target) -> str:
+    if taken is reference:
+        return "no other is right and faster"
+    return f"{taken.half_type or 'half precision'} is right and faster" if taken.half else "it agrees and is faster"
+
+
+def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> dict[str, Any]:
+    return {
+        "engine": explanation.engine,
+        "precision": explanation.precision.name,
+        "number_type": explanation.number_type,
+        "reason": explanation.reason,
+        "candidates": [
+            candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
+            for candidate in explanation.candidates
+        ],
+        "model": _model_name(request),
+        "shapes": {name: list(array.shape) for name, array in inputs.items()},
+    }
+
+
+def _from_facts(facts: dict[str, Any]) -> Explanation:
+    candidates = tuple(map(_candidate, facts["candidates"]))
+    precision = Precision[facts["precision"]]
+    number_type = str(facts.get("number_type", ""))
+    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, True, number_type)
+
+
+def _candidate(facts: dict[str, Any]) -> Candidate:
+    milliseconds, error = _figure(facts["milliseconds"]), _figure(facts["error"])
+    words = str(facts["problem"]), str(facts.get("number_type", ""))
+    return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, *words)
+
+
+def _figure(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if not np.isfinite(number):
+        raise ValueError(f"{value} is no figure")
+    return number

@@ -1,0 +1,176 @@
+"""Comparing engines on one model: do they agree, and which is the fastest?"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ....errors import CanceledError, WinMLError
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
+from ..engine import Engine, EngineBinding
+from ..explanation import Candidate
+from ..providers.catalogue import UNLOCKED
+from ..providers.provider import Target
+from ..request import CompileRequest, Inputs
+from .compile import compile_model
+
+TIE = 0.01
+"""The share by which another engine must be faster; otherwise ONNX Runtime's own is taken."""
+
+ROUNDS = (5, 60)
+ROUND_SECONDS = 8.0
+"""What all rounds are to take together at most; the lower number of them is made in any case."""
+
+LEAD = 6
+"""Once an engine has won, or has not, in so many rounds more than the other way round, more rounds would change little:
+it would be wrong in 1 of 100 cases where the better one wins 7 rounds in 10."""
+
+BLOCK_SECONDS = 0.03
+REST_SECONDS = 0.02
+"""For the threads of one engine to fall asleep before the next is timed: they spin a while after their work."""
+
+Outputs = Mapping[str, Any]
+
+
+class Contender:
+    """A target, its engine, and what is known of it.
+
+    Attributes:
+        target: what the model is compiled for.
+        engine: the compiled model; None once it is dropped.
+        candidate: what is known, for an explanation.
+        is_wrong: whether its results are not those of the reference.
+    """
+
+    def __init__(self, target: Target, engine: Engine | None = None) -> None:
+        self.target, self.engine = target, engine
+        self.candidate = Candidate(*target.spelling, number_type=target.half_type)
+        self.is_wrong = False
+        self._is_ours = engine is None
+
+    def note(self, **facts: Any) -> None:
+        """Sets fields of the candidate."""
+        self.candidate = self.candidate._replace(**facts)
+
+    def drop(self, problem: str) -> None:
+        """Says why it is not taken, and frees its engine, if it was compiled for the comparison."""
+        self.note(problem=problem)
+        engine, self.engine = self.engine, None
+        if engine is not None and self._is_ours:
+            engine.close()
+
+
+def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
+    """Compiles the model for every target but the first, compares what comes out, and times those that agree.
+
+    The results of the reference count as right. Contenders that fail, disagree or are slower say why in their
+    candidate, and lose their engine; one keeps its engine.
+
+    Args:
+        request: the model.
+        reference: the first target's engine, which the caller keeps and closes.
+        targets: the reference's, and its rivals.
+        inputs: what to evaluate; they are read, and no memory of the caller's is written.
+
+    Raises:
+        CanceledError: the request's stop was requested.
+        WinMLError: the reference refuses the inputs. Other kernels do not check what ONNX Runtime's do, and write over
+            memory that is not theirs: they are not tried on such inputs.
+    """
+    first = Contender(targets[0], reference)
+    bindings = {first: _bound(reference, inputs)}
+    expected = bindings[first].run(request.stop)
+    contenders = [first, *map(Contender, targets[1:])]
+    try:
+        for contender in contenders[1:]:
+            request.require_not_stopped()
+            try:
+                contender.engine = compile_model(request, contender.target)
+                binding = _bound(contender.engine, inputs)
+                _judge(contender, expected, binding.run(request.stop))
+            except CanceledError:
+                raise
+            except WinMLError as error:
+                contender.drop(str(error))
+            if contender.engine is not None:
+                bindings[contender] = binding
+        if len(bindings) > 1:
+            _settle(_times(bindings, request.require_not_stopped))
+    except BaseException:
+        for contender in contenders:
+            contender.drop("the comparison was ended")
+        raise
+    return contenders
+
+
+def _bound(engine: Engine, inputs: Inputs) -> EngineBinding:
+    binding = engine.bind(UNLOCKED)
+    for name, array in inputs.items():
+        binding.set_input(name, array)
+    return binding
+
+
+def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
+    tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
+    agreement = compare_outputs(expected, outputs, tolerance)
+    contender.note(error=agreement.error)
+    if not agreement.is_good:
+        contender.is_wrong = True
+        contender.drop(str(agreement))
+
+
+def _times(
+    bindings: Mapping[Contender, EngineBinding], require_not_stopped: Callable[[], None]
+) -> dict[Contender, float]:
+    """Milliseconds: the first's median, and for the others that times the median of their shares of it in the rounds.
+
+    They take turns, so that what disturbs the machine disturbs all alike: a share of one round is much steadier than
+    the times that it is made of. It goes on until it is clear which of them are faster than the first.
+    """
+    samples: dict[Contender, list[float]] = {rival: [] for rival in bindings}
+    first, *others = samples
+    shares: list[list[float]] = []
+    started = time.perf_counter()
+    for number in range(ROUNDS[1]):
+        if number >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS:
+            break
+        turns = list(bindings.items())
+        for rival, binding in turns if number % 2 else reversed(turns):
+            require_not_stopped()
+            time.sleep(REST_SECONDS)
+            samples[rival].append(_block(binding))
+        shares = [[own / base for own, base in zip(samples[rival], samples[first], strict=True)] for rival in others]
+        if all(map(_is_clear, shares)):
+            break
+    base = statistics.median(samples[first]) * 1e3
+    return {first: base} | {rival: base * statistics.median(own) for rival, own in zip(others, shares, strict=True)}
+
+
+def _is_clear(shares: Sequence[float]) -> bool:
+    """Whether the median of these shares will stay on its side of a tie."""
+    wins = sum(share < 1 - TIE for share in shares)
+    return abs(2 * wins - len(shares)) >= LEAD
+
+
+def _block(binding: EngineBinding) -> float:
+    """Seconds an evaluation, after one that wakes the engine's threads."""
+    binding.run()
+    count, started = 0, time.perf_counter()
+    while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
+        binding.run()
+        count += 1
+    return (time.perf_counter() - started) / count
+
+
+def _settle(milliseconds: Mapping[Contender, float]) -> None:
+    """Keeps the fastest; the first stays unless another is clearly faster."""
+    best = next(iter(milliseconds))
+    for rival, came in milliseconds.items():
+        rival.note(milliseconds=came)
+        if came < milliseconds[best] * (1 - TIE):
+            best = rival
+    for rival in milliseconds:
+        if rival is not best:
+            rival.drop("it is slower")

@@ -1,0 +1,133 @@
+"""CustomOperator: a Python function that stands for an operator of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....errors import InvalidArgumentError
+from ...base.arguments import is_text, whole_number
+
+if TYPE_CHECKING:
+    import onnx
+
+MAX_RANK = 64
+
+
+class OperatorOutput(NamedTuple):
+    """What an operator gives.
+
+    Attributes:
+        dtype: the element type: numpy's, or a `TensorKind`; `str` or `object` for strings.
+        rank: the number of dimensions; None where it varies.
+    """
+
+    dtype: Any
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class CustomOperator:
+    """An operator of the program's own: a Python function, for `LearningModel.load(path, operators=[...])`.
+
+    Every node of the model with this name and domain calls the function, also where ONNX has an operator of the name.
+    The function takes the node's inputs by position and its attributes by name. Tensors come as arrays that may only be
+    read, sequences as lists, maps as dicts, and inputs that are left out as None. It gives an array, or a tuple of
+    arrays where there are several outputs. Sessions are used from several threads, and so is the function.
+
+    What the function raises ends the evaluation with an `EvaluationError`, whose `__cause__` it is.
+
+    Args:
+        function: what computes.
+        name: of the operator, as the nodes have it in `op_type`.
+        domain: of the operator; "" is ONNX's own.
+        outputs: the type and the rank of each output: `OperatorOutput`, or a pair.
+
+    Raises:
+        InvalidArgumentError: one of these is something else.
+
+    Example:
+        >>> import numpy as np
+        >>> from onnx import TensorProto, helper
+        >>> from winml_py import CustomOperator, LearningModel, LearningModelSession
+        >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+        >>> node = helper.make_node("Scale", ["x"], ["y"], domain="my", factor=3.0)
+        >>> opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+        >>> proto = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets, ir_version=8)
+        >>> scale = CustomOperator(lambda x, factor: x * np.float32(factor), "Scale", "my", outputs=[(np.float32, 1)])
+        >>> model = LearningModel.load(proto.SerializeToString(), operators=[scale])
+        >>> result = LearningModelSession(model).evaluate_features({"x": np.float32([1, 2])})
+        >>> result.outputs["y"].to_numpy().tolist()
+        [3.0, 6.0]
+    """
+
+    function: Callable[..., Any]
+    name: str
+    domain: str = ""
+    outputs: Sequence[OperatorOutput | tuple[Any, int | None]] = ()
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidArgumentError(
+                f"An operator is a function, and {self.function!r} cannot be called.",
+                hint='Write CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
+            )
+        if not is_text(self.name) or not self.name or not is_text(self.domain):
+            raise InvalidArgumentError(
+                f"An operator's name and domain are text, not {self.name!r} and {self.domain!r}.",
+                hint='Write CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
+            )
+        if not self.outputs or isinstance(self.outputs, str):
+            raise InvalidArgumentError(
+                f"The operator {self.name} declares no outputs.", hint="Write outputs=[(np.float32, 2)]."
+            )
+        object.__setattr__(self, "outputs", tuple(map(self._output, self.outputs)))
+        object.__setattr__(self, "domain", "" if self.domain == "ai.onnx" else self.domain)
+
+    def _output(self, output: OperatorOutput | tuple[Any, int | None]) -> OperatorOutput:
+        try:
+            dtype, rank = output
+            found = _dtype(dtype)
+        except (TypeError, ValueError, KeyError):
+            raise InvalidArgumentError(
+                f"An output of the operator {self.name} is {output!r}.", hint="Write (np.float32, 2): type and rank."
+            ) from None
+        if rank is not None:
+            whole_number(rank, f"The rank of an output of {self.name}", most=MAX_RANK)
+        return OperatorOutput(found, rank)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The domain and the name, by which nodes find it."""
+        return self.domain, self.name
+
+    def __str__(self) -> str:
+        return f"{self.domain or 'ai.onnx'}:{self.name}"
+
+
+def _dtype(kind: Any) -> np.dtype[Any]:
+    from onnx import helper
+
+    dtype = helper.tensor_dtype_to_np_dtype(int(kind)) if isinstance(kind, IntEnum) else np.dtype(kind)
+    helper.np_dtype_to_tensor_dtype(dtype if dtype.kind not in "OU" else np.dtype(object))  # refuses what ONNX lacks
+    return np.dtype(object) if dtype.kind in "OU" else np.dtype(dtype)
+
+
+def declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str, onnx.TypeProto]:
+    """The types that an operator declares for the outputs of a node, by their names; an output without a name has none.
+
+    Args:
+        operator: with at least as many outputs as the node.
+        outputs: of the node; "" for one that is left out.
+    """
+    from onnx import helper
+
+    found = {}
+    for name, (dtype, rank) in zip(outputs, operator.outputs, strict=False):
+        shape = None if rank is None else [None] * rank
+        found[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
+    return {name: kind for name, kind in found.items() if name}

@@ -1,0 +1,210 @@
+"""A graph, split at the nodes that are operators of the program's own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ....errors import CorruptModelError, InvalidArgumentError, NotSupportedError
+from ...onnx_file.messages import messages
+from .operator import CustomOperator
+
+if TYPE_CHECKING:
+    import onnx
+
+Operators = Mapping[tuple[str, str], CustomOperator]
+
+
+class Part(NamedTuple):
+    """Nodes that the runtime runs as one model.
+
+    Attributes:
+        nodes: them.
+        taken: the names of all values and weights that they take.
+        inputs: the names of the values that come from before.
+        outputs: the names of the values that are needed later, or are the model's.
+    """
+
+    nodes: list[onnx.NodeProto]
+    taken: set[str]
+    inputs: list[str]
+    outputs: list[str]
+
+
+class CustomNode(NamedTuple):
+    """A node that calls a function.
+
+    Attributes:
+        operator: whose function.
+        name: of the node, or of its first output where it has none.
+        inputs: the names of values; "" for one that is left out.
+        outputs: likewise.
+        attributes: by name, as Python's values and arrays.
+    """
+
+    operator: CustomOperator
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+
+
+Step = Part | CustomNode
+
+
+def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
+    """What to run, in order.
+
+    A node belongs to a stage: the number of functions that must have run before it. The nodes of a stage are one part,
+    and the functions that need no later part follow it. So there are as few parts as can be.
+
+    Raises:
+        NotSupportedError: a node in a subgraph or in a function of the model is such an operator.
+        InvalidArgumentError: a node has more outputs than its operator declares.
+        CorruptModelError: nodes need each other's outputs in a circle.
+    """
+    _require_in_main_graph(model, operators)
+    groups: dict[_Group, list[GraphNode]] = defaultdict(list)
+    readers: dict[str, set[_Group]] = defaultdict(set)
+    stages: dict[str, int] = {}
+    for member in sorted_nodes(model.graph.node):
+        stage = max((stages.get(name, 0) for name in member.needs), default=0)
+        group = _Group(stage, key_of(member.node) in operators)
+        groups[group].append(member)
+        stages |= dict.fromkeys(member.node.output, stage + group.is_function)
+        for name in member.needs:
+            readers[name].add(group)
+    values = {value.name for value in model.graph.input} | stages.keys()
+    values -= constant_names(model.graph)
+    results = {output.name for output in model.graph.output}
+    steps: list[Step] = []
+    for group in sorted(groups):
+        if group.is_function:
+            steps += [_custom_node(member.node, operators[key_of(member.node)]) for member in groups[group]]
+        else:
+            needed_later = results | {name for name, found in readers.items() if found - {group}}
+            steps.append(_part(groups[group], values, needed_later))
+    return [step for step in steps if isinstance(step, CustomNode) or step.outputs]  # the runtime refuses dead parts
+
+
+class _Group(NamedTuple):
+    """A part, or the functions that follow it."""
+
+    stage: int
+    is_function: bool
+
+
+class GraphNode(NamedTuple):
+    """A node, and the names of the values that it takes."""
+
+    node: onnx.NodeProto
+    needs: set[str]
+
+
+def _needs(node: onnx.NodeProto) -> set[str]:
+    """The names of the values that a node takes, those among them that only its subgraphs use."""
+    from onnx import NodeProto
+
+    names = set(node.input)
+    for graph in _graphs(node):
+        names |= {output.name for output in graph.output}
+        names |= {name for inner in messages(graph) if isinstance(inner, NodeProto) for name in inner.input}
+    return names - {""}
+
+
+def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs in its attributes, and those in them."""
+    from onnx import GraphProto
+
+    own = [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]
+    return [inner for graph in own for inner in messages(graph) if isinstance(inner, GraphProto)]
+
+
+def key_of(node: onnx.NodeProto) -> tuple[str, str]:
+    """The domain and the name of the operator that a node is."""
+    return "" if node.domain == "ai.onnx" else node.domain, node.op_type
+
+
+def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
+    """Nodes in an order in which each comes after those that make what it takes.
+
+    Raises:
+        CorruptModelError: they need each other's outputs in a circle.
+    """
+    members = [GraphNode(node, _needs(node)) for node in nodes]
+    makers = {name: index for index, member in enumerate(members) for name in member.node.output if name}
+    graph = {index: [makers[name] for name in each.needs if name in makers] for index, each in enumerate(members)}
+    try:
+        return [members[index] for index in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        raise CorruptModelError(
+            "Nodes of the model need each other's outputs in a circle.", hint="Export the model again."
+        ) from error
+
+
+def _require_in_main_graph(model: onnx.ModelProto, operators: Operators) -> None:
+    for node in model.graph.node:
+        for graph in _graphs(node):
+            _require_none(graph.node, operators, f"inside the {node.op_type} node {_name(node)!r}")
+    for function in model.functions:
+        _require_none(function.node, operators, f"inside the function {function.name!r} of the model")
+
+
+def _require_none(nodes: Iterable[onnx.NodeProto], operators: Operators, where: str) -> None:
+    from onnx import NodeProto
+
+    for inner in (each for node in nodes for each in messages(node) if isinstance(each, NodeProto)):
+        if key_of(inner) in operators:
+            raise NotSupportedError(
+                f"The operator {operators[key_of(inner)]} of the node {_name(inner)!r} is {where}, and a Python "
+                "function can only stand in the main graph.",
+                hint="Export the model with the node outside, or give the operator as a shared library.",
+            )
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return node.name or next(filter(None, node.output), "")
+
+
+def _part(members: Sequence[GraphNode], values: Set[str], needed_later: Set[str]) -> Part:
+    made = {name for member in members for name in member.node.output if name}
+    taken = {name for member in members for name in member.needs}
+    nodes = [member.node for member in members]
+    return Part(nodes, taken, sorted((taken & values) - made), sorted(made & needed_later))
+
+
+def constant_names(graph: onnx.GraphProto) -> set[str]:
+    """The names of the weights of a graph."""
+    return {weight.name for weight in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+
+
+def _custom_node(node: onnx.NodeProto, operator: CustomOperator) -> CustomNode:
+    if len(node.output) > len(operator.outputs):
+        raise InvalidArgumentError(
+            f"The node {_name(node)!r} has {len(node.output)} outputs, and the operator {operator} declares "
+            f"{len(operator.outputs)}.",
+            hint="Declare the type and the rank of each of them.",
+        )
+    attributes = {item.name: _attribute(item) for item in node.attribute}
+    return CustomNode(operator, _name(node), list(node.input), list(node.output), attributes)
+
+
+def _attribute(item: onnx.AttributeProto) -> Any:
+    from onnx import helper
+
+    return _plain(helper.get_attribute_value(item))
+
+
+def _plain(value: Any) -> Any:
+    """Text and arrays, in place of ONNX's bytes and tensors."""
+    from onnx import TensorProto, numpy_helper
+
+    if isinstance(value, bytes):
+        return value.decode(errors="surrogateescape")
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, (str, int, float)) or not isinstance(value, Sequence):
+        return value
+    return [_plain(each) for each in value]

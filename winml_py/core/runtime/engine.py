@@ -1,0 +1,206 @@
+"""What a runtime, or a test's stand-in for one, has to offer: engines, and bindings that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from ...enums import Precision, Weights
+from ..base.cancellation import Stop
+from ..base.device_array import DeviceArray, MemoryLocation
+from ..onnx_file.source import Skeleton
+from .explanation import Explanation
+from .tuning import Tuning
+
+ONNXRUNTIME = "onnxruntime"
+"""The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
+
+Array = np.ndarray[Any, Any]
+
+Value = Array | list[Any] | dict[Any, Any]
+"""A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
+
+
+class EngineOptions(NamedTuple):
+    """What an engine is compiled with. Equal options mean engines that can be shared.
+
+    Attributes:
+        intra_op_num_threads: threads that work on one operator; at least 1.
+        intra_op_thread_spinning: whether those threads spin while they wait for work.
+        batch_size: replaces every dimension denoted `DATA_BATCH`; None leaves them as they are.
+        dimensions: replaces named dimensions: pairs of name and size.
+        shapes: replaces the free sizes of inputs, by position; pairs of the input's name and its shape.
+        engine: "onnxruntime", "auto", or a provider's name; None where the program names none.
+        precision: the arithmetic that is asked for.
+        provider_options: options of the provider: pairs of key and text.
+        allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
+        graph_capture: whether a GPU records its work once and replays it; None where it can.
+        tuning: the rest of what can be set.
+        weights: whether they are in files that are mapped, or in the engine's own memory.
+        is_profiled: whether the time of each node is measured.
+    """
+
+    intra_op_num_threads: int
+    intra_op_thread_spinning: bool = True
+    batch_size: int | None = None
+    dimensions: tuple[tuple[str, int], ...] = ()
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    engine: str | None = None
+    precision: Precision = Precision.AUTO
+    provider_options: tuple[tuple[str, str], ...] = ()
+    allow_cpu_fallback: bool = True
+    graph_capture: bool | None = None
+    tuning: Tuning = Tuning()
+    weights: Weights = Weights.SHARED
+    is_profiled: bool = False
+
+
+class PlacedNode(NamedTuple):
+    """A node of the optimised graph, and the provider that runs it."""
+
+    node: str
+    operator: str
+    provider: str
+
+
+class EngineBinding(Protocol):
+    """One set of bound inputs and outputs. Not safe to share between threads while it runs."""
+
+    def set_input(self, name: str, value: Value) -> None:
+        """Binds an input. Arrays are C-contiguous and bound by reference: the binding keeps them alive.
+
+        Strings, maps and sequences have no address to bind, so an engine copies them in each run.
+        """
+
+    def set_output(self, name: str, array: Array | None) -> None:
+        """Binds an output to memory, or with None to memory that the engine allocates in each run."""
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model on what is bound.
+
+        Args:
+            stop: lets another thread end the run; this costs some microseconds.
+
+        Returns:
+            The outputs that are not bound to memory, fresh in each run, each a `Value`; the caller owns them.
+
+        Raises:
+            ClosedError: the engine has been closed.
+            CanceledError: the run was stopped.
+            DeviceLostError: the device is gone, and the engine with it.
+            WinMLError: the run failed.
+        """
+
+
+class HeldValues:
+    """The part of a binding that keeps values until the run, for engines that are given them in each run."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, Value] = {}
+        self.outputs: dict[str, Array | None] = {}
+
+    def set_input(self, name: str, value: Value) -> None:
+        """Binds an input; see `EngineBinding`."""
+        self.inputs[name] = value
+
+    def set_output(self, name: str, array: Array | None) -> None:
+        """Binds an output; see `EngineBinding`."""
+        self.outputs[name] = array
+
+
+class DeviceEngineBinding(EngineBinding, Protocol):
+    """A binding that also takes, and gives, memory at its engine's `location`."""
+
+    def set_input(self, name: str, value: Value | DeviceArray) -> None:
+        """Binds an input. Arrays of the host are bound by reference, and so copied to the device by each run."""
+
+    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
+        """Binds an output to memory of the host or of the device, or with None to none."""
+
+    def keep_output(self, name: str) -> None:
+        """Leaves an output in the device's memory: `run` then gives it as a `DeviceArray`.
+
+        The next run writes the same memory again, where the output's shape is fixed.
+        """
+
+
+class Engine(Protocol):
+    """A compiled model, with inputs and outputs in the host's memory.
+
+    Attributes:
+        options: what it was compiled with.
+        explanation: what runs it, in which arithmetic, and how that was chosen; the engine is "undecided" and the
+            precision AUTO while the first evaluation has yet to decide.
+    """
+
+    options: EngineOptions
+    explanation: Explanation
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding; every output is bound to memory that the engine allocates.
+
+        Args:
+            lock: the session's, which an engine on a GPU holds while it talks to the device.
+        """
+
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node."""
+
+    def end_profiling(self) -> bytes:
+        """The trace since the engine was made, in Chrome's format. The profile ends here."""
+
+    def close(self) -> None:
+        """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
+
+
+class DeviceEngine(Engine, Protocol):
+    """An engine on a device whose memory can be bound.
+
+    Attributes:
+        location: where that memory is.
+    """
+
+    location: MemoryLocation
+
+    def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
+        """A new, empty binding, which takes memory of the device too."""
+
+    def upload(self, array: Array) -> DeviceArray:
+        """A copy of a C-contiguous array in the device's memory."""
+
+
+class StatelessEngine(Engine, Protocol):
+    """An engine that can also run on inputs that are not bound first, which costs less where there is a single run."""
+
+    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
+        """Runs the model; nothing is kept. Safe from any thread.
+
+        Args:
+            inputs: all of them, by name; arrays are C-contiguous.
+            lock: the session's.
+
+        Returns:
+            All outputs by name, fresh; the caller owns them.
+
+        Raises:
+            ClosedError: the engine has been closed.
+            WinMLError: the run failed.
+        """
+
+
+def stateless_engine(engine: Engine) -> StatelessEngine | None:
+    """The engine itself where it runs on inputs of the host that are not bound first, else None."""
+    is_stateless = hasattr(engine, "run_once") and device_engine(engine) is None
+    return cast(StatelessEngine, engine) if is_stateless else None
+
+
+def device_engine(engine: Engine) -> DeviceEngine | None:
+    """The engine itself where memory of its device can be bound, and None where it takes the host's alone."""
+    return cast(DeviceEngine, engine) if hasattr(engine, "location") else None
+
+
+EngineInput = str | bytes | Skeleton
+"""What an engine is made of: a path, bytes, or a skeleton."""

@@ -1,0 +1,132 @@
+"""Compiling a model with one of ONNX Runtime's providers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ....errors import InvalidDeviceError, NotSupportedError
+from ...base.arguments import is_text
+from ...base.cancellation import Stop
+from ...onnx_file.source import Skeleton
+from ..engine import EngineOptions
+from ..providers.catalogue import device_lock, native_options, provider_of
+from ..providers.plugins import runtime_device
+from ..providers.provider import CPU_NAME, Provider, Target
+from ..request import CompileRequest
+from ..tuning import Tuning
+from .device_recording import Recording
+from .engine import OrtDeviceEngine, OrtEngine, are_numeric
+from .run import ended_by, translated
+from .session_options import Saving, place_weights, register_libraries, session_options
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+CPU_TARGET = Target()
+
+
+def compile_model(
+    request: CompileRequest,
+    target: Target = CPU_TARGET,
+    recording: Recording = Recording.NONE,
+    saving: Saving | None = None,
+    is_optimized: bool = False,
+) -> OrtEngine:
+    """Compiles a model.
+
+    Args:
+        request: what to compile, and how.
+        target: for which provider and device.
+        recording: whether the provider is to record its work and replay it.
+        saving: whether the optimised graph is to be written, and where to.
+        is_optimized: whether the model is such a graph.
+
+    Returns:
+        An `OrtDeviceEngine` where the device's memory can be bound and inputs and outputs are tensors of numbers.
+
+    Raises:
+        WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+        NotSupportedError: the name of the model's file is not UTF-8.
+        CorruptModelError: the model's files were replaced while the runtime opened them.
+    """
+    import onnxruntime
+
+    model, options = request.model, request.options
+    if isinstance(model, str) and not is_text(model):
+        raise NotSupportedError(
+            f"{model!r} is a name that UTF-8 cannot write, and ONNX Runtime opens no other.",
+            hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
+        )
+    native = session_options(options, saving, is_optimized)
+    skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
+    place_weights(native, skeleton)
+    providers = _providers(native, options, target, recording)
+    trace = tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) if options.is_profiled else None
+    try:
+        if trace is not None:
+            native.enable_profiling = True
+            native.profile_file_prefix = os.path.join(trace.name, "trace")
+        with (
+            translated(),
+            device_lock(target.device),
+            ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
+        ):
+            register_libraries(native, request.libraries)
+            session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
+        request.require_not_stopped()  # before 1.30 the runtime goes on to the end
+        if not is_optimized:  # such a graph has files of its own
+            request.require_unchanged()
+    except BaseException:
+        if trace is not None:
+            trace.cleanup()
+        raise
+    if target.provider not in session.get_providers():
+        raise InvalidDeviceError(
+            f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
+        )
+    if target.device and provider_of(target.provider).memory and are_numeric(session):
+        return OrtDeviceEngine(session, options, target, target.device, recording, trace)
+    return OrtEngine(session, options, target, trace)
+
+
+def _providers(
+    native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, recording: Recording
+) -> list[Any] | None:
+    device, is_recorded = target.device, recording is not Recording.NONE
+    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if device is None:
+        return [CPU_NAME]
+    if not options.allow_cpu_fallback or is_recorded:
+        native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    own = native_options(target, options, is_recorded)
+    if device.library:
+        native.add_provider_for_devices([runtime_device(device)], own)
+        return None
+    provider = provider_of(device.provider)
+    provider.prepare()
+    helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording is of one provider
+    return [(provider.name, own), *helpers, CPU_NAME]
+
+
+def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
+    """The providers that take what a provider does not; the caller's options are for that one alone."""
+    options = options._replace(provider_options=())
+    return [(name, native_options(target.on(name), options, False)) for name in provider.helpers]
+
+
+def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:
+    """Writes a model as the graph optimisations of a level leave it.
+
+    Raises:
+        WinMLError: the runtime refuses the model.
+    """
+    import onnxruntime
+
+    native = session_options(EngineOptions(0, tuning=Tuning(graph_optimization=level)))
+    native.optimized_model_filepath = path
+    with translated():
+        register_libraries(native, libraries)
+        onnxruntime.InferenceSession(model, native, [CPU_NAME], enable_fallback=0)

@@ -1,0 +1,200 @@
+"""I/O binding on a device: inputs go up, work is submitted, outputs come back or stay."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ....errors import InvalidBindingError
+from ...base.cancellation import Stop, held
+from ...base.device_array import DeviceArray
+from ..engine import Array
+from .device_memory import DeviceMemory, bind_device_input, host_inputs, is_fixed, outputs_of
+from .device_outputs import DeviceOutput
+from .device_recording import RecordedGraph, Recording
+from .errors import translate
+from .run import opened, stoppable, translated, trim_heap
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class _Input(NamedTuple):
+    """What is bound to an input.
+
+    Attributes:
+        value: the caller's array, or tensor on the device.
+        copy: the same on the other side, if it is read there: renewed by each run.
+    """
+
+    value: Array | DeviceArray
+    copy: Any = None
+
+
+class DeviceBinding:
+    """Inputs and outputs in the memory of a device.
+
+    The host's arrays are copied up by each run, since they are bound by reference. Inputs and outputs of fixed shape
+    keep their addresses, as recorded work demands.
+
+    Args:
+        session: the compiled model.
+        memory: its device's.
+        lock: the session's, held while the device is talked to.
+        recording: whether work is recorded.
+    """
+
+    def __init__(
+        self,
+        session: onnxruntime.InferenceSession,
+        memory: DeviceMemory,
+        lock: AbstractContextManager[object],
+        recording: Recording,
+    ) -> None:
+        self._memory, self._lock = memory, lock
+        # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
+        self._waits_unlocked = memory.provider.waits_unlocked
+        self._graph = RecordedGraph(recording)
+        self._inputs: dict[str, _Input] = {}
+        self._outputs: dict[str, DeviceOutput] = {}
+        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = None
+        self._on_host = host_inputs(session)
+        self._may_overlap = False
+        with lock:
+            native = session.io_binding()
+            self._native = (session, native)
+            are_fixed = all(map(is_fixed, session.get_inputs()))
+            for end in session.get_outputs():  # in graph order, which is the order they come back in
+                output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
+                output.bind(native)
+
+    def set_input(self, name: str, value: Any) -> None:
+        """Binds an input: an array of the host, or one on the device.
+
+        What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
+        """
+        session, native = opened(self._native)
+        self._may_overlap = self._may_overlap or isinstance(value, DeviceArray)
+        with self._lock, translated():
+            before = self._inputs.get(name)
+            if name in self._on_host:
+                self._bind_on_host(native, name, value)
+            elif isinstance(value, DeviceArray):
+                self._graph.input_moves(session, name, before.value if before else None, value)
+                self._inputs[name] = _Input(value)
+                bind_device_input(native, name, value)
+            elif before is not None and before.copy is not None and before.value.shape == value.shape:
+                self._inputs[name] = _Input(value, before.copy)
+            else:
+                self._graph.forget(session)
+                copy = self._memory.upload(value)
+                self._inputs[name] = _Input(value, copy)
+                native.bind_ortvalue_input(name, copy)
+
+    def _bind_on_host(self, native: onnxruntime.IOBinding, name: str, value: Array | DeviceArray) -> None:
+        array = value.to_numpy() if isinstance(value, DeviceArray) else value
+        native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        self._inputs[name] = _Input(value, array)  # the native binding does not keep the array alive
+
+    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
+        """Binds an output to the host's memory, to the device's, or to none."""
+        self._may_overlap = True
+        with self._lock, translated():
+            session, native = opened(self._native)
+            self._outputs[name].set_target(native, array, partial(self._graph.forget, session))
+
+    def keep_output(self, name: str) -> None:
+        """Leaves an output in the device's memory."""
+        self._may_overlap = True
+        with self._lock, translated():
+            session, native = opened(self._native)
+            self._outputs[name].keep(native, partial(self._graph.forget, session))
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model; see `DeviceEngineBinding`."""
+        if self._may_overlap:
+            self._require_apart()
+        running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
+        try:
+            with stoppable(stop or Stop()) as run_options:
+                with held(self._lock, stop):
+                    running = opened(self._native)
+                    self._submit(*running, run_options)
+                if self._waits_unlocked:
+                    running[1].synchronize_outputs()
+            with self._lock:
+                return self._received(*running)
+        except Exception as error:  # the runtime raises classes that have no common base
+            failure = translate(error)
+        finally:
+            if running is not None:
+                with self._lock:
+                    running = None
+            if self._native is None:
+                trim_heap()
+        raise failure
+
+    def _require_apart(self) -> None:
+        """Refuses an output that would be written over an input: the device writes before it has read all.
+
+        At the run, and not at the bind, where the two may just be swapping their tensors.
+        """
+        for input_name, (value, _) in self._inputs.items():
+            for name, output in self._outputs.items():
+                if isinstance(value, DeviceArray) and input_name not in self._on_host and output.writes_over(value):
+                    raise InvalidBindingError(
+                        f"The input {input_name} and the output {name} are bound to the same memory of the device.",
+                        hint="Bind two tensors, and swap them after each run.",
+                    )
+        self._may_overlap = False
+
+    def _submit(
+        self,
+        session: onnxruntime.InferenceSession,
+        native: onnxruntime.IOBinding,
+        run_options: onnxruntime.RunOptions,
+    ) -> None:
+        self._graph.prepare(run_options)
+        if self._waits_unlocked:
+            run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self._send_inputs(native)
+        session.run_with_iobinding(native, run_options)
+
+    def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
+        for name, (value, copy) in tuple(self._inputs.items()):
+            if name in self._on_host:
+                if isinstance(value, DeviceArray):
+                    self._bind_on_host(native, name, value)
+            elif copy is not None:
+                copy.update_inplace(value)
+
+    def _received(self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding) -> dict[str, Any]:
+        values = outputs_of(native)
+        if self._native is not None:  # before anything is received, which may fail: the next run needs new memory, too
+            for output in self._outputs.values():
+                output.renew(native)
+        fresh = {}
+        for (name, output), value in zip(self._outputs.items(), values, strict=True):
+            came = output.receive(value, session, self._lock)
+            if came is not None:
+                fresh[name] = came
+        return fresh
+
+    def close(self) -> None:
+        """Lets go of the native session, the bound memory and the native binding."""
+        if self._native is None:
+            return
+        with self._lock:
+            if self._native is not None:  # or another thread has closed it meanwhile
+                self._graph.forget(self._native[0])
+            self._native = None
+            self._inputs = {}
+            for output in self._outputs.values():
+                output.close()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self.close()

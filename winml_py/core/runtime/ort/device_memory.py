@@ -1,0 +1,123 @@
+"""A device's memory: the one way from the host into it, and how it is shown and bound."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....errors import SizeMismatchError
+from ...base.device_array import DeviceArray, MemoryLocation
+from ..engine import Array
+from ..providers.provider import Provider
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+_SAME_NAMES = "float16 double int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool"
+
+DTYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(name) for name in _SAME_NAMES.split()}
+"""The types of tensors as ONNX Runtime spells them, and numpy's; `float` is numpy's float32."""
+DTYPES["tensor(float)"] = np.dtype(np.float32)
+
+
+def is_fixed(end: Any) -> bool:
+    """Whether an input or output is a tensor of numbers whose shape nothing can change."""
+    is_known = end.shape is not None and all(isinstance(size, int) and size > 0 for size in end.shape)
+    return is_known and end.type in DTYPES
+
+
+def host_inputs(session: Any) -> frozenset[str]:
+    """The inputs that a session on a device reads in the host's memory: sizes, and inputs of nodes that run there."""
+    ends = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+    return frozenset(given.name for given, memory in ends if memory.name == "Cpu")
+
+
+class DeviceMemory(NamedTuple):
+    """Where a session's memory is. Nothing is allocated there before a session lives, which would end the process.
+
+    Attributes:
+        provider: whose memory it is.
+        number: of the device.
+    """
+
+    provider: Provider
+    number: int
+
+    @property
+    def location(self) -> MemoryLocation:
+        """The runtime's name of it, and the device's number."""
+        return MemoryLocation(self.provider.memory, self.number)
+
+    def upload(self, array: Array) -> onnxruntime.OrtValue:
+        """A copy of a C-contiguous array of the host.
+
+        Raises:
+            SizeMismatchError: it has no elements.
+        """
+        import onnxruntime
+
+        if 0 in array.shape:
+            raise SizeMismatchError(
+                f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
+            )
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array, *self.location)
+
+    def allocate(self, output: Any) -> onnxruntime.OrtValue:
+        """Memory for an output of fixed shape."""
+        import onnxruntime
+
+        dtype = DTYPES[output.type].type
+        return onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(output.shape), dtype, *self.location)
+
+    def array(
+        self,
+        value: onnxruntime.OrtValue,
+        session: onnxruntime.InferenceSession,
+        lock: AbstractContextManager[object],
+    ) -> DeviceArray:
+        """A value as it is shown outside, which keeps it, and the session it lives by, alive.
+
+        Args:
+            value: lies in this memory.
+            session: the session.
+            lock: held while the array is read or freed.
+        """
+        return DeviceArray(
+            self.location,
+            tuple(value.shape()),
+            DTYPES[value.data_type()],
+            value.numpy,
+            handle=value,
+            pointer=value.data_ptr() if self.provider.has_addresses else None,
+            owner=session,
+            lock=lock,
+        )
+
+
+def bind_device_input(native: onnxruntime.IOBinding, name: str, array: DeviceArray) -> None:
+    """Binds an input to memory of the device, the runtime's own or another library's."""
+    if array.handle is not None:
+        native.bind_ortvalue_input(name, array.handle)
+    else:
+        native.bind_input(name, *array.location, array.dtype, array.shape, array.pointer)
+
+
+def bind_device_output(native: onnxruntime.IOBinding, name: str, array: DeviceArray) -> None:
+    """Binds an output to memory of the device; see `bind_device_input`."""
+    if array.handle is not None:
+        native.bind_ortvalue_output(name, array.handle)
+    else:
+        native.bind_output(name, *array.location, array.dtype, array.shape, array.pointer)
+
+
+def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
+    """What the last run of a binding gave, for good: before 1.30 its own list shows what is bound next, too."""
+    import onnxruntime
+
+    shown = native.get_outputs_as_ortvaluevector()
+    kept = type(shown)()
+    for value in shown:
+        kept.push_back(value)
+    return [onnxruntime.OrtValue(value) for value in kept]

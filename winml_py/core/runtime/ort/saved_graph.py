@@ -1,0 +1,102 @@
+"""A large model as ONNX Runtime wants it, on disk: optimised once, then mapped by every session of every process.
+
+Weights that the optimiser changed are no longer the file's, so sessions could not share them; and to change them takes
+the time and the peak memory of every start. So the runtime saves its optimised graph, its weights, and those of matrix
+products as the kernels want them; each session opens that with optimisation off, and maps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ....errors import CanceledError, WinMLError
+from ...base import processor
+from ...base.atomic_files import written_whole
+from ...base.log import logger
+from ...cache import answers, folders
+from ...onnx_file.source import MAPPED_FROM, Skeleton
+from ..providers.plugins import runtime_version
+from ..request import CompileRequest
+from .compile import compile_model
+from .engine import OrtEngine
+from .prepacked import readable
+from .run import trim_heap
+from .session_options import GRAPH, Saving, flushes_denormals
+
+
+def compile_shared(request: CompileRequest) -> OrtEngine:
+    """Compiles for ONNX Runtime's own provider, over a saved graph where the model's weights are large enough for one.
+
+    Where a saved graph is damaged or cannot be written, the session is made without one.
+
+    Raises:
+        WinMLError: the runtime refuses the model.
+    """
+    folder = folders.folder_for(_key(request), request.weights) if _is_wanted(request) else None
+    if folder is None:
+        engine = compile_model(request)
+        if request.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
+            trim_heap()
+        return engine
+    opened = _opened(request, folder)
+    if opened is not None:
+        return opened
+    with answers.asking(folder.name, request.require_not_stopped) as is_alone:
+        return _opened(request, folder) or (_made(request, folder) if is_alone else compile_model(request))
+
+
+def _is_wanted(request: CompileRequest) -> bool:
+    """Whether the weights are large enough.
+
+    Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
+    other processes must not get such constants.
+    """
+    return request.weights >= MAPPED_FROM and not flushes_denormals(request.options)
+
+
+def _key(request: CompileRequest) -> str:
+    """All that the optimised graph depends on; threads and arenas are not among it."""
+    options = request.options
+    graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
+    return answers.key_of("saved graph", request.digest(), graph, runtime_version(), processor.fingerprint())
+
+
+def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
+    if not folders.is_whole(folder):
+        return None
+    try:
+        engine = compile_model(replace(request, model=str(folder / GRAPH)), is_optimized=True)
+        trim_heap()  # the runtime frees as much as one of the weights while it opens them
+        return engine
+    except CanceledError:
+        raise
+    except WinMLError as error:
+        logger.warning("the saved graph %s cannot be used and is made again: %s", folder, error)
+        return None
+
+
+def _save(request: CompileRequest, folder: str) -> None:
+    path = Path(folder, GRAPH)
+    request = replace(request, options=request.options._replace(is_profiled=False))
+    # The session goes before the next one maps from disk what this one rearranged in memory of its own.
+    compile_model(request, saving=Saving(folder)).close()
+    graph = readable(path.read_bytes())
+    if graph is None:
+        compile_model(request, saving=Saving(folder, prepacked=False)).close()
+    else:
+        with written_whole(str(path)) as file:
+            file.write(graph)
+
+
+def _made(request: CompileRequest, folder: Path) -> OrtEngine:
+    try:
+        with folders.written(folder, str(request.stamp[0])) as unfinished:
+            _save(request, unfinished)
+        engine = _opened(request, folder)
+    except CanceledError:
+        raise
+    except (OSError, WinMLError) as error:  # a full disk, say; an error of the model is raised again below
+        logger.info("no saved graph %s: %s", folder, error)
+        engine = None
+    return engine or compile_model(request)

@@ -1,0 +1,44 @@
+"""ONNX Runtime's optimizer of transformers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ....errors import InvalidArgumentError, MissingPackageError, NotSupportedError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def fused(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
+    """A model with the layers of its kind fused.
+
+    Raises:
+        InvalidArgumentError: there is no optimizer for this kind.
+        MissingPackageError: it lacks a package.
+        NotSupportedError: it fails.
+    """
+    from onnxruntime.transformers import optimizer
+
+    kinds = sorted(optimizer.MODEL_TYPES)
+    if kind not in kinds:
+        raise InvalidArgumentError(f"There is no optimizer for {kind!r}.", hint=f"There is one for {', '.join(kinds)}.")
+    logger = logging.getLogger("onnxruntime.transformers")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        found: onnx.ModelProto = optimizer.optimize_model(model, kind, opt_level=0).model
+    except ImportError as error:
+        raise MissingPackageError(
+            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.",
+            hint="Install it: pip install 'winml-py[tools]'.",
+        ) from None
+    except Exception as error:  # it was written for the models it knows, and trips over others in every way
+        raise NotSupportedError(
+            f"ONNX Runtime's optimizer of {kind} failed: {error}.",
+            hint="Leave --transformer out.",
+        ) from error
+    finally:
+        logger.setLevel(before)
+    return found

@@ -1,0 +1,89 @@
+"""The providers that are known: what is asked about them, and their locks. A new one has a file, and a line here."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+
+from ....errors import InvalidArgumentError
+from ..engine import EngineOptions
+from .cpu import CPU
+from .cuda import CUDA
+from .openvino import OPENVINO, OPENVINO_PACKAGE
+from .provider import Provider, ProviderDevice, Target, short
+from .tensorrt import TENSORRT
+from .tensorrt_rtx import TENSORRT_RTX
+from .webgpu import WEBGPU
+
+PROVIDERS: dict[str, Provider] = {
+    provider.name: provider for provider in (CPU, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO_PACKAGE, OPENVINO, WEBGPU)
+}
+
+UNLOCKED = nullcontext()
+"""The lock of a device that needs none."""
+
+_device_locks: dict[ProviderDevice, threading.RLock] = {}
+_lock = threading.Lock()
+
+
+def provider_of(name: str) -> Provider:
+    """The provider of that full name; one with the defaults where it is not listed here."""
+    return PROVIDERS.get(name) or Provider(name)
+
+
+def full_name(name: str) -> str:
+    """A provider's name in full: `cuda` is `CUDAExecutionProvider`; `OpenVINO` is `openvino`, the package."""
+    return name if name in PROVIDERS else next((known for known in PROVIDERS if short(known) == short(name)), name)
+
+
+def merit(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:
+    """A key that sorts the better GPU first. The order is ours: ONNX Runtime's own policies take any plugin.
+
+    Emulated GPUs come last. Then those with memory of their own come first, or with `prefers_shared` those that share
+    the processor's; then the better provider; then the larger memory.
+    """
+    provider = provider_of(device.provider).rank
+    return device.is_software, device.is_discrete is prefers_shared, provider, -(device.memory or 0)
+
+
+def native_options(target: Target, options: EngineOptions, is_recorded: bool) -> dict[str, str]:
+    """The options to give to the provider.
+
+    Raises:
+        InvalidArgumentError: a key that the provider does not know, and would ignore silently.
+    """
+    provider, given = provider_of(target.provider), dict(options.provider_options)
+    require_known(provider.name, given)
+    recording = {provider.recording_option: "1"} if is_recorded and provider.recording_option else {}
+    return recording | dict(provider.options(target, options)) | given
+
+
+def require_known(provider: str, given: dict[str, str]) -> None:
+    """Refuses keys that a provider does not have.
+
+    Raises:
+        InvalidArgumentError: a key that is not among its options.
+    """
+    keys = provider_of(provider).option_keys
+    known = given if keys is None else keys.split()
+    for key in given:
+        if key not in known:
+            import difflib
+
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"It knows {', '.join(known) or 'none'}."
+            raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)
+
+
+def session_lock(device: ProviderDevice) -> AbstractContextManager[object]:
+    """A session's lock: one of its own, or the device's where the provider needs that."""
+    lock = device_lock(device)
+    return threading.RLock() if lock is UNLOCKED else lock
+
+
+def device_lock(device: ProviderDevice | None) -> AbstractContextManager[object]:
+    """What must be held while memory or a session of a device comes and goes: nothing, unless its sessions share it."""
+    if device is None or not provider_of(device.provider).shares_lock:
+        return UNLOCKED
+    with _lock:
+        return _device_locks.setdefault(device._replace(float16=True), threading.RLock())

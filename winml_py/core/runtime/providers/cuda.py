@@ -1,0 +1,36 @@
+"""CUDA, in the package onnxruntime-gpu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from ....enums import Precision
+from ..engine import EngineOptions
+from . import nvidia
+from .provider import Provider, Target
+
+_NAME = "CUDAExecutionProvider"
+
+
+def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """Without TF32, which has ten bits of mantissa, where float32 is asked for by name."""
+    float32 = {"use_tf32": "0"} if options.precision is Precision.FLOAT32 else {}
+    return float32 | nvidia.device_option(target)
+
+
+CUDA = Provider(
+    _NAME,
+    rank=0,
+    option_keys="""device_id gpu_mem_limit arena_extend_strategy cudnn_conv_algo_search do_copy_in_default_stream
+        cudnn_conv_use_max_workspace cudnn_conv1d_pad_to_nc1d enable_cuda_graph enable_skip_layer_norm_strict_mode
+        use_tf32 prefer_nhwc use_ep_level_unified_stream tunable_op_enable tunable_op_tuning_enable
+        tunable_op_max_tuning_duration_ms sdpa_kernel fuse_conv_bias user_compute_stream""",
+    options=_options,
+    memory="cuda",
+    has_addresses=True,
+    waits_unlocked=True,
+    recording_option="enable_cuda_graph",
+    built_in_devices=partial(nvidia.devices, _NAME),
+    prepare=nvidia.preload,
+)

@@ -1,0 +1,79 @@
+"""OpenVINO twice: as a package, for CPUs of any maker; and as a plugin, for Intel's CPUs, GPUs and NPUs.
+
+Neither's memory is bound: they take the host's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from ..engine import EngineOptions
+from .provider import Provider, Target
+
+
+def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """The precision is always stated: left alone OpenVINO takes bfloat16 on CPUs, and float16 on GPUs, that have it."""
+    hardware = target.device.hardware if target.device else ""
+    config: dict[str, str | int] = {"INFERENCE_PRECISION_HINT": "f16" if target.half else "f32"}
+    if hardware == "cpu":
+        config["INFERENCE_NUM_THREADS"] = options.intra_op_num_threads
+        config |= {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
+    return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
+
+
+_HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+TYPES_BY_HINT = {"f16": "float16", "bf16": "bfloat16"}
+"""Types of half precision, by OpenVINO's names."""
+
+
+def _package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """The same, and activations that are never quantized, which OpenVINO does where weights are of 8 bits."""
+    return {
+        "INFERENCE_PRECISION_HINT": _HINTS[target.half_type],
+        "INFERENCE_NUM_THREADS": str(options.intra_op_num_threads),
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": "1",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+    }
+
+
+_EXACT = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization Cast Ceil Clip
+    Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh DepthToSpace DequantizeLinear Div Dropout Elu Equal Erf
+    Exp Expand Flatten Floor GRU Gather Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
+    GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization
+    LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization MatMul MaxPool Mean MeanVarianceNormalization Mish Mul Neg
+    NonZero Not Or PRelu Pad Pow QuantizeLinear RNN Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize Round Selu Shape Sigmoid Sign Sin Sinh Size Slice Softmax
+    Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Transpose Unsqueeze Where Xor"""
+"""Those whose cases in ONNX's conformance suite it passes. Not among them: Max, which loses NaN; Tile, DFT, Attention,
+TopK (the order of ties) and NonMaxSuppression, which fail cases; what works in place on indices that come as data."""
+
+_MEMORY = (2.2, 3.2)
+"""The weights as they are read and as the kernels want them; and with fixed sizes, for a while, as convolutions do."""
+
+OPENVINO_PACKAGE = Provider(
+    "openvino",
+    option_keys="""NUM_STREAMS INFERENCE_NUM_THREADS INFERENCE_PRECISION_HINT PERFORMANCE_HINT EXECUTION_MODE_HINT
+        PERFORMANCE_HINT_NUM_REQUESTS ENABLE_CPU_PINNING ENABLE_CPU_RESERVATION SCHEDULING_CORE_TYPE
+        MODEL_DISTRIBUTION_POLICY ENABLE_HYPER_THREADING CPU_DENORMALS_OPTIMIZATION
+        CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE ENABLE_TENSOR_PARALLEL TBB_PARTITIONER DYNAMIC_QUANTIZATION_GROUP_SIZE
+        KV_CACHE_PRECISION KEY_CACHE_PRECISION VALUE_CACHE_PRECISION KEY_CACHE_GROUP_SIZE VALUE_CACHE_GROUP_SIZE""",
+    options=_package_options,
+    exact_operators=frozenset(_EXACT.split()),
+    memory_factors=_MEMORY,
+    package="openvino",
+    probe="winml_py.core.runtime.openvino.probe",
+)
+
+OPENVINO = Provider(
+    "OpenVINOExecutionProvider",
+    rank=2,
+    option_keys="""device_type device_id device_luid num_of_threads num_streams cache_dir context enable_qdq_optimizer
+        disable_dynamic_shapes load_config layout reshape_input""",
+    options=_options,
+    meta_device_key="ov_meta_device",
+    exact_operators=frozenset(_EXACT.split()),
+    memory_factors=_MEMORY,
+)

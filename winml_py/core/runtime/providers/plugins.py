@@ -1,0 +1,178 @@
+"""Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
+
+A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Engines with packages of their
+own, such as OpenVINO's, are looked for and tried in the same way. Nothing of it is loaded here
+before a child process has tried it: a driver that crashes takes that process down, and not ours. One that worked is
+registered here when a session needs it first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....errors import IllegalCallError, InvalidDeviceError
+from ...base.child_process import ChildProcess, is_available
+from .catalogue import PROVIDERS, merit, provider_of
+from .provider import BUILT_IN, ProviderDevice
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+PREFIX = "onnxruntime-ep-"
+PROBE_SECONDS = 60.0
+_PROBE = "winml_py.core.runtime.providers.probe"
+_OWN_PROBES = {provider.package: provider.probe for provider in PROVIDERS.values() if provider.package}
+
+
+class Plugin(NamedTuple):
+    """What a child process found out about a package.
+
+    Attributes:
+        package: its name.
+        version: its version.
+        devices: those that work.
+        problem: why there are none, or "".
+        refused: devices that the provider lists and that failed, each with the reason.
+    """
+
+    package: str
+    version: str
+    devices: tuple[ProviderDevice, ...] = ()
+    problem: str = ""
+    refused: tuple[str, ...] = ()
+
+
+_lock = threading.RLock()
+_probed: dict[str, Plugin] = {}
+_registered: set[str] = set()
+_registrar: set[int] = set()
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    """The names of the plugin packages, and those with other engines, that are installed; looked up once."""
+    from importlib import metadata
+
+    names = {str(found.metadata["Name"] or "") for found in metadata.distributions()}
+    plugins = {name for name in names if name.lower().replace("_", "-").startswith(PREFIX)}
+    return tuple(sorted(plugins | (names & _OWN_PROBES.keys())))
+
+
+def probe(*, again: bool = False) -> list[Plugin]:
+    """Asks every plugin, and the runtime itself, for the devices it can use; each in a process of its own.
+
+    Takes a second or less the first time; the answers are kept for the life of the process.
+
+    Args:
+        again: ask anew.
+    """
+    with _lock:
+        if again:
+            _probed.clear()
+            installed.cache_clear()
+        wanted = [BUILT_IN, *installed()]
+        missing = [name for name in wanted if name not in _probed]
+        if missing and not is_available():
+            raise InvalidDeviceError(
+                "Devices are tried in a Python of their own, and a frozen application has none.",
+                hint="Run on the CPU, or from an installed Python.",
+            )
+        started = [
+            (name, ChildProcess(_OWN_PROBES.get(name, _PROBE), name)) for name in missing
+        ]  # all at once, then each in turn
+        for name, child in started:
+            _probed[name] = _told(name, child)
+        return [_probed[name] for name in wanted]
+
+
+def devices(hardware: str) -> list[ProviderDevice]:
+    """The devices of a kind that work, in no order of merit."""
+    return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
+
+
+def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
+    """The GPUs that work, the best first; see `catalogue.merit`."""
+    return sorted(devices("gpu"), key=partial(merit, prefers_shared=prefers_shared))
+
+
+def problems() -> str:
+    """Why plugins have no devices, in one line; "" where all have some."""
+    return "; ".join(f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem)
+
+
+def _told(name: str, child: ChildProcess) -> Plugin:
+    facts = child.answer(PROBE_SECONDS)
+    if isinstance(facts, str):
+        return Plugin(name, version(name), problem=f"trying it failed: {facts}")
+    found = tuple(
+        ProviderDevice(**device | {"identity": tuple(device["identity"])}) for device in facts.pop("devices", ())
+    )
+    return Plugin(name, version(name), found, facts.get("problem", ""), tuple(facts.get("refused", ())))
+
+
+def runtime_version() -> str:
+    """The version of ONNX Runtime."""
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
+def versions() -> dict[str, str]:
+    """The versions of ONNX Runtime and of the plugins."""
+    return {"onnxruntime": runtime_version()} | {name: version(name) for name in installed()}
+
+
+def version(name: str) -> str:
+    """The version of an installed package, or ""."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
+    """The runtime's own object for a plugin's device; registers the plugin, once in the life of the process.
+
+    It is never unregistered: to do so while a session lives crashes the process.
+
+    Raises:
+        InvalidDeviceError: the plugin cannot be registered, or the device has gone.
+    """
+    import onnxruntime
+
+    if _registrar and os.getpid() not in _registrar:
+        raise IllegalCallError(
+            "Plugins do not survive a fork: their drivers' threads are in the process that registered them.",
+            hint='Start processes with multiprocessing.get_context("spawn").',
+        )
+    with _lock:
+        _registrar.add(os.getpid())
+        if device.library not in _registered:
+            try:
+                onnxruntime.register_execution_provider_library(device.package, device.library)
+            except Exception as error:  # the runtime raises classes that have no common base
+                if "already registered" not in str(error):
+                    raise InvalidDeviceError(
+                        f"The plugin {device.package} cannot be loaded: {error}.", hint="Run `winml-py doctor`."
+                    ) from None
+            _registered.add(device.library)
+    candidates = plugin_devices(device.provider)
+    if device.number >= len(candidates):
+        raise InvalidDeviceError(
+            f"{device.name} is no longer there.", hint="Run `winml-py devices`, and make the device anew."
+        )
+    return candidates[device.number]
+
+
+def plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
+    """A registered provider's devices, without those that stand for others."""
+    import onnxruntime
+
+    found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
+    meta = provider_of(provider).meta_device_key
+    return [device for device in found if not meta or meta not in device.ep_metadata]

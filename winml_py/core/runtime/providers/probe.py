@@ -1,0 +1,164 @@
+"""Run as a program in a process of its own: tries one plugin package, and prints what it found as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module, metadata
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidDeviceError
+from . import nvidia
+from .catalogue import provider_of
+from .plugins import plugin_devices
+from .provider import BUILT_IN, ProviderDevice
+
+
+def main() -> None:
+    """Prints the facts about the package that is named on the command line."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    package = sys.argv[1]
+    facts = _built_in() if package == BUILT_IN else _plugin(package)
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # a driver that crashes at exit must not spoil the answer
+
+
+def _plugin(package: str) -> dict[str, Any]:
+    import onnxruntime
+
+    try:
+        module = _module(package)
+        library = module.get_library_path()
+        names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
+        onnxruntime.register_execution_provider_library(package, library)
+    except Exception as error:  # whatever a plugin raises is reported as its problem
+        return {"problem": f"it cannot be loaded: {first_line(error)}"}
+    devices, refused = [], []
+    for provider in names:
+        for index, found in enumerate(plugin_devices(provider)):
+            device = _describe(package, library, provider, index, found)
+            halves = "FP16" in found.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
+            for attempt in (device._replace(float16=True), device)[0 if halves else 1 :]:
+                options = onnxruntime.SessionOptions()
+                options.add_provider_for_devices([found], {})
+                problem = _problem_of(options, None, attempt.float16)
+                if not problem:
+                    devices.append(attempt)
+                    break
+            else:
+                refused.append(f"{device.name}: {problem}")
+    return _facts(devices, refused, f"it found no hardware for {', '.join(names)}")
+
+
+def _built_in() -> dict[str, Any]:
+    import onnxruntime
+
+    devices, refused = [], []
+    for provider in map(provider_of, onnxruntime.get_available_providers()):
+        provider.prepare()
+        try:
+            listed = provider.built_in_devices()
+        except InvalidDeviceError as error:
+            refused.append(str(error))
+            continue
+        for device in listed:
+            chosen = [(provider.name, {"device_id": str(device.number)})]
+            problem = _problem_of(onnxruntime.SessionOptions(), chosen, device.float16)
+            if problem:
+                refused.append(f"{device.name}, {provider.name}: {problem}")
+            else:
+                devices.append(device)
+    return _facts(devices, refused)
+
+
+def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> dict[str, Any]:
+    problem = "" if devices else "; ".join(dict.fromkeys(refused)) or nothing
+    return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
+
+
+def _module(package: str) -> Any:
+    """The module of a plugin package: its files say, for distributions and modules are named independently."""
+    files = metadata.distribution(package).files or []
+    for file in files:
+        if len(file.parts) == 2 and file.parts[1] == "__init__.py":
+            return import_module(file.parts[0])
+    return import_module(package.replace("-", "_"))
+
+
+def _describe(package: str, library: str, provider: str, index: int, found: Any) -> ProviderDevice:
+    hardware = found.device
+    kind = str(hardware.type).rpartition(".")[2].lower()
+    is_software = provider_of(provider).is_software_on_cpu and kind == "cpu"
+    known, more = dict(found.ep_metadata), dict(hardware.metadata)
+    name = known.get("FULL_DEVICE_NAME") or more.get("Description") or ""
+    if is_software:
+        kind, name = "gpu", f"software GPU on {hardware.vendor or 'the'} CPU"
+    is_nvidias = hardware.vendor_id == nvidia.VENDOR
+    gpu = next(iter(nvidia.gpus()), None) if is_nvidias and kind == "gpu" else None
+    return ProviderDevice(
+        provider,
+        package,
+        library,
+        index,
+        kind,
+        gpu.name if gpu else name or f"{hardware.vendor or 'unknown'} {kind} {hardware.device_id:#06x}",
+        hardware.vendor or "",
+        _identity(more) or (hardware.vendor_id, hardware.device_id),
+        memory=gpu.memory if gpu else None,
+        is_software=is_software,
+        is_discrete=more.get("Discrete") == "1" or is_nvidias,
+    )
+
+
+def _identity(hardware: dict[str, str]) -> tuple[int, int] | None:
+    """The LUID on Windows, or the address on the PCI bus."""
+    if "LUID" in hardware:
+        return divmod(int(hardware["LUID"]), 1 << 32)
+    address = hardware.get("pci_bus_id", "")
+    return nvidia.bus_identity(address) if address else None
+
+
+def _problem_of(options: Any, providers: Any, half: bool) -> str:
+    """Runs y = relu(x w) on the device alone; what went wrong, or ""."""
+    import onnxruntime
+
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    dtype = np.dtype(np.float16 if half else np.float32)
+    x = np.arange(-8, 8, dtype=dtype).reshape(4, 4)
+    try:
+        session = onnxruntime.InferenceSession(small_model(half), options, providers, enable_fallback=0)
+        (y,) = session.run(None, {"x": x})
+    except Exception as error:  # whatever a driver raises is the answer
+        return first_line(error)
+    expected = np.maximum(x * 2, 0)
+    return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"
+
+
+def small_model(half: bool) -> bytes:
+    """A model that computes y = relu(x w), where w doubles."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    kind = TensorProto.FLOAT16 if half else TensorProto.FLOAT
+    weight = numpy_helper.from_array(np.eye(4, dtype=np.float16 if half else np.float32) * 2, "w")
+    ends = [helper.make_tensor_value_info(name, kind, [4, 4]) for name in "xy"]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
+    graph = helper.make_graph(nodes, "trial", ends[:1], ends[1:], [weight])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    return bytes(model.SerializeToString())
+
+
+def first_line(error: Exception) -> str:
+    """An error in one line."""
+    lines = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {lines[0].strip()[:300]}"
+
+
+if __name__ == "__main__":
+    main()

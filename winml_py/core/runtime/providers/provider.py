@@ -1,0 +1,135 @@
+"""What a provider is: everything special about one stands in the fields of its `Provider`, in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ....enums import Precision
+from ..engine import ONNXRUNTIME, EngineOptions
+
+BUILT_IN = "onnxruntime"
+"""Stands for the providers that are in ONNX Runtime's own package, such as CUDA's in onnxruntime-gpu."""
+
+CPU_NAME = "CPUExecutionProvider"
+
+
+class ProviderDevice(NamedTuple):
+    """A device that a provider can use: it ran a small model there.
+
+    Attributes:
+        provider: the provider's name in ONNX Runtime.
+        package: the package it comes from.
+        library: its shared library; "" for providers in the runtime's own package.
+        number: its index among the provider's devices.
+        hardware: "cpu", "gpu" or "npu".
+        name: the device's own, or a description.
+        vendor: who made the device.
+        identity: high and low part of a number that tells the device from others.
+        memory: its own, in bytes; None where it is not known.
+        float16: whether it computes in half precision.
+        is_software: whether it is a GPU that a driver emulates on the processor.
+        is_discrete: whether it is a GPU with memory of its own, as far as the system tells.
+        half_types: the types that its half precision can be asked for in, "bfloat16 float16" for example; "" where that
+            cannot be chosen.
+    """
+
+    provider: str
+    package: str
+    library: str
+    number: int
+    hardware: str
+    name: str
+    vendor: str
+    identity: tuple[int, int] = (0, 0)
+    memory: int | None = None
+    float16: bool = False
+    is_software: bool = False
+    is_discrete: bool = False
+    half_types: str = ""
+
+
+class Target(NamedTuple):
+    """What an engine is compiled for: a provider's device, and an arithmetic.
+
+    Attributes:
+        device: where it runs; None is the runtime's own CPU provider.
+        half: whether it computes in half precision.
+        half_type: which of the device's `half_types` that is.
+    """
+
+    device: ProviderDevice | None = None
+    half: bool = False
+    half_type: str = ""
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+        return self.device.provider if self.device else CPU_NAME
+
+    @property
+    def spelling(self) -> tuple[str, Precision]:
+        """The engine and its arithmetic as an `Explanation` names them."""
+        name = self.device.provider if self.device else ONNXRUNTIME
+        return name, Precision.HALF if self.half else Precision.FLOAT32
+
+    def on(self, provider: str) -> Target:
+        """The same device as another provider has it."""
+        return self._replace(device=self.device._replace(provider=provider) if self.device else None)
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An execution provider of ONNX Runtime, or another engine. The defaults are for one that is not in the catalogue.
+
+    Attributes:
+        name: its name in ONNX Runtime, or its own.
+        rank: where two providers can use one GPU, the lower rank is the better one.
+        option_keys: the options that it documents, and its source where that has more, with spaces between them; None
+            lets every key through.
+        options: options for a target that are given to it unless the caller sets them.
+        memory: the runtime's name for its memory, where that can be bound; "" where it takes the host's alone.
+        has_addresses: whether its memory has addresses that other libraries can use.
+        waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
+        recording_option: the option that makes it record its work and replay it; "" where it cannot.
+        records_unasked: whether it records where that is possible, or only where the options demand it.
+        shares_lock: whether all sessions on a device share one lock, or each has its own.
+        helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
+        built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
+            InvalidDeviceError where there are none; plugins list theirs themselves.
+        prepare: called before a provider of the runtime's own package is used.
+        meta_device_key: a key in the metadata of devices that stand for others, which are left out.
+        is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
+        exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats, so that `engine="auto"`
+            may choose it; see `runtime/cpu/exact.py`.
+        memory_factors: how many times its weights, as float32, a model takes on the CPU at most: with free sizes, and
+            with fixed ones; 0 where it is not known.
+        package: the package of an engine that is no provider of ONNX Runtime.
+        probe: the module that tries that package, in a process of its own.
+    """
+
+    name: str
+    rank: int = 100
+    option_keys: str | None = None
+    options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
+    memory: str = ""
+    has_addresses: bool = False
+    waits_unlocked: bool = False
+    recording_option: str = ""
+    records_unasked: bool = False
+    shares_lock: bool = False
+    helpers: tuple[str, ...] = ()
+    built_in_devices: Callable[[], Sequence[ProviderDevice]] = tuple
+    prepare: Callable[[], None] = lambda: None
+    meta_device_key: str = ""
+    is_software_on_cpu: bool = False
+    exact_operators: frozenset[str] = frozenset()
+    memory_factors: tuple[float, float] = (0, 0)
+    package: str = ""
+    probe: str = ""
+
+
+def short(name: str) -> str:
+    """A provider's name as options may spell it: `openvino` for OpenVINOExecutionProvider."""
+    return name.lower().removesuffix("executionprovider")

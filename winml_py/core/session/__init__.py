@@ -1,0 +1,1 @@
+"""`LearningModelSession`, and its options."""

@@ -1,0 +1,87 @@
+"""Makes a compile request from a model and options."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...enums import TensorKind, Weights
+from ..base.cancellation import Stop
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..model.model import LearningModel, content_of
+from ..onnx_file.header import Dimension, Header, TensorType
+from ..onnx_file.source import FileSource, ModelSource
+from ..runtime.engine import EngineOptions
+from ..runtime.request import CompileRequest
+
+
+def compile_request(
+    model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None
+) -> CompileRequest:
+    """What is to be compiled, with what a choice of engine needs to know.
+
+    Raises:
+        WinMLError: as `ModelSource.engine_input` does.
+    """
+    header, libraries = content_of(model).header, content_of(model).operators.libraries
+    features = (*model.input_features, *model.output_features)
+    sizes = _sizes(model, header, options)
+    is_private = options.weights is Weights.PRIVATE
+    file = source if isinstance(source, FileSource) else None
+    engine_input = source.engine_input(header, is_private)
+    data_stamps = file.data_stamps() if file else ()
+    return CompileRequest(
+        engine_input,
+        options,
+        has_float16=model.precision in ("float16", "mixed"),
+        float16_features=frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16),
+        has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
+        has_only_numbers=all(map(_is_numeric, features)),
+        others=[feature.name for feature in features if not _is_numeric(feature)],
+        sizes=sizes,
+        inputs=[feature.name for feature in model.input_features],
+        outputs=[feature.name for feature in model.output_features],
+        size=model.size,
+        total_size=model.size + (file.beside(header) if file else 0),
+        stop=stop,
+        graph=partial(source.graph, header),
+        reopen=partial(source.engine_input, header, is_private),
+        # What a library's kernels fold into a saved graph would outlive the library.
+        weights=file.mappable(header) if file and not is_private and not libraries else 0,
+        libraries=libraries,
+        stamp=(file.path, *file.stamp) if file else (),
+        data_stamps=data_stamps,
+        require_unchanged=partial(file.require_unchanged, data_stamps) if file else lambda: None,
+    )
+
+
+def _is_numeric(feature: FeatureDescriptor) -> bool:
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        return False
+    return feature.tensor_kind not in (TensorKind.STRING, TensorKind.UNDEFINED)
+
+
+def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
+    """Whether every input has a rank, and every output too."""
+    have_rank = all(getattr(feature, "has_rank", True) for feature in model.output_features)
+    return have_rank and all(feature.name in sizes for feature in model.input_features)
+
+
+def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
+    overrides = dict(options.dimensions)
+    names = {feature.name for feature in model.input_features}
+    shapes = dict(options.shapes)
+    sizes = {
+        info.name: tuple(_size(dimension, overrides, options.batch_size) for dimension in info.type.dimensions)
+        for info in header.inputs
+        if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
+    }
+    return {name: tuple(map(max, size, shapes.get(name, size))) for name, size in sizes.items()}
+
+
+def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | None) -> int:
+    if dimension.value is not None and dimension.value >= 0:
+        return dimension.value
+    if batch_size is not None and dimension.denotation == "DATA_BATCH":
+        return batch_size
+    return overrides.get(dimension.name, -1)

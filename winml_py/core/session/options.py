@@ -1,0 +1,325 @@
+"""LearningModelSessionOptions: how a session is compiled."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import IO, Any, TypeVar
+
+from ...enums import Precision, Weights
+from ...errors import InvalidArgumentError
+from ..base.arguments import is_text, member, whole_number
+from ..base.cpu_cores import is_confined, usable_cores
+from ..base.streams import name_of
+from ..base.suggestions import did_you_mean
+from ..base.winrt_object import Object
+from ..runtime.engine import EngineOptions
+from ..runtime.tuning import MAX_THREADS, Tuning
+from . import options_file
+from .setting import Setting, settings_of
+
+K = TypeVar("K")
+
+
+def _uint32(value: object, what: str) -> int:
+    return whole_number(value, what, 0, (1 << 32) - 1)
+
+
+def _thread_count(value: object) -> int:
+    return whole_number(value, "intra_op_num_threads", 1, MAX_THREADS)
+
+
+def _read_only(items: dict[str, K]) -> Mapping[str, K]:
+    return MappingProxyType(items)
+
+
+def _sorted_pairs(items: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """In one order, so that equal options are equal keys; a size of 0 leaves a dimension free."""
+    return tuple(sorted((key, value) for key, value in items.items() if value != 0))
+
+
+def _dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
+    for name in sizes:
+        if not is_text(name):
+            raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
+    return _read_only({name: _uint32(size, f"the dimension {name!r}") for name, size in sizes.items()})
+
+
+def _shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+    checked = {}
+    for name, shape in shapes.items():
+        try:
+            sizes = tuple(operator.index(size) for size in shape)
+        except TypeError:
+            sizes = ()
+        if not is_text(name) or not sizes or not all(size == -1 or 0 < size < 1 << 32 for size in sizes):
+            raise InvalidArgumentError(
+                f"The shape of the input {name!r} is {shape!r}.", hint="Write (1, 3, 640, 640); -1 leaves a size free."
+            )
+        checked[name] = sizes
+    return _read_only(checked)
+
+
+def _engine_name(engine: str | None) -> str | None:
+    if engine is not None and (not isinstance(engine, str) or not engine):
+        raise InvalidArgumentError(
+            f"The engine is {engine!r}.", hint='Use "onnxruntime", "auto", or a provider: "openvino", say.'
+        )
+    return engine
+
+
+def _texts(options: Mapping[str, Any]) -> Mapping[str, str]:
+    """Provider options as the runtime takes them: text, with 1 and 0 for True and False."""
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise InvalidArgumentError(f"Provider options are {options!r}.", hint="Write {key: value}.")
+    return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
+
+
+def _tuning(tuning: Tuning) -> Tuning:
+    if not isinstance(tuning, Tuning):
+        raise InvalidArgumentError(f"The tuning is {tuning!r}.", hint="Write Tuning(memory_arena=False), say.")
+    return tuning
+
+
+class LearningModelSessionOptions(Object):
+    """How a session is compiled. A session copies what it needs: later changes do not reach it.
+
+    Passing a default options object is not the same as passing none: as in Windows ML,
+    `batch_size_override` is 1 then, so dimensions denoted `DATA_BATCH` become 1.
+    Without options they stay free.
+
+    Example:
+        >>> from winml_py import LearningModelSessionOptions
+        >>> options = LearningModelSessionOptions()
+        >>> options.override_named_dimension("batch", 4)
+        >>> options.set_intra_op_num_threads_override(1)
+    """
+
+    close_model_on_session_creation = Setting(lambda: False, bool)
+    """Whether the model is disposed of once the session is made, so that only the session holds what it needs."""
+
+    allow_cpu_fallback = Setting(lambda: True, bool, "allow_cpu_fallback")
+    """Whether nodes that a GPU's provider does not take may run on the CPU.
+
+    Default True, and `session.placement` lists them; False makes them an error.
+    """
+
+    batch_size_override = Setting(
+        lambda: 1, partial(_uint32, what="batch_size_override"), "batch_size", lambda size: size or None
+    )
+    """What every dimension denoted `DATA_BATCH` becomes; 0 leaves the model as it is. Default 1.
+
+    The *denotation* decides, not the position: a batch dimension that is only named is overridden
+    with `override_named_dimension`.
+    """
+
+    named_dimension_overrides = Setting(
+        lambda: _read_only({}), _dimensions, "dimensions", _sorted_pairs, "named_dimensions"
+    )
+    """The overrides that were set, by name."""
+
+    input_shape_overrides = Setting(lambda: _read_only({}), _shapes, "shapes", _sorted_pairs)
+    """The shapes that were set with `override_input_shape`, by the names of inputs."""
+
+    intra_op_num_threads = Setting(
+        usable_cores,
+        _thread_count,
+        "intra_op_num_threads",
+    )
+    """Threads that work together on one operator; by default the cores this process may use.
+
+    Use 1 when many sessions run side by side, or for models so small that threads cost more than they do.
+    """
+
+    intra_op_thread_spinning = Setting(lambda: not is_confined(), bool, "intra_op_thread_spinning")
+    """Whether threads spin while they wait: lower latency, and a busy core between evaluations.
+
+    Default True, and False where the process is confined to some of the cores, or to a share of their time.
+    Switch it off when the process has other work to do on its cores.
+    """
+
+    engine = Setting[str | None](lambda: None, _engine_name, "engine")
+    """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
+
+    None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that have it are tried. An engine that is
+    named is the one that runs, on all inputs. "auto" times the installed engines in turns on the inputs of the first
+    evaluation, and takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The evaluations 1,
+    2, 4, 8 and 16 run on ONNX Runtime too: where the results differ, ONNX Runtime's are the answer, it runs the model
+    from then on, and an `EngineWarning` says so. What was the fastest is kept on disk (`winml-py cache`); to find it
+    out takes some seconds: use "auto" for models that run often.
+    """
+
+    precision = Setting(lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision")
+    """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
+
+    On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it is also float16 for a float16 model,
+    on a processor that computes in float16. `HALF` tries bfloat16 and float16 for every model, where an installed
+    engine (`winml-py[openvino]`) and the processor have them, and takes them if the results agree with float32 to 2e-2
+    and come sooner; they are checked as with "auto". On a GPU, `AUTO` runs float16 models in half precision if it has
+    that. `FLOAT32` is never less than float32: use it where the last digits count.
+    """
+
+    provider_options = Setting(lambda: _read_only({}), _texts, "provider_options", _sorted_pairs)
+    """Options of the provider that runs the model, by its own keys: `cudnn_conv_use_max_workspace`, say.
+
+    A key that the provider does not have is refused when the session is made. Values become text, as the runtime
+    takes them; True and False become 1 and 0.
+    """
+
+    graph_capture = Setting[bool | None](
+        lambda: None, lambda capture: None if capture is None else bool(capture), "graph_capture"
+    )
+    """Whether a GPU records the work of an evaluation once and repeats it, which saves the time to submit it.
+
+    None (default) records with WebGPU where that is possible: fixed shapes, tensors only, no node on the CPU, no
+    control flow. True makes what stands against it an error, and is how CUDA graphs are switched on; False never
+    records, and lets equal sessions share one engine on the GPU.
+    """
+
+    tuning = Setting(Tuning, _tuning, "tuning")
+    """Settings that seldom need changing: see `Tuning`."""
+
+    weights = Setting(lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights")
+    """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
+
+    `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,
+    to the cache folder; it and all later ones map that file. They start in a fraction of the time and hold one copy
+    together, whatever their threads and arenas are. It takes up to twice the weights on disk (`winml-py cache`).
+    Replace model files by renaming: to change a mapped file in place is undefined. What OpenVINO compiled of a model
+    file of 256 KB and more is kept there, too.
+
+    `PRIVATE`: nothing is mapped or written. Use it where files may be changed in place, where the disk is
+    slower than the work, or for a model that is run once.
+    """
+
+    profiling = Setting(lambda: False, bool, "is_profiled")
+    """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
+
+    Costs some microseconds a node, and memory for each evaluation: for measuring, not for work.
+    """
+
+    def __init__(self) -> None:
+        vars(self).update((key, setting.default()) for key, setting in SETTINGS.items())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Sets an option.
+
+        Raises:
+            AttributeError: there is no such option.
+        """
+        if not hasattr(type(self), name):
+            hint = did_you_mean(name, (option for option in dir(type(self)) if _is_option(option)))
+            raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
+        super().__setattr__(name, value)
+
+    def override_named_dimension(self, name: str, dimension: int, /) -> None:
+        """Fixes a named free dimension, which lets the engine plan ahead; 0 leaves it free.
+
+        Names are case-sensitive; the session refuses one that no input of the model has. Setting a name again replaces
+        its size.
+        """
+        self.named_dimension_overrides = {**self.named_dimension_overrides, name: dimension}
+
+    def override_input_shape(self, name: str, shape: Sequence[int], /) -> None:
+        """Fixes the free dimensions of an input by position, also those without a name; -1 leaves one as it is.
+
+        Pictures that are bound to it are scaled to the sizes that are given here. Setting an input again replaces its
+        shape.
+
+        Raises:
+            InvalidArgumentError: no shape. The session says so if the model has no such input, or fixes another size.
+
+        Example:
+            >>> from winml_py import LearningModelSessionOptions
+            >>> options = LearningModelSessionOptions()
+            >>> options.override_input_shape("images", (1, 3, 640, 640))
+        """
+        self.input_shape_overrides = {**self.input_shape_overrides, name: tuple(shape)}
+
+    def set_intra_op_num_threads_override(self, threads: int, /) -> None:
+        """Windows ML's native name for setting `intra_op_num_threads`."""
+        self.intra_op_num_threads = threads
+
+    def set_intra_op_thread_spinning(self, allow: bool, /) -> None:
+        """Windows ML's native name for setting `intra_op_thread_spinning`."""
+        self.intra_op_thread_spinning = allow
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings, ready for JSON."""
+        return {key: setting.to_json(vars(self)[key]) for key, setting in SETTINGS.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], /) -> LearningModelSessionOptions:
+        """Options with these settings, as `to_dict` gives them; what is not named keeps its default.
+
+        Raises:
+            TypeError: a value of another type.
+            InvalidArgumentError: a setting that is not known here, or a value that means nothing.
+        """
+        options = cls()
+        for key, value in values.items():
+            if key not in SETTINGS:
+                raise InvalidArgumentError(f"There is no session option {key!r}.", hint=did_you_mean(key, SETTINGS))
+            vars(options)[key] = SETTINGS[key].from_json(value)
+        return options
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | IO[Any]) -> LearningModelSessionOptions:
+        """The options in a file, or an open one, that `save`, or `winml-py tune --output`, wrote.
+
+        Raises:
+            StorageNotFoundError: there is no such file.
+            InvalidArgumentError: it holds something else, or a setting that is not known here.
+        """
+        try:
+            return cls.from_dict(options_file.read(path))
+        except InvalidArgumentError as error:
+            if error.message.startswith(f"{name_of(path)}: "):
+                raise
+            raise InvalidArgumentError(
+                f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."
+            ) from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise options_file.not_options(path, error) from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes all options to a file, as JSON, whole or not at all.
+
+        Raises:
+            StorageNotFoundError: there is no such folder.
+            StorageAccessError: the file cannot be written.
+        """
+        options_file.write(path, self.to_dict())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update((key, SETTINGS[key].from_json(value)) for key, value in state.items())
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{key}={setting.to_json(vars(self)[key])!r}"
+            for key, setting in SETTINGS.items()
+            if vars(self)[key] != setting.default()
+        ]
+        return f"LearningModelSessionOptions({', '.join(changed)})"
+
+
+def _is_option(name: str) -> bool:
+    return isinstance(vars(LearningModelSessionOptions).get(name), Setting)
+
+
+SETTINGS = settings_of(LearningModelSessionOptions)
+"""Every setting, by its name in files."""
+
+
+def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
+    """What the engine needs of the options: none at all leaves the batch free, as in Windows ML."""
+    if options is None:
+        return EngineOptions(intra_op_num_threads=usable_cores(), intra_op_thread_spinning=not is_confined())
+    values = vars(options)
+    return EngineOptions(**{s.engine: s.for_engine(values[key]) for key, s in SETTINGS.items() if s.engine})

@@ -1,0 +1,444 @@
+"""LearningModelSession: a model, compiled for a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from ...enums import Precision
+from ...errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from ..base.arguments import require_type, seconds_above_zero
+from ..base.async_operation import AsyncOperation
+from ..base.atomic_files import require_folder, write_whole, written_to
+from ..base.cancellation import Stop
+from ..base.closeable import Closeable
+from ..base.collections import PropertySet
+from ..base.type_names import type_name
+from ..evaluation.binding import LearningModelBinding, evaluation_of
+from ..evaluation.compiled import Compiled, CompiledModel
+from ..evaluation.evaluation import Evaluation, bound_at_once
+from ..evaluation.late_values import bound_later, checked_features
+from ..evaluation.overrides import with_dimensions
+from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
+from ..features.containers import as_tensor
+from ..features.tensor import Tensor, on_device
+from ..features.tensor_classes import TensorString
+from ..model.model import LearningModel, content_of
+from ..runtime.device import LearningModelDevice, compiler_of
+from ..runtime.engine import Engine, EngineOptions, PlacedNode, device_engine
+from ..runtime.explanation import Explanation
+from ..runtime.request import Compiler, CompileRequest
+from .compile_request import compile_request
+from .dimension_names import require_known
+from .options import LearningModelSessionOptions, engine_options
+
+if TYPE_CHECKING:
+    from ..imaging.contract import ImageContract
+    from ..runtime.custom.operator import CustomOperator
+    from ..streams.stream import EvaluationStream
+
+
+class LearningModelSession(Closeable, CompiledModel):
+    """A model compiled for a device.
+
+    Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
+    thread pool. A CPU session takes no lock: threads evaluate at the same time, each with its own binding.
+    A GPU session holds a lock while it talks to the device: one of its own, or with WebGPU one for all sessions there.
+    A session that cannot be made on its device is an error: nothing falls back to another one.
+    A session belongs to the process that made it: after a fork, the child makes its own, from the same model.
+
+    Args:
+        model: the model; it may be disposed of once the session is made.
+        device: where to run; the CPU by default.
+        options: how to compile. Passing default options is not the same as passing none:
+            see `LearningModelSessionOptions`.
+
+    Raises:
+        ModelDisposedError: the model has been disposed.
+        CorruptModelError: the graph is invalid.
+        ModelVersionError: the model's opset or IR version is newer than the runtime knows.
+        NotSupportedError: the model uses operators that nobody here runs, or that the provider leaves to the CPU
+            where the options forbid that.
+        InvalidDeviceError: the engine that the options name is not there.
+        InvalidArgumentError: an argument of another type, options that contradict each other, or that override a
+            dimension which the model does not have.
+        ModelNotFoundError: the model's file, or one with its weights, is gone.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelSession
+        >>> with LearningModelSession(LearningModel.load("models/digits.onnx")) as session:
+        ...     result = session.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
+        ...     result.outputs["probabilities"].shape
+        (1, 10)
+    """
+
+    def __init__(
+        self,
+        model: LearningModel,
+        device: LearningModelDevice | None = None,
+        options: LearningModelSessionOptions | None = None,
+        /,
+        *,
+        _stop: Stop | None = None,
+    ) -> None:
+        require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
+        require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
+        self._model, self._device = model, device if device is not None else LearningModelDevice()
+        self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
+        self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
+        content = content_of(model)
+        if options is not None and not content.is_silent:
+            require_known(options, content.header)
+        self._compiled = self._compile(engine_options(options), _stop)
+        self._options = self._compiled.engine.options
+        if options is not None and options.close_model_on_session_creation:
+            model.dispose()
+
+    @classmethod
+    def create_async(
+        cls,
+        model: LearningModel,
+        device: LearningModelDevice | None = None,
+        options: LearningModelSessionOptions | None = None,
+        /,
+    ) -> AsyncOperation[LearningModelSession]:
+        """Starts to make a session in a thread: await it, or call `get()` on the operation.
+
+        Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
+        """
+        return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
+
+    def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
+        model, compiler = self._model, compiler_of(self._device)
+        options = with_dimensions(model.input_features, options)
+        content = content_of(model)
+        source = content.open()  # a disposed model is refused, also where another session has the engine
+        own = object() if options.is_profiled else None  # a recording is of one session
+        lease = content.engines.lease(
+            (compiler.key(options), options, own),
+            lambda: _compiled(compiler, compile_request(model, source, options, stop), content.operators.functions),
+            stop,
+        )
+        lock = compiler.session_lock()
+        return Compiled(model, lease, lock, self._device.name, compiler.compile)
+
+    @property
+    def model(self) -> LearningModel:
+        """The model it was made from; its properties stay readable."""
+        return self._model
+
+    @property
+    def device(self) -> LearningModelDevice:
+        """Where it runs."""
+        return self._device
+
+    @property
+    def evaluation_properties(self) -> PropertySet:
+        """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then writes
+        what goes in and comes out to the logger `winml_py`, at level DEBUG.
+        """
+        return self._properties
+
+    def get_intra_op_num_threads(self) -> int:
+        """Threads that work together on one operator."""
+        return self._options.intra_op_num_threads
+
+    def get_intra_op_thread_spinning(self) -> bool:
+        """Whether those threads spin while they wait."""
+        return self._options.intra_op_thread_spinning
+
+    @property
+    def engine(self) -> str:
+        """What runs the model: "onnxruntime" is its CPU provider, else the provider's name.
+
+        "undecided" where the options leave a choice, until the first evaluation decides.
+        """
+        return self._compiled.engine.explanation.engine
+
+    @property
+    def precision(self) -> Precision:
+        """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
+        return self._compiled.engine.explanation.precision
+
+    def explain(self) -> Explanation:
+        """Why this engine and precision were taken, with what was measured; `print` it."""
+        return self._compiled.engine.explanation
+
+    @property
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node of the optimised graph: node, operator, provider.
+
+        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not take. What TensorRT does not
+        take goes to CUDA first, and has its name.
+
+        Raises:
+            IllegalCallError: the first evaluation has yet to decide on the engine.
+        """
+        return self._compiled.engine.placement()
+
+    def end_profiling(self, path: str | os.PathLike[str], /) -> None:
+        """Writes what each node took since the session was made, and records no more; see `options.profiling`.
+
+        Called again, it writes the same to another file.
+
+        Args:
+            path: of the file to write: a trace in Chrome's format, which Perfetto and `chrome://tracing` show. Times
+                are microseconds.
+
+        Raises:
+            IllegalCallError: nothing is recorded.
+            StorageNotFoundError: there is no such folder.
+            StorageAccessError: the file cannot be written.
+        """
+        engine = self._compiled.engine
+        require_folder(path)
+        with written_to(path):
+            write_whole(path, engine.end_profiling())
+
+    def upload(self, value: Any, /) -> Tensor:
+        """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.
+
+        Raises:
+            InvalidDeviceError: the session's device has no memory of its own.
+            InvalidBindingError: the value is no array of a type that tensors have.
+        """
+        engine = device_engine(self._compiled.engine)
+        if engine is None:
+            raise InvalidDeviceError(
+                f"The session runs on {self._device.name}, which has no memory of its own.",
+                hint="Bind the array itself.",
+            )
+        tensor = as_tensor(value)
+        if tensor is None or isinstance(tensor, TensorString):
+            raise InvalidBindingError(f"{type_name(value)} is no tensor of numbers.", hint="Pass an array.")
+        with self._compiled.lock:
+            return on_device(type(tensor), engine.upload(tensor.to_numpy()))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device has gone. Then the session is dead: make a new device, and a session on it."""
+        return self._compiled.is_lost
+
+    def evaluate(
+        self, binding: LearningModelBinding, correlation_id: str = "", /, *, timeout: float | None = None
+    ) -> LearningModelEvaluationResult:
+        """Runs the model on what is bound. All outputs are computed; bound ones are written in place.
+
+        The same binding can be evaluated again: inputs are reused, bound outputs are written again. After a run that an
+        error or a stop has ended, no numbers of an earlier run are read by mistake: until a run succeeds, bound tensors
+        and pictures say that they are invalid, lists and dicts are empty, and arrays hold NaN, or of integers the least
+        of their type (the largest, where none is below 0).
+
+        Args:
+            binding: made for this session.
+            correlation_id: given back in the result.
+            timeout: seconds after which the run is stopped, at the next node boundary: a running kernel goes on to
+                its end. Costs some tens of microseconds.
+
+        Raises:
+            ClosedError: the session has been closed.
+            IllegalCallError: another process made the session, and this one was forked from it.
+            InvalidArgumentError: the binding is another session's, or the timeout is no number of seconds.
+            EvaluationTimeoutError: the time was up.
+            MissingInputError: an input has not been bound.
+            SizeMismatchError: an output does not fit the memory it is bound to.
+            EvaluationError: an operator failed; the message has the engine's words.
+            DeviceLostError: the device has gone; so has the session.
+        """
+        evaluation = self._own(binding)
+        if timeout is None:
+            return self._run(evaluation, correlation_id, None)
+        stop = Stop(seconds_above_zero(timeout, "The timeout"))
+        with stop.limited():
+            return self._run(evaluation, correlation_id, stop)
+
+    def evaluate_async(
+        self, binding: LearningModelBinding, correlation_id: str = "", /
+    ) -> AsyncOperation[LearningModelEvaluationResult]:
+        """Starts `evaluate` in a thread: await the result, or call `get()` on it.
+
+        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
+        to its end. Evaluations of different bindings run at the same time, those of one binding take turns.
+
+        Raises:
+            ClosedError: the session has been closed. Everything else is raised by the operation.
+        """
+        evaluation = self._own(binding)
+        return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
+
+    def evaluate_features(
+        self, features: Mapping[str, Any], correlation_id: str = "", /
+    ) -> LearningModelEvaluationResult:
+        """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
+
+        Nothing is kept for the next call: what is not passed is missing, and each result has memory of its own. Arrays
+        that fit a model of tensors exactly are not bound, and cost little more than the run; other values are bound.
+
+        Args:
+            features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it.
+            correlation_id: given back in the result.
+
+        Raises:
+            InvalidArgumentError: the features are no mapping.
+            WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
+        """
+        compiled = self._compiled
+        if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
+            outputs = compiled.plain_arrays.evaluate(compiled.engine, features)
+            if outputs is not None:
+                return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
+        require_type(features, Mapping, "Write {name: value}.")
+        return self._run(bound_at_once(compiled, features), correlation_id, None)
+
+    def evaluate_features_async(
+        self, features: Mapping[str, Any], correlation_id: str = "", /
+    ) -> AsyncOperation[LearningModelEvaluationResult]:
+        """Starts `evaluate_features` in a thread, pictures and all: decoding, tensorizing and binding are done there.
+
+        Leave the values alone until the operation is done. Cancelling it works as with `evaluate_async`.
+
+        Args:
+            features: as for `evaluate_features`. For an input that is an image, the path of a picture file or its bytes
+                will do: the thread loads it.
+            correlation_id: given back in the result.
+
+        Raises:
+            WinMLError: as `evaluate_features`, for what shows before a picture is decoded: a closed session, unknown
+                names, other types and shapes. Everything else is raised by the operation.
+
+        Example:
+            >>> from winml_py import LearningModel, LearningModelSession
+            >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+            >>> operation = session.evaluate_features_async({"image": "samples/pictures/seven.png"})
+            >>> int(operation.get().outputs["probabilities"].to_numpy().argmax())
+            7
+        """
+        require_type(features, Mapping, "Write {name: value}.")
+        binds = checked_features(self._compiled, features)
+        return AsyncOperation(lambda stop: self._run(bound_later(self._compiled, binds, stop), correlation_id, stop))
+
+    def evaluate_many(
+        self,
+        inputs: Any,
+        /,
+        *,
+        concurrency: int | None = None,
+        batch: int | None = None,
+        contract: ImageContract | None = None,
+        fast_decode: bool = False,
+        progress: Callable[[int, int | None], object] | None = None,
+        devices: Sequence[LearningModelDevice] | None = None,
+        copy: bool = True,
+    ) -> EvaluationStream:
+        """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
+
+        Args:
+            inputs: an iterable of items, or one item. An item is a mapping of names to values, or for a model of one
+                input the value itself; a picture's path, bytes or open file; the path of an array (.npy) or a table
+                (.csv). A folder stands for the pictures in it, a pattern (`photos/**/*.jpg`) for its files, both in
+                natural order: 2 before 10; the path of a video, or a `VideoReader`, for its frames. Items are taken as
+                late as can be.
+            concurrency: threads; by default the cores this process may use. It is worth most with
+                `options.intra_op_num_threads = 1`: then each thread has a core of its own.
+            batch: how many items to evaluate together, at most; the model's first sizes must be free. Items whose
+                pictures or tensors do not fit each other are evaluated one by one.
+            contract: how pictures become the inputs that it fits, in place of what the model states.
+            fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
+            progress: called with the number of results, and that of all as far as it is known, or None; in order, by
+                the thread that takes the results.
+            devices: where to run; this session serves its own device, and sessions for the others are made, and closed
+                with the stream. The CPU tensorizes, and whichever is free evaluates. One that is lost gives its items
+                to the others.
+            copy: whether arrays, tensors and pictures are copied before `inputs` is asked for more, because it may read
+                the next item into the same memory (`camera.read(frame)`, `readinto`). False says that each item keeps
+                memory of its own. Paths, bytes, a `VideoReader`'s frames, and the items of a list or tuple are never
+                copied; nor are arrays that outputs are written to, and arrays on a GPU are copied there.
+
+        Returns:
+            An iterator of results in the order of the inputs, for `for` and for `async for`; each has its `source` and
+            `index`. An item that fails gives a result whose `succeeded` is False and whose `error` says why; the others
+            go on. What `inputs` itself raises comes after the results of what it gave before. A session that is closed,
+            and the loss of all devices, end the iteration with `ClosedError` and `DeviceLostError`.
+
+        Raises:
+            ClosedError: the session has been closed.
+            InvalidArgumentError: a number below 1, a batch where the model has none, a contract that fits no input, no
+                device or one twice, or a single folder or pattern without files.
+            PictureError: a single video that cannot be opened.
+            WinMLError: a session on one of the devices cannot be made.
+
+        Example:
+            >>> from winml_py import LearningModel, LearningModelSession
+            >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+            >>> for result in session.evaluate_many(["samples/pictures/seven.png", "missing.png"]):
+            ...     print(result.index, result.source, result.succeeded)
+            0 samples/pictures/seven.png True
+            1 missing.png False
+        """
+        from ..streams.many import StreamSettings, open_stream
+
+        self._compiled.require_open()
+        settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices, copy)
+        model, options = self._model, self._given_options
+        return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
+
+    def close(self) -> None:
+        """Frees the engine, unless another session shares it, when the last run in flight returns.
+
+        Twice is harmless. Model, device and results stay readable. In a forked process it leaves the parent's engine
+        alone.
+        """
+        self._compiled.close()
+
+    dispose = close
+
+    def _repr_html_(self) -> str:
+        from ..features.html import session_html
+
+        model, engine = self._model, self._state or f"{self.engine}, {self.precision.name.lower()}"
+        device = f"{self._device.kind.name}, {self._device.name}"
+        return session_html(model.name, device, engine, model.input_features, model.output_features)
+
+    def __repr__(self) -> str:
+        state = f" {self._state}" if self._state else ""
+        return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{state}>"
+
+    @property
+    def _state(self) -> str:
+        compiled = self._compiled
+        if compiled.is_inherited:
+            return "of another process"
+        return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
+
+    def _own(self, binding: LearningModelBinding) -> Evaluation:
+        """The inside of a binding, which must be this session's."""
+        self._compiled.require_open()
+        require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
+        evaluation = evaluation_of(binding)
+        if evaluation.compiled is not self._compiled:
+            raise InvalidArgumentError(
+                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
+            )
+        return evaluation
+
+    def _run(self, evaluation: Evaluation, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
+        outputs = evaluation.run(stop)
+        if "EnableDebugOutput" in self._properties:
+            from ..base.log import logger
+
+            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
+        return LearningModelEvaluationResult(
+            correlation_id, outputs, placements=evaluation.placements, facts=self._facts
+        )
+
+
+def _compiled(compiler: Compiler, request: CompileRequest, functions: Sequence[CustomOperator]) -> Engine:
+    if not functions:
+        return compiler.compile(request)
+    from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
+
+    return compile_custom(request, functions, compiler.compile)

@@ -1,0 +1,130 @@
+"""Values for a model's inputs that lie in files: pictures, arrays, tables of numbers."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
+from ..base.file_kinds import ARRAY, ZIP, kind_of_file
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor_classes import TENSOR_CLASSES
+from ..imaging.video_files import HEAD, is_video, is_video_content
+
+Path = str | os.PathLike[str]
+
+
+def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fast_decode: bool = False) -> Any:
+    """The value for a feature: an array from .npy or .csv, else a picture, from its file or its bytes.
+
+    Args:
+        feature: what it is for.
+        source: the path of a file, or the bytes of a picture.
+        fast_decode: as for `ImageFeatureValue.load`.
+
+    Raises:
+        PictureError: it is not a picture.
+        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
+    """
+    if isinstance(source, (bytes, bytearray)):
+        return _load_picture(bytes(source), fast_decode)
+    path = os.fspath(source)
+    if path.endswith(".npy"):
+        array = read_array(path)
+        return array if array.ndim else array.item()  # a number of Python is of whichever type the feature is
+    if path.endswith(".csv"):
+        return _read_table(feature, path)
+    return _load_picture(path, fast_decode)
+
+
+def _load_picture(source: str | bytes, fast_decode: bool) -> ImageFeatureValue:
+    try:
+        return ImageFeatureValue.load(source, fast_decode=fast_decode)
+    except PictureNotFoundError:
+        raise
+    except PictureError:
+        if isinstance(source, bytes) and is_video_content(source[:HEAD]):
+            raise PictureError(
+                "The bytes are those of a video, and videos are read from files.", hint="Write them to a file first."
+            ) from None
+        if isinstance(source, str) and is_video(source):
+            raise _one_value(source) from None
+        raise
+
+
+def _one_value(path: str) -> PictureError:
+    return PictureError(
+        f"{path}: This is a video, and one picture is expected.",
+        hint="Read its frames with VideoReader, or pass its path to evaluate_many.",
+    )
+
+
+def read_array(path: str) -> np.ndarray[Any, Any]:
+    """The array in a .npy file.
+
+    Raises:
+        InvalidArgumentError: the file does not hold exactly one array.
+    """
+    try:
+        with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
+            array = np.load(file, allow_pickle=False)
+            if isinstance(array, np.ndarray):
+                return array
+        raise ValueError("it is an archive of several")
+    except FileNotFoundError as error:
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        kind = kind_of_file(path)
+        if kind is None or kind in (ARRAY, ZIP):
+            raise InvalidArgumentError(
+                f"{path}: It holds no array: {error}.", hint="Write it with numpy.save."
+            ) from error
+        raise InvalidArgumentError(
+            f"{path}: This is {kind.words}, and an array is expected.",
+            hint=kind.replacement or "Write it with numpy.save.",
+        ) from error
+
+
+def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
+    try:
+        with open(path, encoding="utf-8") as file:
+            numbers = np.array(file.read().replace(",", " ").split(), np.float64)
+    except FileNotFoundError as error:
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
+    except (OSError, ValueError) as error:
+        kind = kind_of_file(path)
+        if kind is not None and kind.replacement:
+            raise InvalidArgumentError(
+                f"{path}: This is {kind.words}, and a table of numbers is expected.", hint=kind.replacement
+            ) from error
+        raise InvalidArgumentError(
+            f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas."
+        ) from error
+    return as_feature(feature, numbers, path)
+
+
+def as_feature(
+    feature: TensorFeatureDescriptor | ImageFeatureDescriptor, numbers: np.ndarray[Any, Any], path: str
+) -> np.ndarray[Any, Any]:
+    """Numbers in a feature's shape and type.
+
+    Raises:
+        InvalidArgumentError: they are not as many, or fractions for a feature of whole numbers.
+    """
+    shape = [1 if size < 0 else size for size in feature.shape]
+    if numbers.size != np.prod(shape):
+        raise InvalidArgumentError(
+            f"{path}: It holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
+            f"({' x '.join(map(str, shape))}).",
+            hint="Write as many, separated by commas.",
+        )
+    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+    if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
+        raise InvalidArgumentError(f"{path}: It holds fractions, and {feature.name} takes {feature.expects()}.")
+    return numbers.reshape(shape).astype(dtype)

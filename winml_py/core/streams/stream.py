@@ -1,0 +1,178 @@
+"""Many evaluations of one session: a stream of inputs in, a stream of results out, in the same order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from ...enums import FramePolicy
+from ...errors import IllegalCallError
+from ..base import forks
+from ..base.closeable import Closeable
+from ..base.thread_pools import shared_pool
+from ..evaluation.result import LearningModelEvaluationResult
+from .jobs import Jobs
+from .sources import Item, Sources
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Progress = Callable[[int, int | None], object]
+"""Called with how many results there have been, and how many there will be; None where that is not known."""
+
+READERS = 16
+"""Threads that wait for the next results of streams that are read by `async for`."""
+
+AHEAD = 2
+"""Jobs that wait for each thread. No thread runs out of work, and memory stays bounded."""
+
+GLANCE = 0.005
+"""Seconds between looks at a camera for a new frame while a result is awaited."""
+
+
+class EvaluationStream(Closeable):
+    """Results in the order of the inputs: iterate over it, or `async for`. Closing it stops what has not begun.
+
+    Made by `LearningModelSession.evaluate_many`.
+    """
+
+    def __init__(
+        self, jobs: Jobs, sources: Sources, workers: int, progress: Progress | None, sessions: ExitStack
+    ) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self._jobs, self._sources, self._progress = jobs, sources, progress
+        self._sessions = sessions  # on other devices, which were made for this stream
+        self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
+        self._is_exhausted = self._is_closed = self._is_inherited = False
+        forks.watch(self)
+        self._workers = workers
+        self._pool = ThreadPoolExecutor(workers, "winml-py many")
+        self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
+        self._ready: deque[LearningModelEvaluationResult] = deque()
+        self._awaited: Future[LearningModelEvaluationResult | None] | None = None
+
+    def __iter__(self) -> Iterator[LearningModelEvaluationResult]:
+        return self
+
+    def in_child(self) -> None:
+        """After a fork, the threads that evaluate are the parent's."""
+        self._is_inherited = True
+
+    def _require_here(self) -> None:
+        if self._is_inherited:
+            raise IllegalCallError(
+                "The stream was made before a fork, and its threads are in the parent process alone.",
+                hint="Make a session and a stream in this process.",
+            )
+
+    def __next__(self) -> LearningModelEvaluationResult:
+        self._require_here()
+        result = self._next()
+        if result is None:
+            raise StopIteration
+        return self._told(result)
+
+    def _next(self) -> LearningModelEvaluationResult | None:
+        """The next result; None at the end."""
+        if not self._ready:
+            self._fill()
+            if self._pending:
+                self._ready.extend(self._finished(self._pending.popleft()))
+                self._fill(is_idle=False)
+        if self._ready:
+            return self._ready.popleft()
+        self.close()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return None
+
+    def _finished(self, job: Future[list[LearningModelEvaluationResult]]) -> list[LearningModelEvaluationResult]:
+        """The results of a job, once it is done; frames of a camera that come meanwhile are handed to other threads."""
+        from concurrent.futures import wait
+
+        while self._is_live and not job.done():
+            self._fill(is_idle=False)
+            wait([job], GLANCE)
+        return job.result()
+
+    def _told(self, result: LearningModelEvaluationResult) -> LearningModelEvaluationResult:
+        if self._progress is not None and result.index is not None:
+            self._progress(result.index + 1, self._sources.known.total)
+        return result
+
+    def __aiter__(self) -> EvaluationStream:
+        return self
+
+    async def __anext__(self) -> LearningModelEvaluationResult:
+        import asyncio
+
+        self._require_here()
+        while True:
+            if self._awaited is None and self._is_closed:
+                raise StopAsyncIteration
+            if self._awaited is None:
+                self._awaited = shared_pool("winml-py streams", READERS).submit(self._next)
+            awaited = self._awaited
+            await asyncio.wait([asyncio.wrap_future(awaited)])  # if this is cancelled, the next call waits for the same
+            if self._awaited is awaited:  # or another task has taken it
+                self._awaited = None
+                break
+        result = awaited.result()
+        if result is None:
+            raise StopAsyncIteration
+        return self._told(result)
+
+    def close(self) -> None:
+        """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
+        if self._is_inherited:
+            return
+        self._is_exhausted = self._is_closed = True
+        self._ready.clear()
+        self._pending.clear()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._jobs.runner.clear()
+        self._sources.close()
+        self._sessions.close()
+
+    @property
+    def _is_live(self) -> bool:
+        reader = self._sources.known.reader
+        return reader is not None and reader.policy is not FramePolicy.WAIT
+
+    @property
+    def _limit(self) -> int:
+        """How many jobs may be begun or wait. None of them waits on the latest frame of a camera: it would get old."""
+        reader = self._sources.known.reader
+        is_fresh = reader is not None and reader.policy is FramePolicy.LATEST
+        return self._workers if is_fresh else self._workers * AHEAD
+
+    def _fill(self, is_idle: bool = True) -> None:
+        """Hands jobs to the threads. Inputs are taken as late as possible, so that memory stays bounded.
+
+        Args:
+            is_idle: whether there is nothing better to do than to wait for a camera's next frame.
+        """
+        while len(self._pending) < self._limit and not self._is_exhausted:
+            reader = self._sources.known.reader
+            if reader is not None and not reader.is_ready and (self._pending or not is_idle):
+                return
+            items = self._take()
+            if items:
+                self._pending.append(self._pool.submit(self._jobs.run, items))
+
+    def _take(self) -> list[Item]:
+        """The items of the next job; each is the stream's own before the source is asked for more."""
+        loading, items = self._jobs.loading, list[Item]()
+        try:
+            while len(items) < self._jobs.batch:
+                item = next(self._sources)
+                items.append(loading.taken(item) if loading.copies else item)
+        except StopIteration:
+            self._is_exhausted = True
+        except Exception as failure:  # whatever the caller's own iterator raises is given back to the caller
+            self._failure, self._is_exhausted = failure, True
+        return items

@@ -1,0 +1,101 @@
+"""From float32 to float16: convert, check, keep in float32 what loses too much, check again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..core.base.atomic_files import require_folder, written_to
+from ..core.features.example_inputs import example_inputs
+from ..core.features.free_sizes import NOTHING_STATED, StatedSizes
+from ..core.imaging.contract import ImageContract
+from ..core.model.operators import ModelOperators, Operators
+from ..errors import ConversionError, InvalidArgumentError
+from ..inputs.input_sizes import input_sizes
+from ..inputs.load_model import load_model
+from .report import ConversionReport, Progress
+
+
+def convert(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    keep_io_types: bool = False,
+    inputs: Mapping[str, Any] | None = None,
+    tolerance: float = 1e-2,
+    keep_float32: Iterable[str] = (),
+    progress: Progress | None = None,
+    contract: ImageContract | None = None,
+    operators: Operators = (),
+    sizes: StatedSizes = NOTHING_STATED,
+) -> ConversionReport:
+    """Converts a float32 model to float16, and checks that its results stay the same.
+
+    Both models are evaluated on the same inputs. Nodes whose values leave float16's range, and nodes that lose too
+    much, stay in float32; they are found by comparing every value inside the two models, and named in the report.
+    Metadata, contracts and denotations are kept. The file appears whole, or not at all.
+
+    Args:
+        source: the path of a float32 model; its weights may lie in files beside it.
+        destination: the path to write to; above 2 GB, the weights go to a file beside it.
+        keep_io_types: leave the model's own inputs and outputs in float32.
+        inputs: values to check with, by name; arrays of the float32 model's types. Floats that are not given get
+            example values; ids, words and truths must be given.
+        tolerance: the largest difference in an output, over its largest magnitude.
+        keep_float32: names of nodes, or operators, to leave in float32.
+        progress: called with what is being done, now and then.
+        contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
+        operators: operators of the program's own, as `LearningModel.load` takes them. Their nodes stay in float32.
+        sizes: what is stated of sizes that the model leaves free, for example values.
+
+    Returns:
+        What was done, and how accurate the new model is.
+
+    Raises:
+        ConversionError: no way was found to do it well enough; the error has the last `report`, where there is one.
+        InvalidArgumentError: an input without example values, a name in `keep_float32` that no node has, a tolerance
+            that is not between 0 and 1, or a model that is float16 already.
+        StorageNotFoundError: there is no folder to write to.
+        StorageAccessError: the file cannot be written.
+        ModelNotFoundError: there is no such model.
+        CorruptModelError: it is not a model, or not a valid one.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py.float16 import convert
+        >>> report = convert("models/edges.onnx", os.path.join(tempfile.mkdtemp(), "edges.onnx"))
+        >>> report.is_good, report.kept["overflow"]  # squares of differences of levels
+        (True, ['Mul_3', 'Mul_4', 'Add_5', 'Sqrt_6'])
+    """
+    from .model_file import read, save  # these two import onnx-ir, which takes a second
+    from .search import Search
+
+    own = ModelOperators.of(operators)
+    loaded = load_model(source, contract, own.given)
+    if loaded.precision == "float16":
+        raise InvalidArgumentError(f"{os.fspath(source)}: This is a float16 model already.", hint="Use it as it is.")
+    if not 0 < tolerance < 1:
+        raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1 (--tolerance).")
+    require_folder(destination)
+    asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
+    tell = progress or (lambda _: None)
+    tell("reading")
+    search = Search(read(source, own), keep_io_types, tolerance, asked, tell)
+    features = sizes.applied(loaded.input_features)
+    values, seeded = example_inputs(features, inputs or {})
+    search.measure(values)
+    model, report = search.best(seeded)
+    report = replace(report, sizes=input_sizes(features, inputs or {}))
+    if not report.is_good:
+        raise ConversionError(
+            "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
+            hint="Keep inputs and outputs in float32 (--keep-io-types), allow a larger --tolerance, or name nodes to "
+            "keep in float32 (--keep-float32 NODE).",
+            report=report,
+        )
+    tell("writing")
+    with written_to(destination):
+        save(model, os.fspath(destination))
+    return report

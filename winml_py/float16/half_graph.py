@@ -1,0 +1,179 @@
+"""The graph surgery: turns a float32 graph into float16, except for the nodes that stay in float32."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from ..core.imaging.contract import OUR_KEYS
+from ..core.runtime.gpu.float32_graph import TYPE_ATTRIBUTES
+from ..core.runtime.ort.float16_rules import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
+
+FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
+
+
+_Reader = tuple[ir.Node | None, int]
+"""An input of a node that reads a value; without a node, the output of the graph."""
+
+
+class Choice(NamedTuple):
+    """What stays in float32.
+
+    Attributes:
+        kept: the names of nodes of the main graph; the graphs inside them stay with them.
+        keep_io_types: whether the model's inputs and outputs do.
+        keep_weights: whether weights do that only nodes in float32 read.
+    """
+
+    kept: Collection[str]
+    keep_io_types: bool
+    keep_weights: bool
+
+
+def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
+    """The nodes of the main graph that all nodes are, or are inside of; and those that graphs are inside of."""
+    of_graphs: dict[ir.Graph, ir.Node | None] = {graph: None}
+    for node in graph:
+        for attribute in node.attributes.values():
+            held = {ir.AttributeType.GRAPH: [attribute.value], ir.AttributeType.GRAPHS: attribute.value}
+            for inner in held.get(attribute.type, ()):
+                of_graphs |= dict.fromkeys((inner, *inner.subgraphs()), node)
+    return {node: owner or node for inner, owner in of_graphs.items() for node in inner}, of_graphs
+
+
+def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
+    """A model in float16, except for what stays. Each value has one type, and is cast once for nodes of the other type.
+
+    Args:
+        model: as `read` gives it; it is not changed.
+        choice: what stays.
+    """
+    surgery = _Surgery(model, choice)
+    for value in surgery.halves:
+        value.dtype = FLOAT16
+        if value.is_initializer():
+            value.const_value = ir.tensor(_halved(value.const_value))
+    for node, owner in surgery.owners.items():
+        if owner.name not in choice.kept:
+            _halve_attributes(node)
+    for value in surgery.floats:
+        to_half = value not in surgery.halves
+        surgery.hand_on(value, surgery.readers(value, to_half), FLOAT16 if to_half else FLOAT)
+    if not choice.keep_io_types:  # the image contract names the type of what it makes of pictures
+        texts = surgery.model.metadata_props
+        texts.update({key: "Float16" for key in OUR_KEYS if texts.get(key) == "Float"})
+    surgery.model.graph.sort()
+    return surgery.model
+
+
+def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
+    """A float32 model whose values are rounded wherever `half_graph` would hold or hand them on in float16.
+
+    A CPU computes float16 models in float32, and leaves out casts between nodes; other hardware does not.
+    """
+    surgery = _Surgery(model, choice)
+    for value, graph in surgery.floats.items():
+        if value.is_initializer() and value in surgery.halves:
+            value.const_value = ir.tensor(_halved(value.const_value).astype(np.float32))
+        elif graph is surgery.model.graph and value.producer() is not None:
+            is_half = value in surgery.halves
+            readers = surgery.readers(value, True) + (surgery.readers(value, False) if is_half else [])
+            surgery.hand_on(value, readers, FLOAT16, FLOAT, takes_name=is_half)
+    surgery.model.graph.sort()
+    return surgery.model
+
+
+class _Surgery:
+    """A copy of a model, its floats with the graphs they are in, and those that are to be float16.
+
+    The choice is made for nodes of the main graph. All that is inside a node is of one type with it, so that casts are
+    only needed between nodes of the main graph, and before inputs that are float32 in every precision.
+    """
+
+    def __init__(self, model: ir.Model, choice: Choice) -> None:
+        self.model, self._choice = model.clone(), choice
+        graph = self.model.graph
+        self.owners, owners_of_graphs = owners(graph)
+        self._names = set(ir.convenience.create_value_mapping(graph))
+        # the scales of Resize were its second input before operator set 11
+        old = {"Resize": [1]} if graph.opset_imports.get("", 1) < 11 else {}
+        self._always_float: dict[str, list[int]] = ALWAYS_FLOAT_INPUTS | old
+        self.floats = {
+            value: each
+            for each, owner in owners_of_graphs.items()
+            if owner is None or owner.name not in choice.kept
+            for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
+            if value.dtype is FLOAT and value.name  # an output without a name is left out
+        }
+        for value in self.floats:
+            value.type = copy.deepcopy(value.type)  # which copies of a graph share
+        self.halves = {value for value in self.floats if self._is_half(value)}
+
+    def _is_half(self, value: ir.Value) -> bool:
+        if (node := value.producer()) is not None:
+            return self.owners[node].name not in self._choice.kept
+        if value.is_initializer():
+            is_free = not all(self._is_always_float(*use) for use in value.uses())
+            return bool(self.readers(value, True)) or (is_free and not self._choice.keep_weights)
+        return self.floats[value] is not self.model.graph or not self._choice.keep_io_types
+
+    def _is_always_float(self, node: ir.Node, index: int) -> bool:
+        return index in self._always_float.get(node.op_type, ())
+
+    def readers(self, value: ir.Value, in_half: bool) -> list[_Reader]:
+        """Who reads a value in float16, or in float32: inputs of nodes, and None for the output of the graph."""
+        readers: list[_Reader] = [use for use in value.uses() if self._wants_half(*use) is in_half]
+        ends_in_float = self._choice.keep_io_types and self.floats[value] is self.model.graph
+        return [*readers, (None, 0)] if value.is_graph_output() and ends_in_float is not in_half else readers
+
+    def _wants_half(self, node: ir.Node, index: int) -> bool:
+        return self.owners[node].name not in self._choice.kept and not self._is_always_float(node, index)
+
+    def hand_on(self, value: ir.Value, readers: list[_Reader], *dtypes: ir.DataType, takes_name: bool = False) -> None:
+        """Lets readers read a value through casts; as the output of a graph, the last one takes its name."""
+        if not (readers or takes_name) or not isinstance(value.type, ir.TensorType):  # sequences cannot be cast
+            return
+        graph, end = self.floats[value], value
+        for dtype in dtypes:
+            name = f"{value.name}/{dtype.name.lower()}"
+            while name in self._names:
+                name += "_"
+            self._names.add(name)
+            made = ir.val(name, type=ir.TensorType(dtype, denotation=value.type.denotation), shape=value.shape)
+            graph.append(ir.node("Cast", [end], {"to": dtype.value}, outputs=[made], name=name))
+            end = made
+        for node, index in readers:
+            if node is not None:
+                node.replace_input_with(index, end)
+            else:
+                graph.outputs[graph.outputs.index(value)] = end
+        if takes_name or end.is_graph_output():
+            end.name, value.name, end.doc_string = value.name, end.name, value.doc_string
+
+
+def _halved(weight: Any) -> np.ndarray[Any, Any]:
+    """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
+    array = weight.numpy()  # which has the tensor's type with every version of onnx
+    return np.asarray(convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
+
+
+_NO_DEFAULT = {
+    **dict.fromkeys(("RandomNormal", "RandomUniform", "SequenceEmpty"), ir.AttrInt64("dtype", FLOAT16.value)),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), ir.AttrInt64("output_datatype", FLOAT16.value)),
+    "ConstantOfShape": ir.AttrTensor("value", ir.tensor([0.0], FLOAT16)),
+}
+"""What operators get that would give float32 without it."""
+
+
+def _halve_attributes(node: ir.Node) -> None:
+    if default := _NO_DEFAULT.get(node.op_type):
+        node.attributes.setdefault(default.name, default)
+    for name, attribute in list(node.attributes.items()):
+        if name in TYPE_ATTRIBUTES and attribute.value == FLOAT:
+            node.attributes[name] = ir.AttrInt64(name, FLOAT16.value)
+        elif attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype is FLOAT:
+            node.attributes[name] = ir.AttrTensor(name, ir.tensor(_halved(attribute.value)))

@@ -1,0 +1,150 @@
+"""ONNX files as graphs of onnx-ir, ready to be converted, and back again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import ModelProto, TypeProto, ValueInfoProto, inliner
+from onnx_ir.passes import common
+
+from ..core.base.atomic_files import write_whole
+from ..core.model.operators import ModelOperators
+from ..core.onnx_file.messages import messages
+from ..errors import ConversionError
+from ..inputs.model import evaluated_apart
+from .own_operators import declare_types
+
+PROTOBUF_LIMIT = 1_900_000_000
+"""Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""
+
+_CASTS_FROM = 13
+"""The operator set that a model without ONNX's own operators imports for its casts."""
+
+_MAPS, _OPERATORS = "types with maps", "operators of the program's own"
+
+
+def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
+    """Reads a float32 model so that a conversion meets few cases.
+
+    Functions are inlined, types are inferred, every node has a name of its own, constants are weights, and no weight
+    is an input. What computes nothing that is used is gone.
+
+    Args:
+        path: of the file.
+        operators: those of the program's own, with which the model is evaluated.
+
+    Raises:
+        ConversionError: the model has parts that a graph of onnx-ir cannot hold, and that would be lost.
+    """
+    # weights in files stay there while onnx's own code, which cannot take more than 2 GB, looks at the graph
+    proto = onnx.load(path, load_external_data=False)
+    if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
+        raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which are not converted.")
+    proto = inliner.inline_local_functions(proto) if proto.functions else proto
+    declare_types(proto, path, operators)
+    with contextlib.suppress(ValueError, RuntimeError):  # beyond inference, there are the types that the file states
+        proto = onnx.shape_inference.infer_shapes(proto)
+    maps = _take_maps(proto)
+    try:
+        model = ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        raise ConversionError(f"{os.fspath(path)} cannot be converted: {error.__cause__ or error}.") from error
+    graph = model.graph
+    graph.meta[_MAPS], graph.meta[_OPERATORS] = maps, operators
+    ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
+    model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
+    # the domain of ONNX's own operators has two names
+    graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx", graph.opset_imports.get("", _CASTS_FROM))
+    _mend_nodes(graph)
+    ir.passes.Sequential(
+        common.RemoveInitializersFromInputsPass(),
+        common.LiftConstantsToInitializersPass(size_limit=0),
+        common.RemoveUnusedNodesPass(),
+        common.TopologicalSortPass(),
+    )(model)
+    return ir.external_data.load_to_model(model)
+
+
+def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
+    """Takes out the types that onnx-ir does not have, as of what scikit-learn's classifiers give: by name."""
+    maps = {}
+    for info in messages(proto):
+        if isinstance(info, ValueInfoProto) and any(isinstance(part, TypeProto.Map) for part in messages(info.type)):
+            maps[info.name] = TypeProto.FromString(info.type.SerializeToString())
+            info.ClearField("type")
+    return maps
+
+
+def _mend_nodes(graph: ir.Graph) -> None:
+    """Gives each node a name of its own, and each constant float the one spelling that a pass takes for a weight."""
+    names: set[str] = set()
+    for index, node in enumerate(graph.all_nodes()):
+        if not node.name or node.name in names:
+            node.name = f"{node.name or node.op_type}_{index}"
+        names.add(node.name)
+        for name in {"value_float", "value_floats"} & set(node.attributes):
+            tensor = ir.tensor(np.array(node.attributes.pop(name).value, np.float32))
+            node.attributes.add(ir.AttrTensor("value", tensor))
+
+
+def operators_of(model: ir.Model) -> ModelOperators:
+    """The operators that a model was read with."""
+    operators: ModelOperators = model.graph.meta[_OPERATORS]
+    return operators
+
+
+def to_proto(model: ir.Model) -> ModelProto:
+    """A model as it is written to a file."""
+    proto = ir.to_proto(model)
+    del proto.graph.value_info[:]  # the engine infers what it needs, and files state what is wrong
+    for info in (*proto.graph.input, *proto.graph.output):
+        if info.name in model.graph.meta[_MAPS]:
+            info.type.CopyFrom(model.graph.meta[_MAPS][info.name])
+    return proto
+
+
+def weight_size(model: ir.Model) -> int:
+    """Bytes of the weights in all graphs of a model."""
+    weights = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
+    return sum(weight.nbytes for weight in weights if weight is not None)
+
+
+def size(model: ir.Model) -> int:
+    """Bytes of a model's weights and graph; above 2 GB, where protobuf does not count, of its weights."""
+    return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < PROTOBUF_LIMIT else in_weights
+
+
+def save(model: ir.Model, path: str) -> None:
+    """Writes a model, with its weights beside it where protobuf cannot hold them. No file is left half-written."""
+    if weight_size(model) >= PROTOBUF_LIMIT:
+        folder, location = os.path.dirname(os.path.abspath(path)), os.path.basename(path) + ".data"
+        model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
+    write_whole(path, to_proto(model).SerializeToString())
+
+
+def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
+    """The outputs of a model and the inner values named in `also`, by name; it may be larger than protobuf can hold.
+
+    Raises:
+        ProcessEndedError: the runtime ended the process that compiled or evaluated the model, which is not this one.
+            With operators in Python, which another process may not have, it is this one.
+    """
+    model = model.clone()
+    made = {value.name: value for node in model.graph for value in node.outputs}
+    for name in also:
+        made[name].shape = None  # what a file states may be wrong
+        model.graph.outputs.append(made[name])
+    operators = operators_of(model)
+    if weight_size(model) < PROTOBUF_LIMIT:
+        return evaluated_apart(to_proto(model).SerializeToString(), operators, inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        save(model, path)
+        return evaluated_apart(path, operators, inputs)

@@ -1,0 +1,104 @@
+"""What a conversion did, and how accurate the result is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..core.features.free_sizes import ExampleShape
+from ..inputs.input_sizes import to_json
+
+Progress = Callable[[str], object]
+"""Called with what is being done."""
+
+REASONS = {
+    "asked": "you asked for it",
+    "operators": "their operators have no float16",
+    "own": "they are operators of the program's own",
+    "fatal": "the runtime ends the process that compiles them in float16",
+    "overflow": "they leave its range",
+    "precision": "they lose too much",
+}
+"""Why nodes stay in float32."""
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """How an output of the float16 model compares with the float32 one's, on the inputs of the check.
+
+    Attributes:
+        name: the output's name.
+        error: the largest difference, over the largest magnitude of its channel in the float32 output; for whole
+            numbers, words and truths, the part of the elements that differ.
+        not_finite: elements that are NaN or infinite, and were not.
+        top1: the part of the rows whose largest element is at the same place, among those where the float32 output
+            itself is decided, or among all where that is below 0.9; None where that means nothing, as for pictures.
+        is_good: whether the error is within the tolerance, nothing else is infinite or NaN, and top-1 is at least
+            0.99.
+    """
+
+    name: str
+    error: float
+    not_finite: int
+    top1: float | None
+    is_good: bool
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """What `convert` did.
+
+    Attributes:
+        size_before: bytes of the weights and the graph, in float32.
+        size_after: bytes of the weights and the graph, converted.
+        nodes: how many nodes the model has.
+        kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `fatal` ended the
+            process that compiled them in float16, `overflow` leaves its range, `precision` lost too much, `asked` by
+            the caller.
+        outputs: how each output compares.
+        seeded: the inputs that got example values for the check.
+        tolerance: what error an output may have.
+        sizes: the shapes of the inputs of the check, by name.
+    """
+
+    size_before: int
+    size_after: int
+    nodes: int
+    kept: dict[str, list[str]]
+    outputs: list[OutputReport]
+    seeded: list[str]
+    tolerance: float
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every output is good."""
+        return all(output.is_good for output in self.outputs)
+
+    @property
+    def kept_nodes(self) -> list[str]:
+        """The nodes that stayed in float32, for whatever reason."""
+        return [name for names in self.kept.values() for name in names]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report, ready for JSON."""
+        return {"is_good": self.is_good, **asdict(self), "sizes": to_json(self.sizes)}
+
+    def __str__(self) -> str:
+        ratio = self.size_after / max(1, self.size_before)
+        lines = [f"{self.size_before:,} bytes -> {self.size_after:,} ({ratio:.2f})"]
+        for output in self.outputs:
+            words = [f"relative error {output.error:.2g}"]
+            if output.not_finite:
+                words.append(f"{output.not_finite} not finite")
+            if output.top1 is not None:
+                words.append(f"top-1 the same in {output.top1:.0%}")
+            lines.append(f"{'good' if output.is_good else 'BAD '} {output.name}: {', '.join(words)}")
+        for reason, names in self.kept.items():
+            if names:
+                shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+                lines.append(f"{len(names)} of {self.nodes} nodes stay in float32, as {REASONS[reason]}: {shown}")
+        if self.seeded:
+            lines.append(f"checked on example inputs: {', '.join(self.seeded)}")
+        return "\n".join(lines)

@@ -1,0 +1,226 @@
+"""The search for the nodes that stay in float32: convert, compare, add the nodes that lose much, convert again."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..core.base.differences import relative_error
+from ..core.runtime.ort.float16_rules import DEFAULT_OP_BLOCK_LIST
+from ..errors import ConversionError, InvalidArgumentError, WinMLError
+from ..inputs.trial import ProcessEndedError
+from .half_graph import Choice, half_graph, owners, rounded_graph
+from .model_file import evaluate, operators_of, size
+from .own_operators import is_own
+from .report import REASONS, ConversionReport, Progress
+from .verify import compare
+
+LARGEST = float(np.finfo(np.float16).max)
+
+ROUNDS = 6
+"""How often nodes that lose much are added to those that stay in float32, before another way is tried."""
+
+MOST_FATAL = 8
+"""How many nodes are looked for that end the process; the second of an operator stands for all of that operator."""
+
+
+class Search:
+    """The conversion of one model: its results in float32, and the nodes that stay in float32."""
+
+    def __init__(
+        self, model: ir.Model, keep_io_types: bool, tolerance: float, asked: set[str], progress: Progress
+    ) -> None:
+        """Starts with the nodes that stay in any case.
+
+        Args:
+            model: as `read` gives it.
+            keep_io_types: whether inputs and outputs stay in float32.
+            tolerance: the largest difference in an output, over its largest magnitude.
+            asked: names of nodes, or operators, that stay in float32.
+            progress: called with what is being done.
+
+        Raises:
+            InvalidArgumentError: a name in `asked` that nobody has.
+        """
+        self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
+        # what is inside a node stays in float32 with it: casts between the two would have to be told apart
+        self._owners, self._owners_of_graphs = owners(model.graph)
+        known = {name for node in self._owners for name in (node.name, node.op_type)}
+        if asked - known:
+            raise InvalidArgumentError(
+                f"The model has no node and no operator {', '.join(sorted(asked - known))}.",
+                hint="Names are those of the graph; a node without one is called Operator_number.",
+            )
+        self._kept: dict[str, str] = {}  # the names of nodes, and why they stay
+        self._keep([node for node in self._owners if {node.name, node.op_type} & asked], "asked")
+        self._keep([node for node in self._owners if node.op_type in DEFAULT_OP_BLOCK_LIST], "operators")
+        own = operators_of(model)
+        self._keep([node for node in self._owners if is_own(node.domain, node.op_type, own)], "own")
+
+    def measure(self, inputs: dict[str, Any]) -> None:
+        """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range.
+
+        Args:
+            inputs: a value for each input, by name, which the float16 models get, too.
+        """
+        self._tell("evaluating in float32")
+        graph = self._model.graph
+        self._inputs = inputs
+        outputs = {value.name for value in graph.outputs}
+        made = {str(value.name): value for node in graph for value in node.outputs if value.dtype is ir.DataType.FLOAT}
+        # an output that a node may leave out has no name, though inference gives it a type
+        tensors = [name for name, value in made.items() if name and isinstance(value.type, ir.TensorType)]
+        self._inner = [name for name in tensors if name not in outputs]
+        everything = evaluate(self._model, inputs, self._inner)
+        self._expected = {name: value for name, value in everything.items() if name in outputs}
+        self._values = {name: value for name, value in everything.items() if isinstance(value, np.ndarray)}
+        weights = _large_weights(graph)
+        self._keep_weights = bool(weights)
+        large = weights | {name for name, value in self._values.items() if _overflows(value)}
+        inside = {owner for inner, owner in self._owners_of_graphs.items() if owner and _large_weights(inner)}
+        for node in graph:
+            if node in inside or large & {value.name for value in (*node.inputs, *node.outputs) if value is not None}:
+                self._keep([node], "overflow")
+
+    def _keep(self, nodes: Iterable[ir.Node], reason: str) -> bool:
+        """Adds nodes to those that stay in float32; whether any is new."""
+        names = dict.fromkeys((str(self._owners[node].name) for node in nodes), reason)
+        before = len(self._kept)
+        self._kept |= names | self._kept  # a node keeps its first reason
+        return len(self._kept) > before
+
+    def best(self, seeded: list[str]) -> tuple[ir.Model, ConversionReport]:
+        """Converts until the result is good, or nothing is left to try.
+
+        Args:
+            seeded: the inputs that got example values, for the report.
+
+        Raises:
+            ConversionError: no float16 model runs.
+        """
+        self._seeded = seeded
+        model, report, came = self._attempt()
+        for number in range(ROUNDS):
+            if report.is_good or not self._keep(self._worst(came, 1 << number), "precision"):
+                break
+            model, report, came = self._attempt()
+        return (model, report) if report.is_good else self._prefix()
+
+    def _prefix(self) -> tuple[ir.Model, ConversionReport]:
+        """Leaves the first nodes and their weights in float32, as few of them as give a good result.
+
+        The errors of early nodes grow in all later nodes, and early nodes have few weights.
+        """
+        nodes, attempts = list(self._model.graph), []
+        self._keep_weights = True
+
+        def is_good(last: int) -> bool:
+            self._kept = {name: reason for name, reason in self._kept.items() if reason != "precision"}
+            self._keep(nodes[: last + 1], "precision")
+            attempts.append(self._attempt()[:2])
+            return attempts[-1][1].is_good
+
+        bisect_left(range(len(nodes)), True, key=is_good)
+        return ([attempt for attempt in attempts if attempt[1].is_good] or attempts)[-1]
+
+    def _is_fatal(self, first: int) -> bool:
+        """Whether the process ends that compiles the first nodes of the graph in float16, and the rest in float32."""
+        kept = self._kept | dict.fromkeys((str(node.name) for node in list(self._model.graph)[first:]), "")
+        candidate, inputs = self._candidate(kept)
+        try:
+            evaluate(candidate, inputs)
+        except ProcessEndedError:
+            return True
+        except WinMLError:
+            pass
+        return False
+
+    def _keep_fatal(self, ended: ProcessEndedError) -> None:
+        """Keeps the node in float32 that ends the process: the last of the fewest first nodes that do.
+
+        Raises:
+            ConversionError: no node is found, or others end it, too.
+        """
+        nodes = list(self._model.graph)
+        fatal = [name for name, reason in self._kept.items() if reason == "fatal"]
+        self._tell(f"looking for the node that ends the process ({ended})")
+        place = bisect_left(range(len(nodes)), True, key=lambda index: self._is_fatal(index + 1))
+        node = nodes[place] if place < len(nodes) else None
+        if node is None or len(fatal) >= MOST_FATAL or not self._keep([node], "fatal"):
+            also = f", also with {', '.join(fatal)} in float32" if fatal else ""
+            raise ConversionError(
+                f"The runtime ends the process that compiles the float16 model ({ended}){also}.",
+                hint="Keep nodes in float32 (--keep-float32), or use another version of onnxruntime.",
+            ) from ended
+        alike = [other for other in nodes if other.op_type == node.op_type]
+        if any(str(other.name) in fatal for other in alike):
+            self._keep(alike, "fatal")
+
+    def _candidate(self, kept: Mapping[str, str]) -> tuple[ir.Model, dict[str, Any]]:
+        """The float16 model where these nodes stay in float32, and its inputs."""
+        candidate = half_graph(self._model, Choice(kept, self._keep_io_types, self._keep_weights))
+        halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
+        return candidate, self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
+
+    def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
+        """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
+        while True:
+            self._tell(f"converting and comparing; {len(self._kept)} nodes stay in float32")
+            candidate, inputs = self._candidate(self._kept)
+            try:
+                real = evaluate(candidate, inputs)
+            except ProcessEndedError as ended:
+                self._keep_fatal(ended)
+                continue
+            except WinMLError as error:
+                if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
+                    continue
+                raise ConversionError(f"The float16 model does not run: {error}") from error
+            # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
+            wide = {
+                name: np.asarray(value).astype(np.asarray(self._inputs[name]).dtype) for name, value in inputs.items()
+            }
+            choice = Choice(self._kept, self._keep_io_types, self._keep_weights)
+            held = evaluate(rounded_graph(self._model, choice), wide, self._inner)
+            return candidate, self._report(candidate, [real, held]), held
+
+    def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
+        pairs = zip(*(compare(self._expected, came, self._tolerance) for came in runs), strict=True)
+        worse = [max(pair, key=lambda output: (not output.is_good, output.error)) for pair in pairs]
+        sizes = size(self._model), size(candidate)
+        kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}
+        return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
+
+    def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
+        """The nodes that turn small errors into large ones, and the nodes before them, whose outputs they read."""
+        arrays = {name: value for name, value in came.items() if name in self._values and isinstance(value, np.ndarray)}
+        errors = {name: relative_error(self._values[name], value) for name, value in arrays.items()}
+        grown: list[tuple[float, ir.Node]] = []
+        for node in self._model.graph:
+            before, after = (
+                max((errors.get(str(value.name), 0.0) for value in values if value is not None), default=0.0)
+                for values in (node.inputs, node.outputs)
+            )
+            if after > self._tolerance / 8 and before != float("inf"):
+                grown.append((after / max(before, 5e-4), node))
+        found: dict[str, ir.Node] = {}
+        for _, node in sorted(grown, key=lambda item: -item[0]):
+            around = [node, *node.predecessors()]
+            found |= {str(near.name): near for near in around if near.name not in self._kept}
+            if len(found) >= count:
+                break
+        return list(found.values())
+
+
+def _overflows(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype == np.float32 and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
+
+
+def _large_weights(graph: ir.Graph) -> set[str]:
+    weights = {name: value.const_value for name, value in graph.initializers.items()}
+    return {name for name, weight in weights.items() if weight is not None and _overflows(weight.numpy())}

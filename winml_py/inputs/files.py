@@ -1,0 +1,158 @@
+"""Values for a model's inputs: read from files (pictures, folders of them, arrays, tables of numbers), or examples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from ..core.base.suggestions import did_you_mean
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.example_inputs import example_value, has_example, require_size
+from ..core.features.free_sizes import NOTHING_STATED, StatedSizes, example_shape
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.model.model import LearningModel
+from ..core.streams.file_values import as_feature, read_value
+from ..core.streams.source_files import files_in, files_of
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
+
+
+class WrongInputsError(InvalidArgumentError):
+    """The inputs that came are not those of the model, or a folder has none."""
+
+
+def jobs(
+    model: LearningModel, inputs: Sequence[str], *, is_complete: bool = True
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """For each evaluation, a name to show, and the file for each feature.
+
+    A folder stands for every picture in it, and a pattern for the files that match it.
+
+    Args:
+        model: whose inputs they are.
+        inputs: files, patterns, folders, and NAME=FILE.
+        is_complete: whether every input of the model must be there.
+
+    Raises:
+        WrongInputsError: the model has several inputs, and not all files name one, or one is missing; or a folder has
+            no picture.
+    """
+    features = {feature.name.casefold(): feature.name for feature in model.input_features}
+    named = [text.partition("=") for text in inputs]
+    if all(equals and name.casefold() in features for name, equals, _ in named):
+        if len({name.casefold() for name, _, _ in named}) < len(named):
+            raise WrongInputsError("An input is named twice; a model with named inputs is evaluated once.")
+        if is_complete:
+            _require_all(model, {features[name.casefold()] for name, _, _ in named})
+        yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
+        return
+    _require_known(named, features)
+    if len(features) != 1:
+        wanted = " ".join(f"{name}=FILE" for name in features.values())
+        raise WrongInputsError(f"The model has {len(features)} inputs; write them as {wanted}.")
+    for path in inputs:
+        for file in _files_of(path):
+            yield file, {next(iter(features.values())): file}
+
+
+def _require_all(model: LearningModel, names: Set[str]) -> None:
+    missing = [feature for feature in model.input_features if feature.name not in names]
+    if missing:
+        words = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
+        hint = f"Add {' '.join(f'{feature.name}=FILE' for feature in missing)}."
+        raise WrongInputsError(f"Values are missing for {words}.", hint=hint)
+
+
+def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str, str]) -> None:
+    """Refuses NAME=FILE with a name that the model does not have; a file may have "=" in its name."""
+    for name, equals, path in named:
+        if equals and name.casefold() not in features and os.path.exists(path):
+            hint = did_you_mean(name, features.values())
+            raise WrongInputsError(f"{name}={path}: The model has no input {name!r}.", hint=hint)
+
+
+def _files_of(path: str) -> list[str]:
+    try:
+        return files_of(path) or [path]
+    except InvalidArgumentError as error:
+        raise WrongInputsError(error.message, hint=error.hint) from error
+
+
+def models_of(path: str) -> list[str]:
+    """The models in a folder, in natural order; or the path itself, where it is no folder.
+
+    Raises:
+        WrongInputsError: the folder has none.
+    """
+    try:
+        return files_in(path, "model", (".onnx",)) if os.path.isdir(path) else [path]
+    except InvalidArgumentError as error:
+        raise WrongInputsError(error.message, hint=error.hint) from error
+
+
+def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
+    """The value of each feature: an array from .npy or .csv, what was written in the place of a file, else a picture.
+
+    Raises:
+        PictureError: a file is not a picture.
+        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
+    """
+    features = {feature.name: feature for feature in model.input_features}
+    return {name: _value(features[name], path, fast_decode) for name, path in files.items()}
+
+
+def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
+    written = None if os.path.exists(path) else _written(feature, path)
+    return read_value(feature, path, fast_decode) if written is None else written
+
+
+def _written(feature: FeatureDescriptor, text: str) -> Any:
+    """What stands in the place of a file: a text or numbers, or None where it cannot be meant so."""
+    if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
+        return None
+    if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture's, or a file that is not there
+        return None
+    if feature.tensor_kind is TensorKind.STRING:
+        return text
+    try:
+        numbers = np.array(text.replace(",", " ").split(), np.float64)
+    except ValueError:
+        return None
+    return as_feature(feature, numbers, text) if numbers.size else None
+
+
+def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:
+    """Example values for all inputs, good enough for measuring.
+
+    Floats and pictures are random, always the same. Whole numbers, truths and words are zeros: they may be indices, and
+    random ones may be out of range.
+
+    Args:
+        model: whose inputs they are for.
+        sizes: what is stated of sizes that the model leaves free.
+
+    Raises:
+        InvalidArgumentError: an input is a map or a sequence, or has no rank; or a size is stated that is not free.
+    """
+    rng = np.random.default_rng(0)
+    return {feature.name: _generated(feature, rng) for feature in sizes.applied(model.input_features)}
+
+
+def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
+    if has_example(feature):
+        return example_value(feature, rng)
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or (
+        isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank
+    ):
+        raise InvalidArgumentError(
+            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
+            hint=f"Name a file: {feature.name}=FILE.npy.",
+        )
+    shape = example_shape(feature).shape
+    require_size(feature, shape)
+    if feature.tensor_kind is TensorKind.STRING:
+        return np.full(shape, "0", object)
+    return np.zeros(shape, TENSOR_CLASSES[feature.tensor_kind].dtype)

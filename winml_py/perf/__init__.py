@@ -1,0 +1,15 @@
+"""Measuring what load, bind and evaluate take, phase by phase.
+
+Example:
+    >>> from winml_py.perf import Case, measure
+    >>> measured = measure(Case("models/digits.onnx"), iterations=5)
+    >>> sorted(measured.samples)
+    ['bind', 'detensorize', 'evaluate', 'load', 'session']
+"""
+
+from ..core.features.free_sizes import ExampleShape, StatedSizes
+from .case import Case
+from .measure import measure
+from .measurement import PHASES, Measurement
+
+__all__ = ["PHASES", "Case", "ExampleShape", "Measurement", "StatedSizes", "measure"]

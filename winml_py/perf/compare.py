@@ -1,0 +1,127 @@
+"""Two saved runs, side by side, with a verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import InvalidArgumentError
+from .interval import Interval
+from .report_schema import SCHEMA
+
+MARGIN = 0.05
+"""A smaller change than this counts as none: two processes with the same work differ by as much."""
+
+FASTER, SLOWER, SAME, UNCLEAR = "faster", "slower", "same", "unclear"
+
+
+class SavedCase(NamedTuple):
+    """A case of a saved run.
+
+    Attributes:
+        model: the name of the model's file; its folder may be another on another day.
+        settings: device, engine, precision and threads.
+        evaluation: the milliseconds of a whole evaluation.
+        phases: the median milliseconds of each phase.
+    """
+
+    model: str
+    settings: tuple[str, ...]
+    evaluation: Interval
+    phases: dict[str, float]
+
+    def __str__(self) -> str:
+        return " ".join((self.model, *self.settings))
+
+
+Pair = tuple[SavedCase, SavedCase]
+
+
+def load(path: str) -> list[SavedCase]:
+    """Reads what `winml-py perf --json` printed.
+
+    Raises:
+        InvalidArgumentError: the file holds something else.
+    """
+    try:
+        with open(path, "rb") as file:  # of bytes, json finds out the encoding: PowerShell's ">" writes UTF-16
+            facts = json.load(file)
+        if facts.get("schema") != SCHEMA or facts.get("kind") != "perf":
+            raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema')!r}, not {SCHEMA}")
+        return [_case(case) for case in facts["cases"]]
+    except FileNotFoundError as error:
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"{path}: It holds no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
+        ) from error
+
+
+def _case(case: dict[str, Any]) -> SavedCase:
+    figures = (case["evaluation"][key] + 0.0 for key in ("p50_ms", "low_ms", "high_ms"))
+    settings = str(case["device"]), str(case["engine"]), str(case["precision"]), f"x{case['threads']}"
+    phases = {phase: found["p50_ms"] + 0.0 for phase, found in case["phases"].items()}
+    name = str(case["model"]).replace("\\", "/").rpartition("/")[2]
+    return SavedCase(name, settings, Interval(*figures), phases)
+
+
+def paired(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list[Pair], list[SavedCase]]:
+    """The cases of two runs in pairs, in the order of the new one, and those that are left.
+
+    Cases of the same model and settings belong together; then those of one model, where there is one on each side; and
+    then, where as many are left on both sides, those at the same place.
+    """
+    left = list(old), list(new)
+    pairs = _matched(*left, lambda case: case[:2]) + _matched(*left, lambda case: case.model)
+    if len(left[0]) == len(left[1]):
+        pairs += list(zip(*left, strict=True))
+        left = [], []
+    return sorted(pairs, key=lambda pair: new.index(pair[1])), [*left[0], *left[1]]
+
+
+def _matched(old: list[SavedCase], new: list[SavedCase], key: Callable[[SavedCase], Hashable]) -> list[Pair]:
+    """Takes the pairs out of both lists whose keys are the same, and in each list only once."""
+    keys = [key(case) for case in old], [key(case) for case in new]
+    alone = [one for one in keys[1] if keys[0].count(one) == 1 == keys[1].count(one)]
+    pairs = [(old[keys[0].index(one)], new[keys[1].index(one)]) for one in alone]
+    for one, other in pairs:
+        old.remove(one)
+        new.remove(other)
+    return pairs
+
+
+def compare(old: SavedCase, new: SavedCase) -> dict[str, Any]:
+    """How many times as long an evaluation takes now, between which ends that lies, and a verdict; and each phase."""
+    ratio = new.evaluation.middle / old.evaluation.middle if old.evaluation.middle else 1.0
+    # the errors of both are independent: their squares add up
+    spread = math.hypot(_uncertainty(old.evaluation), _uncertainty(new.evaluation))
+    low, high = ratio / (1 + spread), ratio * (1 + spread)
+    return {
+        "old": str(old),
+        "new": str(new),
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "verdict": verdict(low, high),
+        "phases": {phase: _phase(old.phases[phase], time) for phase, time in new.phases.items() if phase in old.phases},
+    }
+
+
+def _uncertainty(interval: Interval) -> float:
+    """How far the ends of an interval are from its middle, in parts of it."""
+    return (interval.high - interval.low) / 2 / (interval.middle or 1.0)
+
+
+def verdict(low: float, high: float) -> str:
+    """What the ends of a ratio of times say."""
+    if low > 1 + MARGIN:
+        return SLOWER
+    if high < 1 / (1 + MARGIN):
+        return FASTER
+    return SAME if low >= 1 / (1 + MARGIN) and high <= 1 + MARGIN else UNCLEAR
+
+
+def _phase(old: float, new: float) -> dict[str, float | None]:
+    return {"old_ms": old, "new_ms": new, "ratio": new / old if old else None}

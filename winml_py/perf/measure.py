@@ -1,0 +1,190 @@
+"""Loading, binding and evaluating with a stopwatch."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ..core.evaluation.binding import LearningModelBinding
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.free_sizes import ExampleShape
+from ..core.runtime.providers import nvidia
+from ..core.session.session import LearningModelSession
+from ..errors import InvalidArgumentError
+from ..inputs.files import generated, jobs, read
+from ..inputs.input_sizes import input_sizes
+from .case import Case
+from .measurement import Measurement, Sample
+from .stopwatch import Stopwatch
+
+GENERATED = "example inputs"
+
+Progress = Callable[[float], None]
+Receiver = Callable[[int, LearningModelEvaluationResult], None]
+Work = Callable[[int], dict[str, Sample]]
+
+
+class Prepared:
+    """A case whose session is made."""
+
+    def __init__(self, case: Case, profiling: bool = False) -> None:
+        """Loads and compiles the model.
+
+        Args:
+            case: what is measured.
+            profiling: whether ONNX Runtime records what it does.
+
+        Raises:
+            WinMLError: the model or the device cannot be used.
+        """
+        self.case, watch = case, Stopwatch()
+        memory = {"before": resident()}
+        with watch.phase("load"):
+            model = case.load()
+        memory["load"] = resident()
+        device, options = case.target(), case.options(model)
+        options.profiling = profiling
+        with watch.phase("session"):
+            self.session = LearningModelSession(model, device, options)
+        memory["session"] = resident()
+        self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
+        self.items = list(jobs(model, case.inputs)) if case.inputs else [(GENERATED, None)]
+        self.generated = {} if case.inputs else generated(model, case.sizes)
+
+    def run(
+        self,
+        iterations: int | None,
+        seconds: float | None,
+        threads: int = 1,
+        progress: Progress = lambda done: None,
+        receive: Receiver = lambda index, result: None,
+    ) -> Measurement:
+        """Evaluates once, and then a number of times or for a time. Every thread has a binding of its own.
+
+        Args:
+            iterations: how many evaluations; 100 where neither they nor seconds are given.
+            seconds: how long to evaluate, instead of iterations.
+            threads: how many evaluate at once.
+            progress: is called with the part that is done, from 0 to 1.
+            receive: gets the number of each evaluation, 0 for the first, and its result.
+
+        Raises:
+            WinMLError: an evaluation failed.
+        """
+        measured = self.measured
+        workers = [self._worker(receive) for _ in range(threads)]
+        measured.first |= workers[0](0)
+        measured.memory["first evaluation"] = resident()
+        for worker in workers[1:]:
+            worker(0)  # a binding's first evaluation takes longer than the rest, also on the other threads
+        default = 100 if seconds is None else None
+        turns, lock = _turns(iterations or default, seconds, progress), threading.Lock()
+
+        def take() -> int:
+            with lock:
+                return next(turns, 0)
+
+        def spend(work: Work) -> list[tuple[int, dict[str, Sample]]]:
+            try:
+                return [(index, work(index)) for index in iter(take, 0)]
+            except BaseException:
+                with lock:
+                    turns.close()  # the other threads need not go on
+                raise
+
+        started = time.perf_counter()
+        with ThreadPoolExecutor(threads) as pool:
+            laps = sorted(lap for part in pool.map(spend, workers) for lap in part)
+        measured.elapsed = time.perf_counter() - started
+        measured.items = [self._item(index)[0] for index, _ in laps]
+        measured.laps = [phases for _, phases in laps]
+        measured.memory["end"] = resident()
+        if any(name in self.session.engine.lower() for name in ("cuda", "tensorrt")):  # other drivers do not say
+            measured.device_memory = nvidia.process_memory()
+        measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
+        measured.inputs, measured.threads = [label for label, _ in self.items], threads
+        measured.sizes = self._sizes()
+        return measured
+
+    def _sizes(self) -> dict[str, ExampleShape]:
+        """The shapes of the inputs of the first item."""
+        model, (_, files) = self.session.model, self.items[0]
+        given = {} if files is None else read(model, files)
+        return input_sizes(self.case.sizes.applied(model.input_features), given)
+
+    def _item(self, index: int) -> tuple[str, Mapping[str, str] | None]:
+        return self.items[index % len(self.items)]
+
+    def _worker(self, receive: Receiver) -> Work:
+        binding, watch = LearningModelBinding(self.session), Stopwatch()
+        watch.watch(binding)
+
+        def work(index: int) -> dict[str, Sample]:
+            _, files = self._item(index)
+            values = self.generated
+            if files is not None:
+                with watch.phase("decode"):
+                    values = read(self.session.model, files)
+            with watch.phase("bind"):
+                for name, value in values.items():
+                    binding.bind(name, value)
+            with watch.phase("detensorize"):
+                result = self.session.evaluate(binding)
+            receive(index, result)
+            return watch.lap()
+
+        return work
+
+
+def _turns(iterations: int | None, seconds: float | None, progress: Progress) -> Generator[int]:
+    """The numbers of the evaluations, from 1, until the iterations or the seconds are spent."""
+    started = time.perf_counter()
+    for taken in itertools.count():
+        done = taken / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
+        if done >= 1 and taken:
+            return
+        progress(min(done, 1.0))
+        yield taken + 1
+
+
+def measure(
+    case: Case, *, iterations: int | None = None, seconds: float | None = None, threads: int = 1
+) -> Measurement:
+    """Measures a case.
+
+    Args:
+        case: the model, where it runs, and on which inputs.
+        iterations: how many evaluations follow the first; 100 where neither they nor seconds are given.
+        seconds: how long to evaluate, instead of iterations.
+        threads: how many evaluate at once, each with a binding of its own.
+
+    Raises:
+        InvalidArgumentError: both iterations and seconds are given, or one of the three is not positive.
+        WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
+    """
+    if iterations is not None and seconds is not None:
+        raise InvalidArgumentError("Both iterations and seconds are given.", hint="Give one of them.")
+    if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
+        raise InvalidArgumentError("Nothing is to be measured.", hint="Iterations, seconds and threads are positive.")
+    return Prepared(case).run(iterations, seconds, threads)
+
+
+def prepare_together(cases: Sequence[Case], threads: int, interval: float) -> list[Prepared]:
+    """Loads and compiles on so many threads at once, which start `interval` seconds after each other."""
+
+    def work(pair: tuple[int, Case]) -> Prepared:
+        time.sleep(interval * (pair[0] % threads))
+        return Prepared(pair[1])
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, enumerate(cases)))
+
+
+def resident() -> int:
+    """The bytes of memory that the process has now."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)

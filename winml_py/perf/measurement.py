@@ -1,0 +1,117 @@
+"""What was measured, and its figures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.features.free_sizes import ExampleShape
+from ..inputs.input_sizes import to_json
+from .interval import Interval, median_interval
+
+PHASES = ("load", "session", "decode", "tensorize", "bind", "evaluate", "detensorize")
+"""In the order in which they happen: a file's header is read; the model is compiled; a picture file is decoded, and
+turned into numbers; values are bound; the engine runs; outputs are wrapped, or turned into pictures."""
+
+ONCE = ("load", "session")
+"""The phases that happen once, not with each evaluation."""
+
+
+class Sample(NamedTuple):
+    """Seconds on the clock, and seconds of all processors together."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass
+class Measurement:
+    """What one case took. Times are in seconds. Memory is in bytes, resident in the process.
+
+    Attributes:
+        model: the model's path.
+        device: the device's name.
+        engine: the engine that ran it.
+        precision: the arithmetic it computed in.
+        inputs: the names of the inputs.
+        threads: how many threads evaluated at once.
+        first: the samples of the first iteration, and of load and session.
+        elapsed: seconds that all iterations but the first took.
+        memory: bytes resident before, and after each step.
+        device_memory: bytes that the process has on the device; None where the driver does not say.
+        items: the input of each iteration.
+        laps: the samples of each iteration, by phase.
+        sizes: the shapes of the inputs, by name; of several items, those of the first.
+    """
+
+    model: str
+    device: str = ""
+    engine: str = ""
+    precision: str = ""
+    inputs: Sequence[str] = ()
+    threads: int = 1
+    first: dict[str, Sample] = field(default_factory=dict)
+    elapsed: float = 0.0
+    memory: dict[str, int] = field(default_factory=dict)
+    device_memory: int | None = None
+    items: list[str] = field(default_factory=list)
+    laps: list[dict[str, Sample]] = field(default_factory=list)
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> dict[str, list[Sample]]:
+        """Of each phase one sample an iteration, the first apart; of load and session the only one."""
+        samples = {phase: [self.first[phase]] for phase in ONCE if phase in self.first}
+        for lap in self.laps:
+            for phase, sample in lap.items():
+                samples.setdefault(phase, []).append(sample)
+        return samples
+
+    @property
+    def iterations(self) -> int:
+        """How many evaluations there were after the first."""
+        return len(self.laps)
+
+    @property
+    def rate(self) -> float:
+        """Evaluations a second, with decoding and binding."""
+        return self.iterations / self.elapsed if self.elapsed else 0.0
+
+    @property
+    def evaluation(self) -> Interval:
+        """The median time of whole evaluations after the first, in milliseconds."""
+        return median_interval([sum(sample.wall for sample in lap.values()) * 1e3 for lap in self.laps])
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures, in milliseconds and megabytes."""
+        samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "threads", "iterations")
+        return {name: getattr(self, name) for name in names} | {
+            "sizes": to_json(self.sizes),
+            "evaluations_per_second": self.rate,
+            "evaluation": dict(zip(("p50_ms", "low_ms", "high_ms"), self.evaluation, strict=True)),
+            "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
+            "phases": {phase: self._phase(samples[phase]) for phase in PHASES if phase in samples},
+            "memory_mb": {step: size / 1e6 for step, size in self.memory.items()},
+            "device_memory_mb": None if self.device_memory is None else self.device_memory / 1e6,
+        }
+
+    def _phase(self, samples: Sequence[Sample]) -> dict[str, float | None]:
+        # The processors' time is that of the whole process: with several threads, it belongs to no single one.
+        cpu = statistics.median(sample.cpu for sample in samples) * 1e3 if self.threads == 1 else None
+        figures = spread([sample.wall * 1e3 for sample in samples])
+        return {**{f"{name}_ms": figure for name, figure in figures.items()}, "cpu_p50_ms": cpu}
+
+
+def spread(figures: Sequence[float]) -> Mapping[str, float]:
+    """Percentiles, mean, extremes and standard deviation."""
+    return {
+        **{f"p{percent}": float(np.percentile(figures, percent)) for percent in (50, 90, 99)},
+        "mean": statistics.fmean(figures),
+        "min": min(figures),
+        "max": max(figures),
+        "stdev": statistics.pstdev(figures),
+    }

@@ -1,0 +1,156 @@
+"""Where the time of an evaluation goes, node by node, as ONNX Runtime records it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..core.features.free_sizes import ExampleShape
+from ..errors import IllegalCallError, InvalidArgumentError
+from ..inputs.input_sizes import to_json
+from .case import Case
+from .measure import Prepared
+
+OUTSIDE = "outside the nodes"
+_KERNEL = "_kernel_time"
+
+
+class Node(NamedTuple):
+    """A node of the optimised graph. Its time is in microseconds an evaluation, without that of the nodes inside it."""
+
+    name: str
+    operator: str
+    provider: str
+    time: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The mean evaluation, in microseconds.
+
+    Attributes:
+        model: the model's path.
+        device: the device's name.
+        engine: the engine that ran it.
+        evaluations: how many evaluations this is the mean of, without the first.
+        total: the time of a whole evaluation, as ONNX Runtime measured it.
+        nodes: the nodes, the slowest first.
+        trace: everything that was recorded, in Chrome's trace format.
+        sizes: the shapes of the inputs, by name.
+    """
+
+    model: str
+    device: str
+    engine: str
+    evaluations: int
+    total: float
+    nodes: tuple[Node, ...]
+    trace: bytes = field(repr=False, default=b"")
+    sizes: dict[str, ExampleShape] = field(default_factory=dict)
+
+    @property
+    def outside(self) -> float:
+        """The time between the nodes. It is below 0 where nodes ran at the same time."""
+        return self.total - sum(node.time for node in self.nodes)
+
+    def sums(self, of: Callable[[Node], str]) -> dict[str, float]:
+        """The sum of the nodes' times for each operator or provider, or what else `of` gives; the largest first."""
+        found: dict[str, float] = defaultdict(float)
+        for node in self.nodes:
+            found[of(node)] += node.time
+        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+    def rows(self, count: int) -> list[tuple[tuple[str, str, str], float]]:
+        """Name, operator, provider and time: of the slowest nodes, of the others together, and outside of the nodes."""
+        rows = [
+            ((node.name, node.operator, node.provider.removesuffix("ExecutionProvider")), node.time)
+            for node in self.nodes
+        ]
+        others = [((f"{len(rows) - count} more nodes", "", ""), sum(time for _, time in rows[count:]))]
+        return rows[:count] + others * (len(rows) > count) + [((OUTSIDE, "", ""), self.outside)]
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures, in microseconds."""
+        names = ("model", "device", "engine", "evaluations")
+        return {name: getattr(self, name) for name in names} | {
+            "sizes": to_json(self.sizes),
+            "total_us": self.total,
+            "outside_us": self.outside,
+            "operators_us": self.sums(lambda node: node.operator),
+            "providers_us": self.sums(lambda node: node.provider),
+            "nodes": [node._asdict() for node in self.nodes],
+        }
+
+
+def profile(case: Case, evaluations: int = 20) -> Profile:
+    """Records so many evaluations, after a first one that does not count.
+
+    Raises:
+        WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
+    """
+    prepared = Prepared(case, profiling=True)
+    with prepared.session as session, tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+        sizes = prepared.run(evaluations, None).sizes
+        path = Path(folder, "trace.json")
+        session.end_profiling(path)
+        return replace(read(path.read_bytes(), case.model, session.device.name, session.engine), sizes=sizes)
+
+
+def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
+    """The profile in a trace that ONNX Runtime wrote. Its first evaluation does not count.
+
+    Raises:
+        InvalidArgumentError: it is no such trace.
+        IllegalCallError: fewer than two evaluations were recorded.
+    """
+    try:
+        return _read(json.loads(trace), trace, model, device, engine)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{model or 'The file'} is not a trace of ONNX Runtime's.",
+            hint="Pass a file that `winml-py profile --trace FILE` or ONNX Runtime's own profiling wrote.",
+        ) from error
+
+
+def _read(events: list[dict[str, Any]], trace: bytes, model: str, device: str, engine: str) -> Profile:
+    runs = sorted((event for event in events if event["name"] == "model_run"), key=lambda event: event["ts"])[1:]
+    if not runs:
+        raise IllegalCallError("Fewer than two evaluations were recorded.", hint="Evaluate more often.")
+    start = runs[0]["ts"]
+    nodes_run = (event for event in events if event["cat"] == "Node" and event["ts"] >= start)
+    kernels = [event for event in nodes_run if str(event["name"]).endswith(_KERNEL)]
+    times: dict[tuple[str, str, str], float] = defaultdict(float)
+    for event, own in _own_times(kernels):
+        operator, provider = (str(event["args"].get(key, "")) for key in ("op_name", "provider"))
+        times[event["name"].removesuffix(_KERNEL), operator, provider] += own
+    count = len(runs)
+    nodes = (Node(*key, time / count) for key, time in times.items())
+    total = sum(run["dur"] for run in runs) / count
+    return Profile(model, device, engine, count, total, tuple(sorted(nodes, key=lambda node: -node.time)), trace)
+
+
+def _own_times(events: Iterable[dict[str, Any]]) -> list[list[Any]]:
+    """Pairs of an event and its own time, without the events inside it: those of a loop's body lie inside the loop's.
+
+    On each thread, the events that have not ended yet form a stack: an event lies inside the one on top of it.
+    """
+    found: list[list[Any]] = []
+    stacks: dict[Any, list[list[Any]]] = defaultdict(list)
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        outer = stacks[event["tid"]]
+        while outer and event["ts"] >= _end(outer[-1][0]):
+            outer.pop()
+        if outer and _end(event) <= _end(outer[-1][0]):
+            outer[-1][1] -= event["dur"]
+        found.append([event, event["dur"]])
+        outer.append(found[-1])
+    return found
+
+
+def _end(event: dict[str, Any]) -> float:
+    return float(event["ts"] + event["dur"])

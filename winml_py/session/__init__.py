@@ -1,1 +1,0 @@
-"""The public classes: model, options, device, session, binding, result."""

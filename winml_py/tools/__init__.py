@@ -1,1 +1,0 @@
-"""What is built on the public classes: conversion, optimising, measuring, diagnosing."""
