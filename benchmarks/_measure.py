@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from winml_py.core.base import processor
+from winml_py.core.base import machine
 
 
 def interleaved(
@@ -172,7 +172,7 @@ def report(
             "benchmark": name,
             "host": host | {package: version(package) for package in packages},
             "rows": rows,
-        } | ({"processor": processor.name(), "summary": dict(summary)} if summary else {})
+        } | ({"processor": machine.processor_name(), "summary": dict(summary)} if summary else {})
         path.write_text(json.dumps(facts, indent=2) + "\n")
 
 

@@ -28,8 +28,8 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.evaluation.binding import evaluation_of
 from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 
 SPEC = find_spec("onnx")
 assert SPEC is not None

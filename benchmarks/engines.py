@@ -24,8 +24,8 @@ from _models import inputs, public_models
 from onnx import helper, numpy_helper
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.core.base import processor
-from winml_py.core.base.cpu_cores import usable_cores
+from winml_py.core.base import machine
+from winml_py.core.base.machine import usable_cores
 from winml_py.core.runtime.providers import plugins
 
 CHECKED = 16
@@ -110,7 +110,7 @@ def main() -> None:
         return
     engines = [device.provider for device in plugins.devices("cpu") if "openvino" in device.provider.lower()]
     if options.half and not half_types():
-        print(f"{processor.name()}: no engine here computes in half precision")
+        print(f"{machine.processor_name()}: no engine here computes in half precision")
         return
     more, rows = ["--half"] if options.half else [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +134,7 @@ def main() -> None:
             best = min(ratio(seconds[way], seconds["auto"]) for way in ("raw", *engines))
             rows.append(row | {"auto, of raw": ratio(seconds["raw"], seconds["auto"]), "auto, of the best": best})
             print(rows[-1], file=sys.stderr)
-    print(processor.name())
+    print(machine.processor_name())
     means = {
         f"{way} over raw, geometric mean": geometric_mean([row[f"{way}, of raw"] for row in rows])
         for way in (*engines, "auto")

@@ -22,7 +22,7 @@ from engines import CHECKED, half_types, raw_session
 from onnx import helper, numpy_helper
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.core.base import processor
+from winml_py.core.base import machine
 from winml_py.float16 import convert
 
 WAYS = ("raw", "default", "half")
@@ -109,7 +109,7 @@ def main() -> None:
         work(*options.serve)
         return
     halves = ", ".join(half_types()) or "none: the processor or its engines have no half arithmetic"
-    print(f"{processor.name()}, half precision: {halves}")
+    print(f"{machine.processor_name()}, half precision: {halves}")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WINML_PY_CACHE"] = folder

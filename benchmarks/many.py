@@ -22,7 +22,7 @@ from end_to_end import CONTRACT, photograph, usual
 from winml_py import ImageFeatureValue, LearningModel, LearningModelBinding, LearningModelSession
 from winml_py import LearningModelSessionOptions as Options
 from winml_py.authoring import write_contract
-from winml_py.core.base.cpu_cores import usable_cores
+from winml_py.core.base.machine import usable_cores
 
 
 def ways(path: str, files: list[Path]) -> dict[str, Callable[[], list[int]]]:

@@ -30,8 +30,8 @@ from winml_py import (
     SoftwareBitmap,
     VideoFrame,
 )
+from winml_py.core.imaging.formats import Scratch
 from winml_py.core.imaging.geometry import compute_placement
-from winml_py.core.imaging.scratch import Scratch
 from winml_py.core.imaging.tensorize import tensorize
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"

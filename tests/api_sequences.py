@@ -35,7 +35,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 
 MODELS = [
     unary("Neg", ["n"]),

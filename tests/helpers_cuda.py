@@ -11,8 +11,7 @@ import onnxruntime
 
 from winml_py import LearningModelDevice, Precision
 from winml_py.core.base.device_array import DeviceArray, MemoryLocation
-from winml_py.core.runtime.engine import EngineOptions, PlacedNode
-from winml_py.core.runtime.explanation import Explanation
+from winml_py.core.runtime.engine import EngineOptions, Explanation, PlacedNode
 from winml_py.core.runtime.providers import cuda
 from winml_py.core.runtime.providers.catalogue import UNLOCKED
 from winml_py.core.runtime.providers.provider import ProviderDevice

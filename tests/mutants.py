@@ -62,7 +62,7 @@ GROUPS = {
             "winml_py/core/imaging/*",
             "winml_py/core/features/*",
             *(f"winml_py/core/evaluation/{name}.py" for name in ("binding", "evaluation", "picture_inputs", "outputs")),
-            "winml_py/core/runtime/ort/host_binding.py",
+            "winml_py/core/runtime/ort/engine.py",
         ],
         ["winml_py/core/evaluation/graph.py"],
         "async authoring binding containers contract cuda error_texts errors example_inputs fake_device features "

@@ -8,8 +8,8 @@ import numpy as np
 
 from winml_py import BitmapBounds, ImageContract, SoftwareBitmap
 from winml_py.core.imaging import tensorize as imaging
+from winml_py.core.imaging.formats import Scratch
 from winml_py.core.imaging.geometry import compute_placement
-from winml_py.core.imaging.scratch import Scratch
 
 
 def tensorize(

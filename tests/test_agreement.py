@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from winml_py.core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, compare_values
-from winml_py.core.base.differences import channel_axis, relative_error
-from winml_py.core.base.ranks import top1_kept
+from winml_py.core.base.agreement import (
+    FLOAT_TOLERANCE,
+    HALF_TOLERANCE,
+    channel_axis,
+    compare_outputs,
+    compare_values,
+    relative_error,
+    top1_kept,
+)
 
 RNG = np.random.default_rng(11)
 

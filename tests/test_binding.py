@@ -37,7 +37,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 
 
 def session(source: bytes) -> LearningModelSession:

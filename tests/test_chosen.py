@@ -23,8 +23,7 @@ from winml_py import (
 )
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.runtime.cpu.chosen import ChosenEngine, Decision, Shapes
-from winml_py.core.runtime.engine import EngineBinding, EngineOptions, HeldValues, PlacedNode
-from winml_py.core.runtime.explanation import Explanation
+from winml_py.core.runtime.engine import EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode
 from winml_py.core.runtime.ort.run import fill, opened
 
 UNLOCKED = nullcontext()

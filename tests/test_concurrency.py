@@ -24,8 +24,8 @@ from winml_py import (
     LearningModelSessionOptions,
     ModelDisposedError,
 )
-from winml_py.core.evaluation.binding import evaluation_of
 from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.runtime.engine import Engine
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.testing import FakeCompiler, FakeDevice

@@ -42,9 +42,9 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.core.imaging.detensorize import detensorize
+from winml_py.core.imaging.formats import Scratch
 from winml_py.core.imaging.geometry import compute_placement, letterbox
 from winml_py.core.imaging.resize import resize
-from winml_py.core.imaging.scratch import Scratch
 
 Array = np.ndarray[Any, Any]
 

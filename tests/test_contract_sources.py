@@ -24,7 +24,7 @@ from winml_py import (
     labels_of,
 )
 from winml_py.core.contracts.files import read_contract
-from winml_py.core.contracts.processors import PROCESSORS
+from winml_py.core.contracts.huggingface import PROCESSORS
 from winml_py.errors import StorageNotFoundError
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}

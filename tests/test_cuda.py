@@ -29,7 +29,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.core.base.device_array import DeviceArray
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers import nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options

@@ -63,7 +63,7 @@ import dask.dataframe, dask.distributed, pandas
 from winml_py.scale import Evaluator
 
 def sessions():
-    from winml_py.scale.sessions import SESSIONS
+    from winml_py.scale.evaluator import SESSIONS
     return len(SESSIONS._sessions)
 
 if __name__ == "__main__":

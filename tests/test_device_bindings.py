@@ -17,8 +17,7 @@ from winml_py import ClosedError, NotSupportedError, SizeMismatchError
 from winml_py.core.base.device_array import DeviceArray, MemoryLocation
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import DeviceBinding
-from winml_py.core.runtime.ort.device_memory import DeviceMemory
-from winml_py.core.runtime.ort.device_recording import RecordedGraph, Recording
+from winml_py.core.runtime.ort.device_memory import DeviceMemory, RecordedGraph, Recording
 
 HERE = MemoryLocation("cpu", 0)
 

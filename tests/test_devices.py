@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from conftest import MODELS
 
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
+from winml_py.cli import doctor as diagnosis
 from winml_py.cli import doctor_child
-from winml_py.cli import doctor_report as diagnosis
 from winml_py.cli.main import main
-from winml_py.core.base import cpu_cores as cores
+from winml_py.core.base import machine as cores
 from winml_py.core.cache import answers
 from winml_py.core.runtime.providers import nvidia, plugins
 from winml_py.core.runtime.providers.cuda import CUDA

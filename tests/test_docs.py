@@ -46,11 +46,11 @@ from winml_py import (
     WinMLError,
     float16,
 )
-from winml_py.cli.doctor_report import _clash
+from winml_py.cli.doctor import _clash
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
 from winml_py.core.evaluation.compiled import compiled_of
-from winml_py.core.runtime.gpu import recording
+from winml_py.core.runtime.gpu import compile as gpu_compile
 from winml_py.core.runtime.ort.errors import translate
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
@@ -388,7 +388,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModelDevice.find("abacus"),
     lambda: session(engine="openvino"),
     lambda: session(graph_capture=True),
-    lambda: recording.unmet("fixed-shapes"),
+    lambda: gpu_compile.unmet("fixed-shapes"),
     lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
     lambda: session().upload(ZEROS),
     inherited,

@@ -17,7 +17,7 @@ from onnx import helper
 
 from winml_py import ImageFeatureDescriptor, InvalidArgumentError, LearningModel, LearningModelSession
 from winml_py.cli.main import main
-from winml_py.graphs.edit_model import Edits, edit_model
+from winml_py.graphs.edit_features import Edits, edit_model
 
 X = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
 W = np.random.default_rng(4).standard_normal((3,)).astype(np.float32)
@@ -192,7 +192,7 @@ def test_results_that_differ_are_not_written(model: Path, tmp_path: Path, monkey
     def broken(proto: onnx.ModelProto, _: Any) -> None:
         proto.graph.node[3].op_type = "Div"
 
-    monkeypatch.setattr("winml_py.graphs.edit_model.renamed", broken)
+    monkeypatch.setattr("winml_py.graphs.edit_features.renamed", broken)
     failed = run("edit", model, "--rename", "x=a", "--output", tmp_path / "edited.onnx")
     assert (failed.exit_code, "does not give what the model gives" in failed.output) == (1, True)
     assert not (tmp_path / "edited.onnx").exists()

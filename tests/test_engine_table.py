@@ -25,7 +25,7 @@ from winml_py import (
     NotSupportedError,
     Precision,
 )
-from winml_py.core.base import processor
+from winml_py.core.base import machine
 from winml_py.core.runtime.cpu import choice, measure
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.providers.provider import ProviderDevice
@@ -162,7 +162,7 @@ def test_the_default_is_raw_onnxruntime_on_every_machine(
 
 def has_bfloat16() -> bool:
     """Whether this processor computes in bfloat16, and no stand-in says otherwise."""
-    flags = processor.facts().get("flags", "").split()
+    flags = machine.processor_facts().get("flags", "").split()
     return not os.environ.get("WINML_PY_TEST_HALF_TYPES") and bool({"avx512_bf16", "amx_bf16"} & set(flags))
 
 

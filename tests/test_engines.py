@@ -31,12 +31,11 @@ from winml_py import (
     TensorKind,
 )
 from winml_py.core.cache import answers
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.model.model import content_of
 from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice, decision, measure
-from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.explanation import Candidate
+from winml_py.core.runtime.engine import Candidate, EngineOptions
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.openvino.engine import OpenVinoEngine
 from winml_py.core.runtime.providers.catalogue import native_options, require_known
@@ -418,7 +417,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 MANY = """
 import sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.model.model import content_of
 import numpy as np
 options = LearningModelSessionOptions()

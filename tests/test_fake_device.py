@@ -14,7 +14,7 @@ from winml_py import (
     LearningModelSession,
     TensorFloat,
 )
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.testing import FakeDevice
 
 

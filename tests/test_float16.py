@@ -39,7 +39,7 @@ from winml_py import (
 from winml_py.cli.main import main
 from winml_py.core.features.example_inputs import example_inputs
 from winml_py.float16 import ConversionReport, convert
-from winml_py.float16.verify import compare
+from winml_py.float16.report import compare
 
 pytestmark = pytest.mark.one_python
 

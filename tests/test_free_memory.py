@@ -14,8 +14,8 @@ from conftest import MODELS
 from onnx import helper
 
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.core.base.free_memory import free_memory
-from winml_py.core.runtime.cpu import measure, memory
+from winml_py.core.base.machine import free_memory
+from winml_py.core.runtime.cpu import decision, measure
 
 NO_LIMIT = str(0x7FFFFFFFFFFFF000)  # what version 1 says where there is none
 
@@ -92,7 +92,7 @@ SIZE = (MODELS / "digits.onnx").stat().st_size
 
 def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     groups = control_groups(tmp_path, "0::/", {"memory.max": str(limit), "memory.current": "0"})
-    monkeypatch.setattr(memory, "free_memory", partial(free_memory, *groups))
+    monkeypatch.setattr(decision, "free_memory", partial(free_memory, *groups))
     monkeypatch.setattr(  # OpenVINO is the faster one wherever it may be tried
         measure,
         "_times",

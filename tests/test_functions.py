@@ -12,7 +12,7 @@ from build import model, tensor
 from onnx import helper
 
 from winml_py import LearningModel, LearningModelSession, NotSupportedError
-from winml_py.core.onnx_file.functions import MAX_CALLS, MAX_NODES
+from winml_py.core.onnx_file.nodes import MAX_CALLS, MAX_NODES
 
 
 def doubling(levels: int, times: int = 2, is_circle: bool = False) -> bytes:

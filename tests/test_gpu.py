@@ -44,11 +44,11 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
-from winml_py.core.base.differences import relative_error
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.base.agreement import relative_error
 from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.features.example_inputs import example_value
-from winml_py.core.runtime.gpu.recording import CONSTRAINTS
+from winml_py.core.runtime.gpu.compile import CONSTRAINTS
 from winml_py.core.runtime.ort.errors import translate
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))

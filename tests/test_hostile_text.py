@@ -21,8 +21,7 @@ from PIL import Image
 from winml_py import LearningModel, LearningModelSession, TensorString
 from winml_py.cli import style
 from winml_py.cli.main import main
-from winml_py.core.base.log import logger
-from winml_py.core.base.shown_text import shown
+from winml_py.core.base.messages import logger, shown
 from winml_py.core.cache import answers
 from winml_py.errors import InvalidArgumentError, WinMLError
 from winml_py.perf import tune as tuning
@@ -252,7 +251,7 @@ def test_no_log_line_holds_what_a_terminal_obeys(caplog: pytest.LogCaptureFixtur
         for path in (ROOT / "winml_py").rglob("*.py")
         if 'getLogger("winml_py")' in path.read_text(encoding="utf-8")
     ]
-    assert loggers == ["log.py"]
+    assert loggers == ["messages.py"]
 
 
 def parse(text: str) -> Any:

@@ -32,10 +32,9 @@ from winml_py import (
 )
 from winml_py.core.imaging.contract import ImageContract
 from winml_py.core.imaging.detensorize import detensorize
-from winml_py.core.imaging.formats import gray_of
+from winml_py.core.imaging.formats import Scratch, gray_of
 from winml_py.core.imaging.geometry import center_crop
 from winml_py.core.imaging.resize import resize
-from winml_py.core.imaging.scratch import Scratch
 
 FORMATS = ["GRAY8", "RGB8", "BGR8", "RGBA8", "BGRA8"]
 TARGETS = ["GRAY8", "RGBA8", "BGRA8"]

@@ -45,7 +45,7 @@ def test_the_contracts_hold() -> None:
     [
         ("core/base/arguments.py", "from ..features import tensor", "The staircase inside the core"),
         (
-            "core/imaging/scratch.py",
+            "core/imaging/formats.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..session import session",
             "The staircase inside the core",
         ),
@@ -53,7 +53,7 @@ def test_the_contracts_hold() -> None:
         ("core/session/session.py", "from ...vision import outputs", "Capabilities stand on the core"),
         ("vision/outputs.py", "from ..graphs import opsets", "Capabilities stand on the core"),
         (
-            "core/runtime/explanation.py",
+            "core/runtime/engine.py",
             "from ..imaging import geometry",
             "The runtime knows neither pictures nor features",
         ),

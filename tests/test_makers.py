@@ -25,7 +25,7 @@ from winml_py import (
     LearningModelPixelRange,
     NotSupportedError,
 )
-from winml_py.core.contracts.processors import PROCESSORS
+from winml_py.core.contracts.huggingface import PROCESSORS
 
 pytestmark = pytest.mark.once
 

@@ -131,7 +131,7 @@ def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path
     """The check of a conversion gets the tensor that bind makes of the picture."""
     from winml_py import LearningModel
     from winml_py.core.features.pictures import ImageFeatureValue
-    from winml_py.inputs.given_values import given_values
+    from winml_py.inputs.files import given_values
     from winml_py.inputs.model import evaluated
 
     model = LearningModel.load(DIGITS)

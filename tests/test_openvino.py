@@ -41,9 +41,9 @@ from winml_py import (
     Weights,
 )
 from winml_py.core.runtime.cpu import measure
-from winml_py.core.runtime.openvino import binding as module
 from winml_py.core.runtime.openvino import compile as compiling
-from winml_py.core.runtime.openvino.errors import translate
+from winml_py.core.runtime.openvino import engine as module
+from winml_py.core.runtime.openvino.package import translate
 
 pytestmark = [pytest.mark.usefixtures("openvino"), pytest.mark.one_python]
 

@@ -34,7 +34,7 @@ from winml_py import (
     operators,
 )
 from winml_py.operators import call
-from winml_py.operators.operator_cache import OperatorCache
+from winml_py.operators.call import OperatorCache
 from winml_py.testing import FakeDevice
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)

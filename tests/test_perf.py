@@ -19,9 +19,8 @@ from winml_py import InvalidArgumentError, LearningModel
 from winml_py.inputs.files import generated, jobs, read
 from winml_py.perf import PHASES, Case, measure, measurement, runner_files
 from winml_py.perf import measure as measure_function
-from winml_py.perf.interval import median_interval
-from winml_py.perf.measurement import Measurement, Sample
-from winml_py.perf.stopwatch import Stopwatch
+from winml_py.perf.measure import Stopwatch
+from winml_py.perf.measurement import Measurement, Sample, median_interval
 
 DIGITS = str(MODELS / "digits.onnx")
 

@@ -24,8 +24,8 @@ from winml_py.core.cache import answers
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import Case
 from winml_py.perf import page as pages
+from winml_py.perf.page import squarified
 from winml_py.perf.profile import Profile, profile, read
-from winml_py.perf.treemap import squarified
 
 pytestmark = pytest.mark.one_python
 

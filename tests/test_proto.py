@@ -22,8 +22,7 @@ from winml_py.core.onnx_file.header import (
     cut_weights,
     read_header,
 )
-from winml_py.core.onnx_file.protobuf import encode_varint, fields, varint
-from winml_py.core.onnx_file.walk import MAX_NESTING
+from winml_py.core.onnx_file.protobuf import MAX_NESTING, encode_varint, fields, varint
 from winml_py.errors import CorruptModelError
 
 

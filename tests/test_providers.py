@@ -13,7 +13,7 @@ import winml_py.core.runtime
 from winml_py import InvalidArgumentError, Precision
 from winml_py.core.runtime.engine import EngineOptions, device_engine
 from winml_py.core.runtime.gpu.compile import DeviceCompiler
-from winml_py.core.runtime.ort.device_recording import Recording
+from winml_py.core.runtime.ort.device_memory import Recording
 from winml_py.core.runtime.ort.engine import OrtDeviceEngine, OrtEngine
 from winml_py.core.runtime.providers import catalogue, plugins
 from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target

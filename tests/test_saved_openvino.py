@@ -24,7 +24,7 @@ from winml_py import CanceledError, LearningModel, LearningModelSession, Learnin
 from winml_py.core.cache import answers, folders
 from winml_py.core.evaluation.compiled import compiled_of
 from winml_py.core.runtime.cpu import measure
-from winml_py.core.runtime.openvino import saved_model
+from winml_py.core.runtime.openvino import compile as openvino_compile
 
 pytestmark = [pytest.mark.kept, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
 
@@ -66,9 +66,9 @@ def is_from_disk(session: LearningModelSession) -> bool:
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """The models that are compiled within the block."""
     compiled: list[object] = []
-    compile_model = saved_model.compile_model
+    compile_model = openvino_compile.compile_model
     with monkeypatch.context() as patch:
-        patch.setattr(saved_model, "compile_model", lambda *given: compiled.append(given) or compile_model(*given))
+        patch.setattr(openvino_compile, "compile_model", lambda *given: compiled.append(given) or compile_model(*given))
         yield compiled
 
 
@@ -204,8 +204,8 @@ class Full:
 
 
 def fill_after(monkeypatch: pytest.MonkeyPatch, room: int, error: BaseException) -> None:
-    pieces = saved_model._Pieces
-    monkeypatch.setattr(saved_model, "_Pieces", lambda file, check: pieces(Full(file, room, error), check))
+    pieces = openvino_compile._Pieces
+    monkeypatch.setattr(openvino_compile, "_Pieces", lambda file, check: pieces(Full(file, room, error), check))
 
 
 def test_an_interrupt_in_the_middle_of_writing_ends_the_program(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,15 +241,15 @@ def test_nothing_is_kept_beyond_the_bound(chain: Path, monkeypatch: pytest.Monke
 KILLED = """
 import os, signal, sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.core.runtime.openvino import saved_model
-write = saved_model._Pieces.write
+from winml_py.core.runtime.openvino import compile as openvino_compile
+write = openvino_compile._Pieces.write
 def die(self, data):
     count = write(self, data)
     if self.tell() > 100_000:
         self.flush()
         os.kill(os.getpid(), signal.SIGKILL)
     return count
-saved_model._Pieces.write = die
+openvino_compile._Pieces.write = die
 options = LearningModelSessionOptions()
 options.engine = "openvino"
 LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
@@ -299,14 +299,14 @@ def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
 def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options, writes = LearningModelSessionOptions(), threading.Event()
     options.engine = "openvino"
-    write, cancelled = saved_model._Pieces.write, threading.Event()
+    write, cancelled = openvino_compile._Pieces.write, threading.Event()
 
     def late(pieces: Any, piece: bytes) -> int:
         writes.set()
         cancelled.wait(60)
         return write(pieces, piece)
 
-    monkeypatch.setattr(saved_model._Pieces, "write", late)
+    monkeypatch.setattr(openvino_compile._Pieces, "write", late)
     operation = LearningModelSession.create_async(LearningModel.load(chain), None, options)
     assert writes.wait(60)
     operation.cancel()

@@ -27,7 +27,7 @@ from winml_py import (
     SoftwareBitmap,
 )
 from winml_py.scale import Evaluator
-from winml_py.scale.sessions import MOST, SESSIONS
+from winml_py.scale.evaluator import MOST, SESSIONS
 from winml_py.testing import FakeDevice
 
 DIGITS, BATCHES, EDGES = (str(MODELS / name) for name in ("digits.onnx", "digits_batch.onnx", "edges.onnx"))

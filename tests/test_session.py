@@ -34,10 +34,10 @@ from winml_py import (
     TensorKind,
     WinMLError,
 )
-from winml_py.core.base.cpu_cores import usable_cores
+from winml_py.core.base.machine import usable_cores
 from winml_py.core.cache import folders
-from winml_py.core.evaluation.binding import evaluation_of
 from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 from winml_py.core.model.model import content_of

@@ -31,8 +31,8 @@ from winml_py import (
     SoftwareBitmap,
     VideoReader,
 )
-from winml_py.core.evaluation.binding import evaluation_of
-from winml_py.core.imaging.pillow_limit import allowed
+from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.imaging.codecs import allowed
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
 

@@ -184,7 +184,7 @@ def test_a_closed_session_leaves_no_recording_behind(monkeypatch: pytest.MonkeyP
 
 
 def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py.core.base import cpu_cores as cores
+    from winml_py.core.base import machine as cores
     from winml_py.core.session import options
 
     for confined in (True, False):

@@ -36,14 +36,13 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.core.evaluation.outputs import ContainerOutput
-from winml_py.core.features.containers import for_engine, is_element
+from winml_py.core.features.containers import for_engine, from_vector, is_element
 from winml_py.core.features.descriptors import FREE
-from winml_py.core.features.lists_and_buffers import from_vector
 from winml_py.core.imaging.codecs import EncodedPicture
 from winml_py.core.imaging.detensorize import detensorize
+from winml_py.core.imaging.formats import Scratch
 from winml_py.core.imaging.geometry import center_crop
-from winml_py.core.imaging.scratch import Scratch
-from winml_py.core.runtime.ort.host_binding import IoBinding
+from winml_py.core.runtime.ort.engine import IoBinding
 from winml_py.enums import TensorKind
 from winml_py.testing import FakeDevice
 

@@ -44,7 +44,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.core.cache import answers, folders
-from winml_py.core.evaluation.binding import evaluation_of
+from winml_py.core.evaluation.evaluation import evaluation_of
 
 
 def bound(model: bytes, **values: Any) -> tuple[LearningModelSession, LearningModelBinding]:

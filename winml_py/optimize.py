@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from .core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from .core.base.atomic_files import require_folder, write_whole
-from .core.features.example_inputs import example_inputs
-from .core.features.free_sizes import NOTHING_STATED, ExampleShape, StatedSizes
+from .core.features.example_inputs import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
 from .core.imaging.contract import ImageContract
 from .core.model.operators import ModelOperators, Operators
-from .core.onnx_file.messages import messages
-from .core.runtime.custom.apart import put_back, take_out
+from .core.onnx_file.nodes import messages
+from .core.runtime.custom.split import put_back, take_out
 from .core.runtime.ort.compile import save_optimized
 from .core.runtime.ort.transformers import fused
 from .errors import ConversionError, InvalidArgumentError, NotSupportedError
 from .inputs import trial
-from .inputs.input_sizes import input_sizes, to_json
-from .inputs.load_model import load_model
-from .inputs.model import evaluated, evaluated_apart
+from .inputs.model import evaluated, evaluated_apart, input_sizes, load_model, to_json
 
 if TYPE_CHECKING:
     import onnx

@@ -8,8 +8,7 @@ from typing import Any
 
 from .core.base.cancellation import Stop
 from .core.runtime.device import LearningModelDevice
-from .core.runtime.engine import Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value
-from .core.runtime.explanation import Explanation
+from .core.runtime.engine import Engine, EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode, Value
 from .core.runtime.ort.run import fill
 from .core.runtime.request import CompileRequest
 from .enums import Precision

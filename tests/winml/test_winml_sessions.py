@@ -24,7 +24,7 @@ from winml_py import (
     TensorFloat,
     TensorString,
 )
-from winml_py.core.base.cpu_cores import usable_cores
+from winml_py.core.base.machine import usable_cores
 from winml_py.core.evaluation.compiled import compiled_of
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 

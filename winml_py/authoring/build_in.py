@@ -1,4 +1,4 @@
-"""Building image contracts into a model: `build_in`."""
+"""Building image contracts into a model: `build_in`, and the operator set that its nodes need."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from ..core.features.resolve import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.model.contract_fit import as_image, fits, fitting_inputs, spell_type
+from ..core.model.contracts import as_image, fits, fitting_inputs, spell_type
 from ..core.model.model import LearningModel
-from ..core.onnx_file.messages import messages
+from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
-from .answers import add_boxes, add_labels
-from .insertion import put_before
-from .kernels import require_kernel
-from .operator_set import bring_to
+from .answers import add_boxes, add_labels, put_before
+from .kernels import Preprocessing, require_kernel
 from .placement import GraphPlacement
-from .preprocessing import Preprocessing
 from .values import OPSET
 from .write_contract import read_for_copy, set_image_metadata
 
@@ -162,3 +159,60 @@ def _has_images(model: onnx.ModelProto) -> bool:
 
     types = (part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type))
     return any(isinstance(part, TypeProto) and part.denotation == "IMAGE" for part in types)
+
+
+# Bringing a model to the operator set that built-in nodes need.
+
+
+_ONNX = ("", "ai.onnx")
+"""The two names of the domain of ONNX's own operators."""
+
+
+def bring_to(version: int, model: onnx.ModelProto) -> None:
+    """Converts a model in place where its operator set is older; others stay as they are.
+
+    Raises:
+        NotSupportedError: the `onnx` package cannot convert it.
+    """
+    from onnx import helper
+
+    imported = [opset.version for opset in model.opset_import if opset.domain in _ONNX]
+    if not imported:
+        model.opset_import.append(helper.make_opsetid("", version))
+    elif imported[0] < version:
+        _convert(version, model)
+
+
+def _convert(version: int, model: onnx.ModelProto) -> None:
+    import onnx
+    from onnx import version_converter
+
+    if model.functions or sum(isinstance(part, onnx.GraphProto) for part in messages(model)) > 1:
+        raise _refused(version, model, "graphs inside nodes, and functions, are not converted")
+    # Before IR 4, all weights are inputs, too. Runtimes take models where they are not; the converter alone does not.
+    model.ir_version = max(model.ir_version, 4)
+    try:
+        converted = version_converter.convert_version(model, version)
+        onnx.checker.check_model(converted)
+    except (
+        RuntimeError,
+        ValueError,
+        IndexError,
+        version_converter.ConvertError,
+        onnx.checker.ValidationError,
+    ) as error:
+        raise _refused(version, model, (str(error).strip().splitlines() or ["it says nothing"])[0]) from error
+    # the converter loses what inputs and outputs are denoted as: they stay as they were
+    for field in ("node", "initializer"):
+        model.graph.ClearField(field)
+        getattr(model.graph, field).extend(getattr(converted.graph, field))
+    del model.opset_import[:]
+    model.opset_import.extend(converted.opset_import)
+
+
+def _refused(version: int, model: onnx.ModelProto, reason: str) -> NotSupportedError:
+    stated = next(opset.version for opset in model.opset_import if opset.domain in _ONNX)
+    return NotSupportedError(
+        f"The model has operator set {stated}, built-in nodes need {version}, and it cannot be converted: {reason}.",
+        hint=f"Export the model with operator set {version} or later.",
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
-from ..core.model.contract_fit import fitting_inputs
+from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError

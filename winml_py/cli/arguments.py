@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, NoReturn
 
 import click
 
 from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file
-from ..core.contracts.files import read_contract
+from ..core.contracts.files import PRESETS, read_contract
 from ..core.contracts.labels import labels_of
-from ..core.contracts.presets import PRESETS
-from ..core.features.free_sizes import StatedSizes
+from ..core.features.example_inputs import StatedSizes
 from ..enums import Precision
-from .output_files import require_no_input
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -242,3 +241,34 @@ def read_labels(path: str) -> list[str]:
             return [line.strip() for line in file.read().rstrip("\n").split("\n")]
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path}: This is not UTF-8 text, which a file of labels is.") from error
+
+
+# Where a command writes: never over what it reads, unless it is told to.
+
+
+def require_no_input(output: str | None, inputs: Iterable[str], force: bool = False, remedy: str = "--force") -> None:
+    """Refuses an output that is one of the inputs, by whatever name or link.
+
+    Args:
+        output: the path to write; None where nothing is written.
+        inputs: paths that the command reads, and other words.
+        force: whether it is meant.
+        remedy: the option that says so; "" where the command has none.
+
+    Raises:
+        click.UsageError: it is one.
+    """
+    if output is None or force:
+        return
+    for path in inputs:
+        if is_same_file(output, path):
+            hint = f", or add {remedy} to replace it" if remedy else ""
+            raise click.UsageError(f"{output}: This is an input, and the output would replace it. Name another{hint}.")
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """Whether two paths lead to one file that is there."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False

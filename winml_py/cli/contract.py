@@ -10,8 +10,7 @@ import click
 
 from ..authoring.build_in import build_in
 from ..authoring.write_contract import write_contract
-from ..core.contracts.files import read_contract
-from ..core.contracts.presets import PRESETS
+from ..core.contracts.files import PRESETS, read_contract
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling

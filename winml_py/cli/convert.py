@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ..float16.convert import convert as to_float16
-from ..inputs.given_values import given_values
-from ..inputs.load_model import load_model
+from ..inputs.files import given_values
+from ..inputs.model import load_model
 from .arguments import (
     contract_options,
     inputs_argument,
@@ -20,8 +20,7 @@ from .arguments import (
 )
 from .failures import naming
 from .gains import print_speed, speed_of, tell_no_gain
-from .sizes import print_sizes, tell_assumed
-from .style import emit, progress, say
+from .style import emit, print_sizes, progress, say, tell_assumed
 
 _REMEDIES = (
     "Its weights are few, or stay in float32: see the nodes above.",

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import FLOAT_TOLERANCE
-from ..core.base.differences import relative_error
-from ..core.evaluation.binding import LearningModelBinding
+from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..core.base.agreement import FLOAT_TOLERANCE
-from ..graphs.edit_model import Edits, edit_model
+from ..graphs.edit_features import Edits, edit_model
 from .arguments import (
     inputs_argument,
     json_option,

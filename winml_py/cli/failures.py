@@ -1,21 +1,23 @@
-"""Errors as one clear line and an exit code."""
+"""Errors as one clear line, or as JSON, and an exit code."""
 
 from __future__ import annotations
 
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import takewhile
+from typing import IO, Any
 
 import click
 
 from .. import errors
-from ..core.model.missing_contracts import MissingContractWarning
+from ..core.model.contracts import MissingContractWarning
 from ..inputs.files import WrongInputsError
+from ..perf.report_schema import SCHEMA
 from .old_spellings import in_new_words
-from .style import say
+from .style import say, to_json
 
 EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7
 
@@ -122,3 +124,38 @@ def failures(code: int | None = None) -> Iterator[None]:
         if code is None:
             raise
         raise Failure(f"{error.filename or ''}: {error.strerror or error}", code) from error
+
+
+# Errors as JSON: a command with --json prints one JSON document, also where it fails.
+
+
+class JsonError(click.ClickException):
+    """An error that is printed as JSON to standard output, and as a line to standard error."""
+
+    def __init__(self, error: click.ClickException, command: str) -> None:
+        super().__init__(error.message)
+        self._error, self._command = error, command
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for the class
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints both."""
+        self._error.show(file)
+        facts = {"schema": SCHEMA, "kind": "error", "command": self._command, "error": error_facts(self._error)}
+        click.echo(to_json(facts))
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Whether the words of a command line have --json among their options."""
+    return "--json" in takewhile(lambda word: word != "--", words)
+
+
+@contextmanager
+def errors_in_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
+    """Makes errors of the block JSON, where that was asked for."""
+    try:
+        yield
+    except click.ClickException as error:
+        if not as_json:
+            raise
+        command = ctx.invoked_subcommand if ctx is not None else None
+        raise JsonError(error, command or "") from error

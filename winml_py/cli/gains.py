@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..core.features.example_inputs import example_inputs
-from ..core.features.free_sizes import StatedSizes
+from ..core.features.example_inputs import StatedSizes, example_inputs
 from ..core.model.model import LearningModel
 from ..perf.speed import measure_speed
-from .output_files import is_same_file
+from .arguments import is_same_file
 from .style import number, say
 
 

@@ -7,23 +7,22 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..core.base.suggestions import did_you_mean
+from ..core.base.messages import did_you_mean
 from .cache import cache
 from .contract import contract
 from .convert import convert
 from .devices import devices
 from .doctor import doctor
 from .edit import edit
-from .failures import cautions, failures, new_words
+from .failures import asks_for_json, cautions, errors_in_json, failures, new_words
 from .info import info
 from .join import join
-from .json_errors import asks_for_json, errors_in_json
 from .map import map_command
 from .optimize import optimize
 from .perf import perf
 from .profile import profile
 from .run import run
-from .streams import shown_streams
+from .style import shown_streams
 from .tune import tune
 
 _AS_JSON = "winml_py.as_json"

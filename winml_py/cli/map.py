@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import redirect_stdout
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import click
 
-from ..core.base.cpu_cores import usable_cores
+from ..core.base.machine import usable_cores
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel, content_of
-from ..core.onnx_file.packed import PackedFile, packed
+from ..core.onnx_file.source import PackedFile, packed
 from ..core.session.options import LearningModelSessionOptions
 from ..scale.arrow import import_arrow
 from ..scale.evaluator import Evaluator
@@ -22,7 +25,6 @@ from ..scale.parts import Parts
 from ..scale.source import Source
 from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
 from .failures import EVALUATION, failures, naming
-from .interrupts import kept_interrupts
 from .style import emit, number, progress, say
 
 PART = 1000
@@ -158,3 +160,33 @@ def _show(facts: dict[str, Any]) -> None:
     rate = f"{number(facts['rows_a_second'], 1)} a second"
     say(f"{facts['succeeded']:,} of {facts['rows']:,} rows succeeded in {number(facts['seconds'], 1)} s, {rate}")
     say(f"written to {facts['output']}")
+
+
+# Ctrl-C that no library drops.
+
+
+@contextmanager
+def kept_interrupts() -> Iterator[Callable[[], None]]:
+    """Within the block, gives a function that raises KeyboardInterrupt where a Ctrl-C came before.
+
+    Arrow looks for pandas at each table, and drops an exception that is raised meanwhile, this one too.
+    """
+    came = threading.Event()
+
+    def handle(*_: object) -> None:
+        came.set()
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if came.is_set():
+            raise KeyboardInterrupt
+
+    in_main = threading.current_thread() is threading.main_thread()  # no other thread gets signals
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield check
+        return
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

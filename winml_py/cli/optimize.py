@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ..core.base.agreement import FLOAT_TOLERANCE
-from ..inputs.given_values import given_values
-from ..inputs.load_model import load_model
+from ..inputs.files import given_values
+from ..inputs.model import load_model
 from ..optimize import LEVELS
 from ..optimize import optimize as to_optimized
 from .arguments import (
@@ -22,8 +22,7 @@ from .arguments import (
 )
 from .failures import naming
 from .gains import print_speed, speed_of, tell_no_gain
-from .sizes import print_sizes, tell_assumed
-from .style import emit, progress, say
+from .style import emit, print_sizes, progress, say, tell_assumed
 
 _REMEDIES = (
     "Optimisers look for time, and not for bytes; --level basic changes least.",

@@ -1,4 +1,4 @@
-"""`winml-py perf`: what load, bind and evaluate take."""
+"""`winml-py perf`: what load, bind and evaluate take, and a comparison of two results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import click
 
 from .. import __version__
 from ..core.base.atomic_files import require_folder
-from ..core.base.cpu_cores import usable_cores
+from ..core.base.machine import usable_cores
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers.plugins import runtime_version
 from ..inputs.files import models_of
 from ..perf import runner_files
 from ..perf.case import Case
+from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, paired
 from ..perf.measure import Prepared, Receiver, prepare_together
 from ..perf.measurement import ONCE, Measurement
 from .arguments import (
@@ -27,15 +28,13 @@ from .arguments import (
     json_option,
     models_argument,
     precision_option,
+    require_no_input,
     require_one_engine,
     settings_option,
     size_options,
 )
-from .comparison import compare_runs
 from .failures import naming
-from .output_files import require_no_input
-from .sizes import print_sizes, tell_assumed
-from .style import emit, number, progress, say, show
+from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 
 
 @click.command()
@@ -158,3 +157,40 @@ def _print_case(case: dict[str, Any]) -> None:
     steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
     on_device = "" if device is None else f"; {device:.0f} MB on the device"
     say(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
+
+
+# What `winml-py perf --compare` says of two saved runs.
+
+
+def compare_runs(old: str, new: str, as_json: bool) -> None:
+    """Compares two saved runs; the exit code is 1 where something has become slower.
+
+    Raises:
+        click.UsageError: nothing in them belongs together.
+        WinMLError: a file holds no measurement.
+    """
+    pairs, left = paired(load(old), load(new))
+    if not pairs:
+        raise click.UsageError(f"{new}: It has no case in common with {old}: no model, and not as many cases.")
+    facts = {"pairs": [compare(*pair) for pair in pairs], "unpaired": list(map(str, left)), "margin": MARGIN}
+    emit({"kind": "comparison"} | facts, as_json, _print_comparison)
+    if any(pair["verdict"] == SLOWER for pair in facts["pairs"]):  # type: ignore[attr-defined]
+        raise click.exceptions.Exit(1)
+
+
+def _print_comparison(facts: dict[str, Any]) -> None:
+    for pair in facts["pairs"]:
+        names = pair["new"] if pair["old"] == pair["new"] else f"{pair['old']} -> {pair['new']}"
+        say(names, "bold")
+        ends = f"{number(pair['low'], 2)} to {number(pair['high'], 2)}"
+        colour = "bold red" if pair["verdict"] == SLOWER else "bold"
+        say(f"{pair['verdict']}: {number(pair['ratio'], 2)} times the time of the old one ({ends})", colour)
+        rows = [
+            [phase, number(one["old_ms"]), number(one["new_ms"]), number(one["ratio"], 2)]
+            for phase, one in pair["phases"].items()
+        ]
+        show(rows, ["phase", "old ms", "new ms", "new / old"], "lr")
+        if pair["verdict"] == UNCLEAR:
+            say("The times vary too much to tell. Measure longer (--seconds), and nothing else at the same time.")
+    for case in facts["unpaired"]:
+        say(f"{case}: in one of the runs only")

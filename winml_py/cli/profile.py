@@ -20,14 +20,13 @@ from .arguments import (
     iterations_option,
     json_option,
     precision_option,
+    require_no_input,
     require_one_engine,
     settings_option,
     size_options,
 )
 from .failures import INPUT, failures, naming
-from .output_files import require_no_input
-from .sizes import print_sizes, tell_assumed
-from .style import emit, number, progress, say, show
+from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 
 ROWS = 15
 

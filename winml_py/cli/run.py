@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 import click
 
-from ..inputs.files import models_of
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.ranking import is_row
+from ..core.features.tensor import Tensor
+from ..core.session.session import LearningModelSession
+from ..errors import WinMLError
+from ..inputs.files import generated, jobs, models_of, read
+from ..inputs.model import input_sizes, to_json
+from ..perf.case import Case
 from .arguments import (
     contract_options,
     device_option,
@@ -17,15 +27,16 @@ from .arguments import (
     models_argument,
     output_option,
     precision_option,
+    read_labels,
+    require_no_input,
     require_one_engine,
     settings_option,
     size_options,
 )
-from .evaluations import Wanted, evaluate_all
-from .findings import AUTO, KINDS
-from .output_files import require_no_input
-from .style import emit, progress
-from .summary import print_results
+from .failures import Failure, error_facts, naming, status_of
+from .style import Advance, emit, progress, say, tell_assumed
+from .summary import AUTO, KINDS, Finder, print_results, summarize
+from .videos import folders_of, targets_of, video_of, write, write_video
 
 
 @click.command()
@@ -93,3 +104,171 @@ def run(
     emit({"results": results.facts}, as_json, print_results)
     if results.code:
         raise click.exceptions.Exit(results.code)
+
+
+# The evaluations of `winml-py run`: every model on every input, and what is shown of each.
+
+
+EXAMPLE = "example inputs"
+"""What stands in the place of an input's name."""
+
+
+class Wanted(NamedTuple):
+    """What the user wants of the results.
+
+    Attributes:
+        top_k: how many classes to show.
+        labels: a file with their names, or None for the model's own.
+        layout: what the outputs are.
+        threshold: the lowest score of an object, or None for the makers' own.
+        output: where to write, or None.
+        force: whether an output may take the place of an input.
+        log_cpu_fallback: whether to list the nodes that a GPU leaves to the CPU.
+        fast_decode: as for `ImageFeatureValue.load`.
+    """
+
+    top_k: int
+    labels: str | None
+    layout: str
+    threshold: float | None
+    output: str | None
+    force: bool
+    log_cpu_fallback: bool
+    fast_decode: bool
+
+
+class Results:
+    """What came of all evaluations.
+
+    Args:
+        is_one: whether there is one model and one input: its error ends the program. Otherwise, the others still run.
+
+    Attributes:
+        facts: of each evaluation, ready for JSON.
+        code: the exit code of the first failure; 0 where there is none.
+    """
+
+    def __init__(self, is_one: bool) -> None:
+        self.is_one, self.code = is_one, 0
+        self.facts: list[dict[str, Any]] = []
+
+    @contextmanager
+    def collecting(self, facts: dict[str, Any]) -> Iterator[None]:
+        """Notes the error of the block beside what it is about."""
+        try:
+            yield
+        except (WinMLError, Failure) as error:
+            if self.is_one:
+                raise
+            self.facts.append(facts | {"error": error_facts(error)})
+            self.code = self.code or (error.exit_code if isinstance(error, Failure) else status_of(error))
+
+
+def evaluate_all(
+    paths: Sequence[str], inputs: Sequence[str], wanted: Wanted, options: Mapping[str, Any], advance: Advance
+) -> Results:
+    """Evaluates every model on every input.
+
+    Args:
+        paths: the models.
+        inputs: files, and numbers in their place.
+        wanted: what to show and to write.
+        options: the other fields of a `Case`.
+        advance: moves a progress bar.
+    """
+    results = Results(len(paths) == 1)
+    for index, (path, output) in enumerate(zip(paths, folders_of(wanted.output, paths), strict=True)):
+        with results.collecting({"model": path}):
+            with naming(path):
+                made = _ModelRun(Case(path, tuple(inputs), **options), wanted, output)
+            results.is_one = len(paths) == len(made.todo) == 1
+            made.run(results, _share(advance, index, len(paths)))
+    return results
+
+
+def _share(advance: Advance, before: int, count: int) -> Callable[[float | None, str], object]:
+    """Moves the bar by the part that one of several models has of it."""
+    return lambda done, what: advance(None if done is None else (before + done) / count, what)
+
+
+class _ModelRun:
+    """A model whose session is made, and what it is to be evaluated on."""
+
+    def __init__(self, case: Case, wanted: Wanted, output: str | None) -> None:
+        self._path, self._wanted, model = case.model, wanted, case.load()
+        self.todo = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
+        self._sizes = case.sizes
+        settings = case.options(model)
+        if any(video_of(files) for _, files in self.todo):
+            settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
+        self._session = LearningModelSession(model, case.target(), settings)
+        if wanted.log_cpu_fallback:
+            _log_cpu_fallback(self._session)
+        self._classes = read_labels(wanted.labels) if wanted.labels else model.labels
+        self._finder = Finder(wanted.layout, wanted.threshold, self._classes)
+        self._targets = targets_of(output, [label for label, _ in self.todo])
+        self._files = [file for _, files in self.todo for file in files.values()]
+
+    def run(self, results: Results, tell: Callable[[float | None, str], object]) -> None:
+        """Evaluates every input, and adds what came of it."""
+        for index, ((label, files), target) in enumerate(zip(self.todo, self._targets, strict=True)):
+            tell(index / len(self.todo), label)
+            about = {"model": self._path, "input": label}
+            with results.collecting(about), naming(*([label, *files.values()] if files else [self._path])):
+                video = video_of(files)
+                steps = partial(self._tell_frames, tell, label, index)
+                facts = self._video(video, target, steps) if video else self._one(files, target)
+                results.facts.append(about | facts)
+
+    def _tell_frames(
+        self, tell: Callable[[float | None, str], object], label: str, before: int, done: int, total: int | None
+    ) -> None:
+        """Moves the bar by the frames of a video, which is one of several inputs."""
+        part = None if total is None else (before + done / total) / len(self.todo)
+        tell(part, f"{label}: frame {done:,}" + ("" if total is None else f" of {total:,}"))
+
+    def _video(self, path: str, target: str, tell: Callable[[int, int | None], object]) -> dict[str, Any]:
+        inputs = () if self._wanted.force else self._files
+        return write_video(self._session, path, target, self._finder, tell, inputs)
+
+    def _one(self, files: Mapping[str, str], target: str) -> dict[str, Any]:
+        model = self._session.model
+        values = read(model, files, self._wanted.fast_decode) if files else generated(model, self._sizes)
+        features = self._sizes.applied(model.input_features)
+        result = self._session.evaluate_features(values)
+        outputs, found = result.outputs, self._finder.find(result)
+        if self._wanted.labels and found is None:
+            _require_labels(self._wanted.labels, self._classes, outputs)
+        drawn = None if found is None or found.draw is None else partial(found.draw, _only_picture(values))
+        inputs = () if self._wanted.force else self._files
+        written = {"written": [write(target, outputs, drawn, inputs)]} if target else {}
+        summary = {name: summarize(value, self._wanted.top_k, self._classes) for name, value in outputs.items()}
+        sizes = to_json(input_sizes(features, values if files else {}))
+        if not files:
+            tell_assumed(self._path, sizes)
+        return {"sizes": sizes} | ({} if found is None else found.facts) | {"outputs": summary} | written
+
+
+def _log_cpu_fallback(session: LearningModelSession) -> None:
+    if session.device.hardware == "cpu":
+        raise click.UsageError("Nothing falls back from the CPU; name another --device.")
+    left = [node for node in session.placement if node.provider == "CPUExecutionProvider"]
+    say(f"{len(left)} of {len(session.placement)} nodes run on the CPU", is_error=True)
+    for node in left:
+        say(f"  {node.operator} {node.node}".rstrip(), is_error=True)
+
+
+def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, Any]) -> None:
+    """Refuses a file of labels that fits no output that is ranked."""
+    rows = [value.to_numpy() for value in outputs.values() if isinstance(value, Tensor)]
+    counts = sorted({row.size for row in rows if is_row(row)})
+    if counts and len(labels) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise click.UsageError(
+            f"{path}: It has {len(labels)} labels, and the model gives {wanted} scores. Write one label a line."
+        )
+
+
+def _only_picture(values: Mapping[str, Any]) -> ImageFeatureValue:
+    (picture,) = (value for value in values.values() if isinstance(value, ImageFeatureValue))
+    return picture

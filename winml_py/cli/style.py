@@ -11,14 +11,13 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 import click
 
 from ..core.base.arguments import is_text
-from ..core.base.shown_text import shown, shown_in_json
+from ..core.base.messages import shown, shown_in_json
 from ..perf.report_schema import SCHEMA
-from .streams import original
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -153,3 +152,83 @@ def _console(is_error: bool = False) -> Console:
     from rich.console import Console
 
     return Console(file=original(sys.stderr if is_error else sys.stdout), stderr=is_error, highlight=False)
+
+
+# Standard output and error of the program, through which nothing passes that a terminal would obey.
+
+
+class ShownStream:
+    """A text stream that spells out what a terminal would obey, and what its encoding lacks.
+
+    It has no `buffer`: bytes would pass unseen.
+
+    Args:
+        stream: where the text goes.
+
+    Attributes:
+        stream: where the text goes.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.encoding, self.errors = stream.encoding or "utf-8", stream.errors
+
+    def write(self, text: str) -> int:
+        """Writes text; gives its length."""
+        self.stream.write(shown(text).encode(self.encoding, "backslashreplace").decode(self.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        """Sends on what is written."""
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether a terminal shows it."""
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        """The number of the file."""
+        return self.stream.fileno()
+
+
+@contextmanager
+def shown_streams() -> Iterator[None]:
+    """Puts a `ShownStream` before standard output and error.
+
+    It stays where an error ends the program that is none of ours: its traceback holds strangers' words, too.
+    """
+    before: tuple[Any, Any] = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and ShownStream(stream) for stream in before)
+    try:
+        yield
+    except SystemExit:
+        sys.stdout, sys.stderr = before
+        raise
+    sys.stdout, sys.stderr = before
+
+
+def original(stream: Any) -> TextIO:
+    """The stream behind a `ShownStream`, for text that is spelled out already, with colours."""
+    return stream.stream if isinstance(stream, ShownStream) else stream
+
+
+# The sizes of a command's inputs, as they are printed.
+
+
+def print_sizes(sizes: dict[str, Any]) -> None:
+    """Prints the shapes of inputs, as they are in JSON."""
+    shapes = (f"{name} {'x'.join(map(str, size['shape'])) or 'one number'}" for name, size in sizes.items())
+    if sizes:
+        say(f"sizes: {', '.join(shapes)}")
+
+
+def tell_assumed(model: str, sizes: dict[str, Any]) -> None:
+    """Says to standard error which sizes of a model's inputs nothing states."""
+    for name, size in sizes.items():
+        if size["assumed"]:
+            free = " and ".join(size["assumed"])
+            say(
+                f"{model}: Nothing states the size of {free} of the input {name}; 64 was taken. "
+                "State it: --size H,W, or --dim NAME=N.",
+                is_error=True,
+            )

@@ -8,15 +8,21 @@ from typing import Any
 import click
 
 from ..core.base.atomic_files import require_folder
-from ..core.session import options_file
-from ..inputs.input_sizes import to_json
+from ..core.session.options import write_options
+from ..inputs.model import to_json
 from ..perf.tune import LATENCY, THROUGHPUT
 from ..perf.tune import tune as search
-from .arguments import contract_options, inputs_argument, json_option, model_argument, output_option, size_options
+from .arguments import (
+    contract_options,
+    inputs_argument,
+    json_option,
+    model_argument,
+    output_option,
+    require_no_input,
+    size_options,
+)
 from .failures import naming
-from .output_files import require_no_input
-from .sizes import print_sizes, tell_assumed
-from .style import emit, number, progress, say, show
+from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 
 
 @click.command()
@@ -43,7 +49,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
         tuned = search(model, inputs, goal, advance, **options)
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
-        options_file.write(output, tuned.options.to_dict(), notes=notes)
+        write_options(output, tuned.options.to_dict(), notes=notes)
     facts = {"model": model, "goal": goal} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
     facts["sizes"] = to_json(tuned.sizes)

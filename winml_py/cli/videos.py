@@ -5,21 +5,34 @@ It is the picture that the model gives, or the frame with what was found in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import numpy as np
 
+from ..core.base.agreement import as_numpy
+from ..core.base.atomic_files import require_folder, written_whole
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
+from ..core.features.tensor import Tensor
+from ..core.imaging.bitmap import SoftwareBitmap
+from ..core.imaging.contract import ImageContract
+from ..core.imaging.detensorize import detensorize
 from ..core.imaging.video import VideoReader
-from ..core.imaging.video_files import is_video
-from ..core.imaging.video_writer import VideoWriter
+from ..core.imaging.video_writer import VideoWriter, is_video
 from ..core.session.session import LearningModelSession
+from ..enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
+from .arguments import require_no_input
 from .failures import OUTPUT, Failure, failures
-from .findings import Finder
-from .output_files import require_no_input
 from .style import say
+from .summary import Finder
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 
 USUAL_RATE = 25.0
 """Frames a second of a video that does not say."""
@@ -101,3 +114,160 @@ def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
             OUTPUT,
         )
     return ImageFeatureValue.from_pil(found.draw(result.source))
+
+
+# The files that `winml-py run --output` writes.
+
+
+def folders_of(output: str | None, models: Sequence[str]) -> list[str | None]:
+    """Where the outputs of each model go: of several models, each has a folder of its name in the folder."""
+    if output is None or len(models) == 1:
+        return [output] * len(models)
+    if not _is_folder(output):
+        raise _not_one_file(output, len(models), "models")
+    return [os.path.join(output, stem, "") for stem in _stems(models, "models")]
+
+
+def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
+    """Where the outputs of each input go, or "". A file in a folder is named when it is known what it holds."""
+    if output is None:
+        return [""] * len(labels)
+    if not _is_folder(output):
+        if len(labels) > 1:
+            raise _not_one_file(output, len(labels), "inputs")
+        with failures(OUTPUT):
+            require_folder(output)
+        return [output]
+    stems = _stems(labels, "inputs")
+    with failures(OUTPUT):
+        os.makedirs(output, exist_ok=True)
+    return [os.path.join(output, f"{stem}.*") for stem in stems]
+
+
+def _not_one_file(output: str, count: int, kind: str) -> click.UsageError:
+    folder = os.path.splitext(output)[0]
+    return click.UsageError(f"{output}: There are {count} {kind}, so --output takes a folder: {folder}/")
+
+
+def _is_folder(path: str) -> bool:
+    return path.endswith(("/", os.sep)) or os.path.isdir(path)
+
+
+def _stems(paths: Sequence[str], kind: str) -> list[str]:
+    """The names of the files without their endings; no two are the same."""
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"Two {kind} are named {twice}, so their outputs would be one file.")
+    return stems
+
+
+def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None, inputs: Iterable[str]) -> str:
+    """Writes what was found on the picture, the first picture that was given, or all arrays.
+
+    Args:
+        target: the path of a file, or `FOLDER/NAME.*`.
+        outputs: what the model gave.
+        draw: draws what was found; None where nothing can be drawn.
+        inputs: files that must not be overwritten.
+
+    Returns:
+        The path of the file.
+    """
+    pictures = [value for value in outputs.values() if isinstance(value, ImageFeatureValue)]
+    ending = "png" if pictures or draw else "npz"
+    path = target.removesuffix("*") + ending if target.endswith(".*") else target
+    require_no_input(path, inputs)
+    with failures(OUTPUT):
+        if path.endswith(".npz"):
+            _save_arrays(path, {name: as_numpy(value) for name, value in outputs.items()})
+        elif draw:
+            ImageFeatureValue.from_pil(draw()).save(path)
+        elif pictures:
+            pictures[0].save(path)
+        else:
+            _save_tensor(path, outputs)
+    return path
+
+
+def _save_tensor(path: str, outputs: Mapping[str, Any]) -> None:
+    """Writes an output that is a picture as a plain tensor, and says what its numbers were taken for."""
+    found = tensor_picture(outputs)
+    if found is None:
+        raise Failure(f"{path}: The model gives no picture that could be written here. Use a .npz file.", OUTPUT)
+    found.bitmap.save(path)
+    words = found.contract.describe()
+    say(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
+
+
+def _save_arrays(path: str, outputs: Mapping[str, Any]) -> None:
+    """Writes what `numpy.load` reads. `numpy.savez` would refuse an output that is named like its parameters."""
+    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in outputs.items():
+            if isinstance(array, np.ndarray):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    words = array.astype(str) if array.dtype == object else array
+                    np.lib.format.write_array(member, words, allow_pickle=False)
+
+
+# A picture that a model gives as a plain tensor.
+
+
+_SMALLEST = 4
+"""Pixels of a side: what is smaller is no picture."""
+
+
+class TensorPicture(NamedTuple):
+    """A picture, and how the numbers were read.
+
+    Attributes:
+        name: of the output.
+        bitmap: the picture.
+        contract: what the numbers were taken for.
+    """
+
+    name: str
+    bitmap: SoftwareBitmap
+    contract: ImageContract
+
+
+def tensor_picture(outputs: Mapping[str, Any]) -> TensorPicture | None:
+    """The first output that looks like a picture: one of 1 or 3 channels, red first; or None.
+
+    Nothing states the range of its numbers. It is taken from them: above 1.5, they are levels up to 255; below -0.1,
+    they go from -1 to 1; else from 0 to 1.
+    """
+    for name, value in outputs.items():
+        array = value.to_numpy() if isinstance(value, Tensor) else None
+        layout = None if array is None else _layout(array)
+        if array is not None and layout is not None:
+            return _read(name, array[0] if array.ndim == 4 else array, layout)
+    return None
+
+
+def _layout(array: np.ndarray[Any, Any]) -> TensorLayout | None:
+    """Where the channels of one picture are; None where it is none."""
+    shape = array.shape[-3:]
+    is_one = array.ndim == 3 or (array.ndim == 4 and array.shape[0] == 1)
+    if not is_one or array.dtype not in (np.float32, np.float16, np.uint8):
+        return None
+    if shape[0] in (1, 3) and min(shape[1:]) >= _SMALLEST:
+        return TensorLayout.NCHW
+    return TensorLayout.NHWC if shape[2] in (1, 3) and min(shape[:2]) >= _SMALLEST else None
+
+
+def _read(name: str, array: np.ndarray[Any, Any], layout: TensorLayout) -> TensorPicture:
+    channels, *sides = array.shape if layout is TensorLayout.NCHW else (array.shape[2], *array.shape[:2])
+    order = BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.RGB8
+    contract = ImageContract(order, _range(array), layout=layout)
+    bitmap = SoftwareBitmap(BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.BGRA8, sides[1], sides[0])
+    detensorize(np.ascontiguousarray(array), contract, bitmap)
+    return TensorPicture(name, bitmap, contract)
+
+
+def _range(array: np.ndarray[Any, Any]) -> LearningModelPixelRange:
+    numbers = array[np.isfinite(array)]
+    low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
+    if array.dtype == np.uint8 or high > 1.5 or low < -1.5:
+        return LearningModelPixelRange.ZERO_TO255
+    return LearningModelPixelRange.MINUS_ONE_TO_ONE if low < -0.1 else LearningModelPixelRange.ZERO_TO_ONE

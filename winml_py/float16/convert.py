@@ -8,13 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.base.atomic_files import require_folder, written_to
-from ..core.features.example_inputs import example_inputs
-from ..core.features.free_sizes import NOTHING_STATED, StatedSizes
+from ..core.features.example_inputs import NOTHING_STATED, StatedSizes, example_inputs
 from ..core.imaging.contract import ImageContract
 from ..core.model.operators import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError
-from ..inputs.input_sizes import input_sizes
-from ..inputs.load_model import load_model
+from ..inputs.model import input_sizes, load_model
 from .report import ConversionReport, Progress
 
 

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import ModelProto, TypeProto, ValueInfoProto, inliner
+from onnx import ModelProto, TypeProto, ValueInfoProto, helper, inliner
 from onnx_ir.passes import common
 
 from ..core.base.atomic_files import write_whole
 from ..core.model.operators import ModelOperators
-from ..core.onnx_file.messages import messages
+from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.source import Skeleton
+from ..core.runtime.custom.split import declared_outputs, key_of, take_out
+from ..core.runtime.ort.schemas import has_type, infer_outputs, is_known
 from ..errors import ConversionError
 from ..inputs.model import evaluated_apart
-from .own_operators import declare_types
 
 PROTOBUF_LIMIT = 1_900_000_000
 """Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""
@@ -148,3 +150,53 @@ def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = (
         path = os.path.join(folder, "model.onnx")
         save(model, path)
         return evaluated_apart(path, operators, inputs)
+
+
+# What a conversion must know of the operators of the program's own: which nodes they are, and what they give.
+
+
+def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators) -> None:
+    """States the types of what operators of the program's own give, which onnx's inference does not know.
+
+    Args:
+        model: changed in place.
+        path: where it was read; its weights are beside it.
+        operators: functions state their types, and the runtime tells those of libraries.
+
+    Raises:
+        WinMLError: the runtime refuses a library, or the model with it.
+    """
+    types = declared_outputs(model, operators.functions)
+    if operators.libraries:
+        types |= _of_libraries(model, path, operators)
+    stated = {value.name for value in (*model.graph.value_info, *model.graph.output)}
+    model.graph.value_info.extend(
+        helper.make_value_info(name, kind) for name, kind in types.items() if name not in stated
+    )
+
+
+def _of_libraries(
+    model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators
+) -> dict[str, onnx.TypeProto]:
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    take_out(probe, operators.functions)
+    made = [name for node in probe.graph.node if not is_known(*key_of(node)) for name in node.output if name]
+    probe.graph.ClearField("output")
+    probe.graph.output.extend(map(helper.make_empty_tensor_value_info, made))
+    if made:
+        infer_outputs(probe, Skeleton(b"", os.path.dirname(os.path.abspath(path))), operators.libraries)
+    return {output.name: output.type for output in probe.graph.output if has_type(output)}
+
+
+def is_own(domain: str, name: str, operators: ModelOperators) -> bool:
+    """Whether a node with this operator is one of the program's own; those stay as they are.
+
+    Args:
+        domain: of the operator; ONNX's own has two names.
+        name: of the operator.
+        operators: what the model was loaded with.
+    """
+    key = "" if domain == "ai.onnx" else domain, name
+    is_function = key in {operator.key for operator in operators.functions}
+    return is_function or (bool(operators.libraries) and not is_known(*key))

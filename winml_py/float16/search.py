@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..core.base.differences import relative_error
-from ..core.runtime.ort.float16_rules import DEFAULT_OP_BLOCK_LIST
+from ..core.base.agreement import relative_error
+from ..core.runtime.ort.transformers import DEFAULT_OP_BLOCK_LIST
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from ..inputs.trial import ProcessEndedError
 from .half_graph import Choice, half_graph, owners, rounded_graph
-from .model_file import evaluate, operators_of, size
-from .own_operators import is_own
-from .report import REASONS, ConversionReport, Progress
-from .verify import compare
+from .model_file import evaluate, is_own, operators_of, size
+from .report import REASONS, ConversionReport, Progress, compare
 
 LARGEST = float(np.finfo(np.float16).max)
 

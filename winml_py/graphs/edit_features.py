@@ -1,15 +1,31 @@
-"""Editing a graph's inputs and outputs: their names, their sizes, what they are."""
+"""Editing what a model file says of itself: names, sizes, denotations, words, metadata; with a check of the results."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from onnx import ModelProto, ValueInfoProto, compose
 
-from ..core.base.suggestions import did_you_mean
-from ..errors import InvalidArgumentError
+from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
+from ..core.base.arguments import is_text
+from ..core.base.atomic_files import require_folder
+from ..core.base.messages import did_you_mean
+from ..core.contracts.labels import LABELS_KEY
+from ..core.features.example_inputs import example_inputs, has_example
+from ..core.model.model import LearningModel
+from ..errors import ConversionError, InvalidArgumentError
+from ..inputs.files import given_values
+from ..inputs.model import evaluated
 from .join_names import names_in, sizes_in
+from .model_file import save_light
 from .values import require_name
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 def fixed(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -109,3 +125,157 @@ def renamed(model: ModelProto, names: Mapping[str, str]) -> None:
         )
     for note in model.graph.quantization_annotation:
         note.tensor_name = names.get(note.tensor_name, note.tensor_name)
+
+
+# Editing what a model file says of itself: names, sizes, denotations, words, metadata; with a check of the results.
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What is to change. Inputs and outputs are named as they are before the edit.
+
+    Attributes:
+        rename: new names of inputs and outputs, by the old ones.
+        shapes: sizes of inputs, -1 for those that stay as they are.
+        denotations: what inputs and outputs are: IMAGE, AUDIO, TEXT, TENSOR; "" takes it away.
+        dimensions: what their sizes are: DATA_BATCH, DATA_CHANNEL and so on; "" takes it away.
+        name: of the graph; None leaves it, and so for all below.
+        description: of the model.
+        domain: its namespace, a reversed DNS name.
+        author: who or what made it.
+        version: its own version.
+        metadata: values by keys; "" takes a key away.
+        labels: the names of the classes.
+    """
+
+    rename: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    denotations: Mapping[str, str] = field(default_factory=dict)
+    dimensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    domain: str | None = None
+    author: str | None = None
+    version: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def changes_graph(self) -> bool:
+        """Whether anything could change what the model computes."""
+        return bool(self.rename or self.shapes)
+
+
+@dataclass(frozen=True)
+class EditReport:
+    """What an edit left.
+
+    Attributes:
+        inputs: the names of the inputs.
+        outputs: those of the outputs.
+        error: the largest difference of an output, over the largest magnitude of its channel; None where the model was
+            loaded and not run, because its inputs cannot be made up and only words have changed.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    error: float | None
+
+    def __str__(self) -> str:
+        run = "not run" if self.error is None else f"results differ by {self.error:.1e}"
+        return f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}; {run}"
+
+
+def edit_model(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    edits: Edits,
+    *,
+    inputs: Sequence[str] = (),
+    tolerance: float = FLOAT_TOLERANCE,
+) -> EditReport:
+    """Writes a copy of a model that says something else of itself, once its results were compared.
+
+    Args:
+        source: the path of the model.
+        destination: the path of the copy, which may be the source; in its folder, where the model has external data.
+        edits: what is to change.
+        inputs: files to compare with, as `winml-py run` takes them, by the new names; floats and pictures that are not
+            given get example values.
+        tolerance: the largest difference in an output, over its largest magnitude.
+
+    Returns:
+        What the model takes and gives now, and how far its results are from those before.
+
+    Raises:
+        ConversionError: the results differ by more than the tolerance.
+        InvalidArgumentError: a name that is not there or is taken, a size that the model does not leave free, or an
+            input whose values cannot be made up, or words that UTF-8 cannot write.
+        WinMLError: the model cannot be used, or the file cannot be written.
+    """
+    _require_texts(edits)
+    require_folder(destination)
+    before = LearningModel.load_from_file_path(source)
+    import onnx
+
+    proto = onnx.load(source, load_external_data=False)
+    fixed(proto, edits.shapes)
+    denoted(proto, edits.denotations, edits.dimensions)
+    renamed(proto, edits.rename)
+    _write_words(proto, edits)
+    reports: list[EditReport] = []
+    save_light(
+        proto,
+        source,
+        destination,
+        lambda after: reports.append(_compared(before, after, edits, inputs, tolerance)),
+    )
+    return reports[0]
+
+
+def _require_texts(edits: Edits) -> None:
+    """Refuses what a model file cannot hold: halves of characters, which bytes in a terminal's words become."""
+    words = [edits.name, edits.description, edits.domain, edits.author, *(edits.labels or ())]
+    words += [*edits.rename.values(), *edits.denotations.values(), *edits.metadata, *edits.metadata.values()]
+    words += [word for dimensions in edits.dimensions.values() for word in dimensions]
+    for word in words:
+        if word is not None and not is_text(word):
+            raise InvalidArgumentError(
+                f"{word!r} is not text that UTF-8 can write.", hint="Write the words in UTF-8, which model files hold."
+            )
+
+
+def _write_words(proto: ModelProto, edits: Edits) -> None:
+    from onnx import helper
+
+    if edits.name is not None:
+        proto.graph.name = edits.name
+    fields = {"doc_string": edits.description, "domain": edits.domain, "producer_name": edits.author}
+    for key, value in {**fields, "model_version": edits.version}.items():
+        if value is not None:
+            setattr(proto, key, value)
+    metadata = {entry.key: entry.value for entry in proto.metadata_props} | dict(edits.metadata)
+    if edits.labels is not None:
+        metadata[LABELS_KEY] = json.dumps(edits.labels, ensure_ascii=False)
+    removed = {key for key, value in edits.metadata.items() if not value}
+    helper.set_model_props(proto, {key: value for key, value in metadata.items() if key not in removed})
+
+
+def _compared(
+    before: LearningModel, after: LearningModel, edits: Edits, inputs: Sequence[str], tolerance: float
+) -> EditReport:
+    names = tuple(feature.name for feature in after.input_features), tuple(f.name for f in after.output_features)
+    given = given_values(after, inputs)
+    made_up = (feature for feature in after.input_features if feature.name not in given)
+    if not edits.changes_graph and not all(map(has_example, made_up)):
+        return EditReport(*names, None)
+    values, _ = example_inputs(after.input_features, given)
+    came = evaluated(after, values)
+    own = {feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)}
+    agreement = compare_outputs(dict(zip(came, evaluated(before, own).values(), strict=True)), came, tolerance)
+    if not agreement.is_good:
+        raise ConversionError(
+            f"The edited model does not give what the model gives: {agreement}; nothing was written.",
+            hint="Give inputs that the model is meant for: NAME=FILE.npy.",
+        )
+    return EditReport(*names, agreement.error)

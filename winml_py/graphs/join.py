@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from onnx import ModelProto, ValueInfoProto, compose, helper
 
-from ..core.base.suggestions import did_you_mean
+from ..core.base.arguments import is_text, truth
+from ..core.base.messages import did_you_mean
+from ..core.base.winrt_object import Object
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
 from ..core.model.model import LearningModel
-from ..errors import InvalidArgumentError
-from .join_metadata import joined_metadata, own_metadata
+from ..errors import InvalidArgumentError, NotSupportedError
 from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
-from .join_options import LearningModelJoinOptions
 from .model_file import read_model
 from .opsets import brought_together
+from .values import require_name
 
 
 def joined(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
@@ -141,3 +145,115 @@ def _merged(first: ModelProto, second: ModelProto, links: Mapping[str, str], pro
 
 def _without_graph(model: ModelProto) -> ModelProto:
     return ModelProto(**{field.name: value for field, value in model.ListFields() if field.name != "graph"})
+
+
+# Metadata of two models that are joined.
+
+
+CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS, "imgsz"))
+"""Keys that say how pictures become tensors; the last is one of Ultralytics', and without it there is no contract."""
+
+
+def own_metadata(metadata: Mapping[str, str], kept: Iterable[FeatureDescriptor]) -> dict[str, str]:
+    """What a model says of itself in a joined one.
+
+    Args:
+        metadata: what it says alone.
+        kept: its features that are features of the joined model. The keys of a contract say something of images among
+            them, and without any would be taken for the other model's.
+    """
+    if any(isinstance(feature, ImageFeatureDescriptor) for feature in kept):
+        return dict(metadata)
+    return {key: value for key, value in metadata.items() if key not in CONTRACT_KEYS}
+
+
+def joined_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The metadata of both models; what they state differently stands under the key, and for the second one under
+    the key with the prefix of its names.
+
+    Raises:
+        NotSupportedError: both state a contract for images, and another one.
+    """
+    contracts = [{key: own[key] for key in CONTRACT_KEYS & own.keys()} for own in (first, second)]
+    if all(contracts) and contracts[0] != contracts[1]:
+        raise NotSupportedError(
+            "Both models state how their pictures become tensors, and differently; a model states it once.",
+            hint="Write one of them without: winml-py edit MODEL --denotation NAME= --output OUT.",
+        )
+    differing = {key for key in first.keys() & second.keys() if first[key] != second[key]}
+    prefix = prefix or "joined."
+    return {**{f"{prefix}{key}" if key in differing else key: text for key, text in second.items()}, **first}
+
+
+# LearningModelJoinOptions: how a model is put after another.
+
+
+class LearningModelJoinOptions(Object):
+    """Which outputs of a first model become inputs of a second one, and what else is done.
+
+    Example:
+        >>> from winml_py.experimental import LearningModelJoinOptions
+        >>> options = LearningModelJoinOptions()
+        >>> options.link("scaled", "image")
+        >>> options.joined_node_prefix = "classifier."
+        >>> dict(options.links)
+        {'image': 'scaled'}
+    """
+
+    def __init__(self) -> None:
+        self._links: dict[str, str] = {}
+        self._promotes, self._prefix, self._closes = True, "", False
+
+    def link(self, first_model_output: str, second_model_input: str, /) -> None:
+        """Connects an output of the first model to an input of the second; one output may go to several inputs.
+
+        Raises:
+            InvalidArgumentError: a name is empty, or the input is linked already.
+        """
+        source = require_name(first_model_output, "The output of the first model")
+        target = require_name(second_model_input, "The input of the second model")
+        if self._links.setdefault(target, source) != source:
+            raise InvalidArgumentError(
+                f"The input {target!r} is linked to {self._links[target]!r} already.", hint="Link each input once."
+            )
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """What was linked: inputs of the second model, and the outputs they come from."""
+        return MappingProxyType(self._links)
+
+    @property
+    def promote_unlinked_outputs_to_fused_outputs(self) -> bool:
+        """Whether outputs of the first model that nothing is linked to are outputs of the joined one. Default True.
+
+        Linked outputs never are.
+        """
+        return self._promotes
+
+    @promote_unlinked_outputs_to_fused_outputs.setter
+    def promote_unlinked_outputs_to_fused_outputs(self, value: bool) -> None:
+        self._promotes = truth(value, "promote_unlinked_outputs_to_fused_outputs")
+
+    @property
+    def joined_node_prefix(self) -> str:
+        """What the names of the second model begin with in the joined one: nodes, weights, inputs and outputs.
+
+        Default "": they keep their names, unless one is in the first model, too; then a prefix such as `joined1.` is
+        chosen.
+        """
+        return self._prefix
+
+    @joined_node_prefix.setter
+    def joined_node_prefix(self, value: str) -> None:
+        if not is_text(value):
+            raise InvalidArgumentError(f"The prefix is {value!r}.", hint='It is text, "classifier." say.')
+        self._prefix = value
+
+    @property
+    def close_model_on_join(self) -> bool:
+        """Whether both models are disposed of once they are joined. Default False."""
+        return self._closes
+
+    @close_model_on_join.setter
+    def close_model_on_join(self, value: bool) -> None:
+        self._closes = truth(value, "close_model_on_join")

@@ -12,10 +12,9 @@ from ..core.base.atomic_files import require_folder
 from ..core.features.example_inputs import example_inputs
 from ..core.model.model import LearningModel
 from ..errors import ConversionError
-from ..inputs.given_values import given_values
+from ..inputs.files import given_values
 from ..inputs.model import evaluated
-from .join import joined
-from .join_options import LearningModelJoinOptions
+from .join import LearningModelJoinOptions, joined
 from .model_file import save_model
 
 

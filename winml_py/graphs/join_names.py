@@ -16,8 +16,7 @@ from onnx import (
     inliner,
 )
 
-from ..core.onnx_file.functions import require_bounded
-from ..core.onnx_file.messages import messages
+from ..core.onnx_file.nodes import messages, require_bounded
 from ..errors import NotSupportedError
 
 

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.model.model import LearningModel, content_of
-from ..core.onnx_file.messages import messages
+from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
 

@@ -1,18 +1,18 @@
-"""From an operator to a node of a graph, by the operator's schema."""
+"""From an operator to a node of a graph, by the operator's schema: inputs, outputs, attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from onnx import AttributeProto, NodeProto, TensorProto
+import onnx
+from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, defs, helper
 from onnx.defs import OpSchema
 
+from ..core.base.messages import did_you_mean
 from ..errors import InvalidArgumentError, NotSupportedError
-from .attributes import attribute, kind_in
 from .operator import Connections, Constant, LearningModelOperator, connections_of
-from .schema import Option, matched, placed, schema_of
-from .values import as_constant
+from .values import Array, as_array, as_constant
 
 
 class BuiltNode(NamedTuple):
@@ -117,3 +117,168 @@ def _attributes(given: Connections, schema: OpSchema | None, operator: str) -> l
             f"The {operator} needs the attribute {missing[0]!r}.", hint=f"Call set_attribute({missing[0]!r}, value)."
         )
     return [attribute(name, value, kind_in(schema, name), operator) for name, value in given.attributes.items()]
+
+
+# Attributes of operators: from tensors, numbers and lists to what a schema asks for.
+
+
+_READY = (TensorProto, SparseTensorProto, TypeProto)
+_WORDS: dict[int, tuple[str, str]] = {
+    AttributeProto.INT: ("a whole number", "biu"),
+    AttributeProto.FLOAT: ("a number", "iuf"),
+    AttributeProto.STRING: ("text", "O"),
+    AttributeProto.INTS: ("whole numbers", "biu"),
+    AttributeProto.FLOATS: ("numbers", "iuf"),
+    AttributeProto.STRINGS: ("text", "O"),
+}
+_LIST_OF: dict[int, int] = {
+    AttributeProto.INT: AttributeProto.INTS,
+    AttributeProto.FLOAT: AttributeProto.FLOATS,
+    AttributeProto.STRING: AttributeProto.STRINGS,
+}
+_LISTS = tuple(_LIST_OF.values())
+
+
+def attribute(name: str, value: Any, kind: int | None, operator: str) -> AttributeProto:
+    """An attribute of a node.
+
+    Args:
+        name: in the schema's spelling.
+        value: a tensor of one element for a single number or text; or the number, text, list or array itself.
+        kind: ONNX's number for its type; None to take the value's.
+        operator: its name and type, for messages.
+
+    Raises:
+        InvalidArgumentError: the value is of another type.
+    """
+    what = f"The attribute {name!r} of the {operator}"
+    if isinstance(value, _READY):
+        return helper.make_attribute(name, value)
+    array = as_array(value, what)
+    kind = _kind_of(array) if kind is None else kind
+    if kind == AttributeProto.TENSOR:
+        return helper.make_attribute(name, as_constant(value, name))
+    return helper.make_attribute(name, _python_value(array, kind, what), attr_type=kind)
+
+
+def _kind_of(array: Array) -> int:
+    """The type of an attribute that no schema tells."""
+    if array.ndim > 1:
+        return AttributeProto.TENSOR
+    single = {"f": AttributeProto.FLOAT, "O": AttributeProto.STRING}.get(array.dtype.kind, AttributeProto.INT)
+    return _LIST_OF[single] if array.ndim else single
+
+
+def _python_value(array: Array, kind: int, what: str) -> Any:
+    if kind not in _WORDS:
+        raise InvalidArgumentError(f"{what} is of a type that this builder does not make.")
+    words, kinds = _WORDS[kind]
+    if array.dtype.kind not in kinds and array.size:
+        raise InvalidArgumentError(f"{what} is {words}, and {array.dtype} came.", hint=f"Give {words}.")
+    if kind not in _LISTS and array.size != 1:
+        raise InvalidArgumentError(f"{what} is {words}, and {array.size} values came.", hint="Give one.")
+    values = [_plain(element, kind) for element in array.reshape(-1).tolist()]
+    return values if kind in _LISTS else values[0]
+
+
+def _plain(element: Any, kind: int) -> Any:
+    if kind in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+        return float(element)
+    return element if isinstance(element, str) else int(element)
+
+
+def kind_in(schema: onnx.defs.OpSchema | None, name: str) -> int | None:
+    """ONNX's number for the type of an attribute; None where there is no schema."""
+    if schema is None:
+        return None
+    return int(AttributeProto.AttributeType.Value(schema.attributes[name].type.name))  # type: ignore[attr-defined]
+
+
+# Schemas of operators: positions of named inputs and outputs, types of attributes.
+
+
+T = TypeVar("T")
+_ONNX_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+
+Option = OpSchema.FormalParameterOption
+
+
+def schema_of(operator: str, domain: str, opset: int) -> OpSchema | None:
+    """The schema of an operator; None for operators that are not ONNX's own, of which `onnx` knows nothing.
+
+    Raises:
+        InvalidArgumentError: ONNX has no such operator in that version of the operator set.
+    """
+    if domain == "com.microsoft.experimental":
+        raise InvalidArgumentError(
+            f"{operator} of {domain} is in no published ONNX Runtime.",
+            hint="Its operators are ONNX's own from operator set 17 on: leave the domain out, and IDFT is DFT with "
+            "inverse=1.",
+        )
+    if domain not in _ONNX_DOMAINS:
+        return None
+    if defs.has(operator, opset, domain) and not defs.get_schema(operator, opset, domain).deprecated:
+        return defs.get_schema(operator, opset, domain)
+    raise InvalidArgumentError(
+        f"Operator set {opset} of {domain or 'ai.onnx'} has no operator {operator!r}.",
+        hint=_where(operator, domain, opset),
+    )
+
+
+def _where(operator: str, domain: str, opset: int) -> str:
+    versions = [
+        schema.since_version
+        for schema in defs.get_all_schemas_with_history()
+        if (schema.name, schema.domain) == (operator, domain) and not schema.deprecated
+    ]
+    if not versions:
+        return did_you_mean(operator, {s.name for s in defs.get_all_schemas_with_history() if s.domain == domain})
+    if min(versions) > opset:
+        return f"It comes with operator set {min(versions)}: LearningModelBuilder.create({min(versions)})."
+    return f"Operator set {max(versions)} still had it."
+
+
+def matched(given: Mapping[str, T], known: Iterable[str], what: str) -> dict[str, T]:
+    """Given values by the names that a schema has, whatever the case they are written in.
+
+    Args:
+        given: values by names.
+        known: the names in the schema.
+        what: what they are, for the message: "The operator Gemm_0 (Gemm) has no input".
+
+    Raises:
+        InvalidArgumentError: a name is not known.
+    """
+    spellings = {name.casefold(): name for name in known}
+    for name in given:
+        if name.casefold() not in spellings:
+            raise InvalidArgumentError(f"{what} {name!r}.", hint=did_you_mean(name, spellings.values()))
+    return {spellings[name.casefold()]: value for name, value in given.items()}
+
+
+def placed(
+    given: Mapping[str, tuple[str, ...]], parameters: Sequence[OpSchema.FormalParameter], operator: str, what: str
+) -> list[str]:
+    """The names of an operator's inputs or outputs in the schema's order, "" for those that are left out.
+
+    Args:
+        given: one name for each parameter, or several where it takes any number.
+        parameters: the schema's.
+        operator: its name and type, for messages.
+        what: "input" or "output".
+
+    Raises:
+        InvalidArgumentError: a list, where the schema takes one.
+    """
+    names: list[str] = []
+    for parameter in parameters:
+        came = given.get(parameter.name, ())
+        if len(came) > 1 and parameter.option is not Option.Variadic:
+            raise InvalidArgumentError(
+                f"The {operator} has one {what} {parameter.name!r}, and {len(came)} names came.",
+                hint="A list of names is for an operator that takes any number, such as Concat.",
+            )
+        names += came or ([] if parameter.option is Option.Variadic else [""])
+    while names and not names[-1]:
+        names.pop()
+    return names

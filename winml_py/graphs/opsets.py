@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from onnx import ModelProto, NodeProto, OperatorSetIdProto, defs, helper, shape_inference, version_converter
 
 from ..core.base.arguments import whole_number
-from ..core.onnx_file.messages import messages
+from ..core.onnx_file.nodes import messages
 from ..errors import NotSupportedError
 
 OLDEST = 7

@@ -9,7 +9,7 @@ from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from ..core.base.arguments import is_text, member
 from ..core.base.collections import Vector
-from ..core.base.type_names import type_name
+from ..core.base.messages import type_name
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,

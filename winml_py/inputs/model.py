@@ -1,14 +1,23 @@
-"""Evaluating a model for a comparison: every output as the numbers that the model gave."""
+"""A model for a comparison: loaded with a contract, evaluated, every output as the numbers that the model gave."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..core.base.numpy_values import as_numpy
-from ..core.evaluation.binding import LearningModelBinding
-from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+import numpy as np
+
+from ..core.base.agreement import as_numpy
+from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.features.bind_properties import BindProperties
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.example_inputs import ExampleShape, example_shape
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.resolve import PictureFit
 from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.contract import ImageContract
+from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.model.operators import ModelOperators, Operators
 from ..core.session.session import LearningModelSession
@@ -60,3 +69,56 @@ def evaluated_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> di
         if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
     return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
+
+
+# Loading a model for a command, with the contract that the user states for its pictures.
+
+
+def load_model(
+    path: str | os.PathLike[str], contract: ImageContract | None = None, operators: Operators = ()
+) -> LearningModel:
+    """Loads a model with operators of the program's own, and attaches a contract to every input that it fits.
+
+    Raises:
+        InvalidArgumentError: it fits none.
+        WinMLError: the model cannot be loaded.
+    """
+    model = LearningModel.load(path, operators=operators)
+    if contract is not None:
+        for feature in fitting_inputs(model.input_features, contract):
+            model.contracts[feature.name] = contract
+    return model
+
+
+# The sizes that the inputs of an evaluation had, for reports.
+
+
+_PROPERTIES = BindProperties()
+
+
+def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, Any]) -> dict[str, ExampleShape]:
+    """The shape of each input that is a tensor or a picture, by name.
+
+    Args:
+        features: the inputs, with the sizes that are stated.
+        given: the values that were given; the others are examples.
+    """
+    return {
+        feature.name: ExampleShape(_shape(feature, given[feature.name]))
+        if feature.name in given
+        else example_shape(feature)
+        for feature in features
+        if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
+    }
+
+
+def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
+    """The shape of the tensor that a value becomes."""
+    if isinstance(value, ImageFeatureValue):
+        return PictureFit(value, feature, _PROPERTIES).shape
+    return tuple(np.shape(value))
+
+
+def to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
+    """Sizes, ready for JSON."""
+    return {name: size.to_json() for name, size in sizes.items()}

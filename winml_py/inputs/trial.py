@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ..core.base import forks
+from ..core.base import child_process
 from ..core.base.child_process import ending, environment, is_available
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class _Idle:
         self.lock = threading.Lock()
         self.child: _Child | None = None
         self.timer: threading.Timer | None = None
-        forks.watch(self)
+        child_process.watch_forks(self)
 
     def in_child(self) -> None:
         """After a fork it is the parent's."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.base.suggestions import did_you_mean
+from ..core.base.messages import did_you_mean
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
 from .signature import Parameter, Signature

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.closeable import Closeable
-from ..core.evaluation.binding import LearningModelBinding
+from ..core.base.winrt_object import Closeable
 from ..core.evaluation.compiled import compiled_of
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor import Tensor, over, storage_of
 from ..core.features.tensor_classes import CLASSES_BY_DTYPE

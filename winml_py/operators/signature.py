@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core.base.arguments import whole_number
-from ..core.base.suggestions import did_you_mean
+from ..core.base.messages import did_you_mean
 from ..core.runtime.ort.schemas import CONTRIB, contrib_schemas
 from ..errors import InvalidArgumentError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.base.type_names import type_name
+from ..core.base.messages import type_name
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
 

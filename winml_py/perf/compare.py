@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError
-from .interval import Interval
+from .measurement import Interval
 from .report_schema import SCHEMA
 
 MARGIN = 0.05

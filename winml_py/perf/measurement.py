@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.features.free_sizes import ExampleShape
-from ..inputs.input_sizes import to_json
-from .interval import Interval, median_interval
+from ..core.features.example_inputs import ExampleShape
+from ..inputs.model import to_json
 
 PHASES = ("load", "session", "decode", "tensorize", "bind", "evaluate", "detensorize")
 """In the order in which they happen: a file's header is read; the model is compiled; a picture file is decoded, and
@@ -115,3 +115,39 @@ def spread(figures: Sequence[float]) -> Mapping[str, float]:
         "max": max(figures),
         "stdev": statistics.pstdev(figures),
     }
+
+
+# A median, and how far it can be trusted.
+
+
+_STUDENT = {5: 2.776, 10: 2.262}
+"""By the number of parts, the quantile of Student's distribution for 95 %."""
+
+
+class Interval(NamedTuple):
+    """A median, and the ends of its 95 % confidence interval."""
+
+    middle: float
+    low: float
+    high: float
+
+
+def median_interval(samples: Sequence[float]) -> Interval:
+    """The median of samples in the order in which they were taken.
+
+    Times of a machine follow each other: it slows down for a while, and other programs come and go. So the interval is
+    that of the medians of ten parts of the run (five of a short one), which such times spread. Of fewer than ten
+    samples, it is their range.
+
+    Example:
+        >>> median_interval([2.0, 1.0, 4.0])
+        Interval(middle=2.0, low=1.0, high=4.0)
+    """
+    middle, count = statistics.median(samples), len(samples)
+    parts = 10 if count >= 20 else 5 if count >= 10 else 0
+    if not parts:
+        return Interval(middle, min(samples), max(samples))
+    ends = [round(part * count / parts) for part in range(parts + 1)]
+    medians = [statistics.median(samples[ends[part] : ends[part + 1]]) for part in range(parts)]
+    half = _STUDENT[parts] * statistics.stdev(medians) / math.sqrt(parts)
+    return Interval(middle, max(0.0, middle - half), middle + half)

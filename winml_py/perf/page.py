@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
 from .profile import OUTSIDE, Profile
-from .treemap import Place, squarified
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #d8d8d8; --soft: #666; --background: #fff; --text: #1d1d1f; --bar: #4477aa; }
@@ -224,3 +223,71 @@ def _row(words: tuple[str, ...], time: float, total: float) -> str:
 
 def _spell(microseconds: float) -> str:
     return f"{microseconds:,.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:,.2f} ms"
+
+
+# Where the tiles of a treemap lie: rectangles whose areas are the shares of numbers, as square as can be.
+
+
+class Place(NamedTuple):
+    """A rectangle: left, top, width and height."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def squarified(numbers: Sequence[float], width: float, height: float) -> list[Place]:
+    """A rectangle for each number inside one of this size, by the algorithm of Bruls, Huizing and van Wijk.
+
+    Args:
+        numbers: above 0, the largest first.
+        width: of the whole.
+        height: of the whole.
+    """
+    scale = width * height / sum(numbers) if numbers else 0
+    areas = [number * scale for number in numbers]
+    places: list[Place] = []
+    left = Place(0, 0, width, height)
+    while areas:
+        count = _place_row(areas, min(left.width, left.height))
+        row, areas = areas[:count], areas[count:]
+        places += _lay(row, left)
+        left = _rest(left, sum(row))
+    return places
+
+
+def _place_row(areas: Sequence[float], side: float) -> int:
+    """How many of the areas, laid along the side, give rectangles that are as square as can be."""
+    count = 1
+    while count < len(areas) and _worst(areas[: count + 1], side) <= _worst(areas[:count], side):
+        count += 1
+    return count
+
+
+def _worst(row: Sequence[float], side: float) -> float:
+    """The longest side over the shortest, of the row's rectangles."""
+    thickness = sum(row) / side
+    return max(thickness**2 / row[-1], row[0] / thickness**2)
+
+
+def _lay(row: Sequence[float], left: Place) -> list[Place]:
+    """The row along the shorter side of what is left."""
+    thickness = sum(row) / min(left.width, left.height)
+    places, along = [], 0.0
+    for area in row:
+        length = area / thickness
+        if left.width >= left.height:
+            places.append(Place(left.x, left.y + along, thickness, length))
+        else:
+            places.append(Place(left.x + along, left.y, length, thickness))
+        along += length
+    return places
+
+
+def _rest(left: Place, area: float) -> Place:
+    """What the row leaves."""
+    x, y, width, height = left
+    if width >= height:
+        return Place(x + area / height, y, width - area / height, height)
+    return Place(x, y + area / width, width, height - area / width)

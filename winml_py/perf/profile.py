@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.features.free_sizes import ExampleShape
+from ..core.features.example_inputs import ExampleShape
 from ..errors import IllegalCallError, InvalidArgumentError
-from ..inputs.input_sizes import to_json
+from ..inputs.model import to_json
 from .case import Case
 from .measure import Prepared
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import write_whole, written_to
-from ..core.base.numpy_values import as_numpy
 from .measurement import Measurement, spread
 
 _STATISTICS = {"Average": "mean", "Standard Deviation": "stdev", "Min": "min", "Max": "max"}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.evaluation.binding import LearningModelBinding
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from timeit import timeit
 from typing import Any, NamedTuple
 
-from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
-from ..core.base.cpu_cores import usable_cores
-from ..core.base.numpy_values import as_numpy
+from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
+from ..core.base.machine import usable_cores
 from ..core.cache import answers
-from ..core.evaluation.binding import LearningModelBinding
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.free_sizes import NOTHING_STATED, ExampleShape, StatedSizes
+from ..core.features.example_inputs import NOTHING_STATED, ExampleShape, StatedSizes
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.runtime.providers import plugins
@@ -28,8 +27,7 @@ from ..enums import Precision
 from ..errors import EvaluationError, WinMLError
 from ..inputs import trial
 from ..inputs.files import generated, jobs, read
-from ..inputs.input_sizes import input_sizes
-from ..inputs.load_model import load_model
+from ..inputs.model import input_sizes, load_model
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.suggestions import did_you_mean
+from ..core.base.messages import did_you_mean
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor import Tensor

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from ..core.base import child_process
 from ..core.base.arguments import require_type, truth, whole_number
-from ..core.base.closeable import Closeable
-from ..core.base.cpu_cores import usable_cores
+from ..core.base.machine import usable_cores
+from ..core.base.winrt_object import Closeable
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
@@ -19,12 +22,11 @@ from ..core.session.session import LearningModelSession
 from ..core.streams.jobs import require_fitting
 from ..errors import InvalidArgumentError, WinMLError
 from .answers import answers_of
-from .batches import ERROR, Batch, batch_of
-from .rows import Reader
-from .sessions import SESSIONS
+from .batches import ERROR, Batch, Reader, batch_of
 
 if TYPE_CHECKING:
     from ..core.model.model import Source
+
 
 THREADS = "OMP_NUM_THREADS"
 """The variable by which Ray, Dask and Spark tell a worker how many threads are its share."""
@@ -204,3 +206,45 @@ def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise InvalidArgumentError(f"{what} is {names!r}.", hint=f'Write a list of names: {what}=["name"].')
     return tuple(names)
+
+
+# The sessions of evaluators in this process: copies of one evaluator use the same session.
+
+
+MOST = 4
+"""Sessions that a process keeps. Engines unpickle an evaluator anew for each task, and forget it after the task."""
+
+
+class SessionStore:
+    """The sessions that were used last, by the evaluators' names."""
+
+    def __init__(self) -> None:
+        self._clear()
+        child_process.watch_forks(self)
+
+    def _clear(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, LearningModelSession] = OrderedDict()
+
+    in_child = _clear  # the sessions of a parent process are refused
+
+    def get(self, name: str, make: Callable[[], LearningModelSession]) -> LearningModelSession:
+        """The session of a name. Threads that ask for it at once wait until one of them has made it."""
+        with self._lock:
+            session = self._sessions.pop(name, None)
+            if session is None or session.is_lost:
+                session = make()
+            self._sessions[name] = session
+            while len(self._sessions) > MOST:  # it is not closed: another thread may use it
+                self._sessions.popitem(last=False)
+            return session
+
+    def close(self, name: str) -> None:
+        """Closes the session of a name, if there is one."""
+        with self._lock:
+            session = self._sessions.pop(name, None)
+        if session is not None:
+            session.close()
+
+
+SESSIONS = SessionStore()

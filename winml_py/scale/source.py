@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..core.base.arguments import is_text
-from ..core.streams.source_files import files_of
+from ..core.streams.sources import files_of
 from ..errors import InvalidArgumentError
 from .arrow import import_arrow
 

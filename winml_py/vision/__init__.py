@@ -8,10 +8,9 @@ Example:
     7
 """
 
-from .classes import classes
 from .detections import Detection, Detections, detections, keypoints
-from .embeddings import cosine_similarity, embedding
 from .layouts import DetectionLayout
+from .outputs import classes, cosine_similarity, embedding
 from .segmentation import Segmentation, masks
 
 __all__ = [

@@ -14,10 +14,9 @@ from ..core.base.arguments import whole_number
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
-from .decoding import Found, decoded
-from .instance_masks import InstanceMasks
-from .layouts import DetectionLayout, Facts, candidates, recognised
+from .layouts import DetectionLayout, Facts, Found, candidates, decoded, recognised
 from .outputs import Array, Labels, arrays, names_of, placement_of
+from .resampling import InstanceMasks
 
 if TYPE_CHECKING:
     from PIL.Image import Image

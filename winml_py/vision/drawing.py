@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from ..core.base.type_names import type_name
+from ..core.base.messages import type_name
 from ..core.features.conversion import as_picture
 from ..core.features.pictures import ImageFeatureValue
 from ..errors import InvalidArgumentError

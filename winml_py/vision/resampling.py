@@ -1,4 +1,4 @@
-"""Numbers over the tensor, interpolated for the pixels of the picture."""
+"""Numbers over the tensor, interpolated for the pixels of the picture, and the masks of single objects."""
 
 from __future__ import annotations
 
@@ -46,3 +46,30 @@ def _inside(start: float, end: float, size: int, pixels: int) -> tuple[tuple[flo
     if cut[1] <= cut[0]:  # nothing of it is in the tensor: its edge is
         cut = np.array([0.0, min(step, 1.0)]) if end <= 0 else np.array([size - min(step, 1.0), size])
     return (float(cut[0]), float(cut[1])), first, last
+
+
+# The masks of objects, as YOLO mixes them from prototypes.
+
+
+class InstanceMasks:
+    """Computes each mask when it is asked for: all of them would be a byte a pixel and object.
+
+    Args:
+        mixes: objects x 32.
+        prototypes: 32 x height x width, over the whole tensor.
+        placement: where the picture lies in the tensor.
+    """
+
+    def __init__(self, mixes: Array, prototypes: Array, placement: PicturePlacement) -> None:
+        self._mixes, self._placement = np.asarray(mixes, np.float32), placement
+        self._prototypes = np.asarray(prototypes, np.float32)
+
+    def mask(self, index: int, box: Array) -> Array:
+        """The mask of an object: bool, picture height x picture width, false outside of its box."""
+        place = self._placement
+        found = np.zeros((place.picture_height, place.picture_width), np.bool_)
+        left, top, right, bottom = (int(edge) for edge in (*np.floor(box[:2]), *np.ceil(box[2:])))
+        if left < right and top < bottom:
+            mixed = np.tensordot(self._mixes[index], self._prototypes, axes=1)
+            found[top:bottom, left:right] = sampled(mixed, place, (left, top, right, bottom)) > 0
+        return found

@@ -7,10 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .differences import relative_error
-from .numpy_values import as_numpy
-from .ranks import top1_kept
-
 FLOAT_TOLERANCE = 1e-3
 """The largest relative error between two ways to compute in float32."""
 
@@ -82,3 +78,130 @@ def _worst(found: list[Agreement], tolerance: float) -> Agreement:
     ranked = [agreement.top1 for agreement in found if agreement.top1 is not None]
     error = max((agreement.error for agreement in found), default=0.0)
     return Agreement(error, min(ranked, default=None), tolerance)
+
+
+# The relative error of a result, channel by channel.
+
+
+Array = np.ndarray[Any, Any]
+
+SMALLEST_SCALE = 1e-3
+"""A channel's magnitude counts as at least this share of the output's: what is smaller drowns in rounding errors."""
+
+ENOUGH = 16
+"""Numbers from which a channel has a magnitude of its own."""
+
+
+def relative_error(expected: Array, came: Array) -> float:
+    """The largest difference over the largest magnitude of its channel; infinite where NaN or infinity came.
+
+    An output can hold boxes in pixels beside scores up to 1, and errors of the scores would vanish beside the boxes.
+    """
+    if expected.shape != came.shape:
+        return float("inf")
+    if expected.size == 0:
+        return 0.0
+    expected, came = expected.astype(np.float64), came.astype(np.float64)
+    known = np.isfinite(expected)
+    if not np.isfinite(came[known]).all() or not np.array_equal(expected[~known], came[~known], equal_nan=True):
+        return float("inf")
+    if not known.any():
+        return float("inf")  # nothing was compared
+    magnitudes = np.abs(np.where(known, expected, 0))
+    differences = np.abs(np.where(known, expected, 0) - np.where(known, came, 0))
+    largest = float(magnitudes.max())
+    if largest == 0:
+        return float(differences.max())
+    scales = np.maximum(_of_channels(magnitudes), SMALLEST_SCALE * largest)
+    return float((_of_channels(differences) / scales).max())
+
+
+def _of_channels(values: Array) -> Array:
+    """The largest value of each channel, or of all where channels are too small to have one."""
+    axis = channel_axis(values.shape)
+    if axis is None or values.size < ENOUGH * values.shape[axis]:
+        return np.asarray(values.max())
+    return np.asarray(np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1).max(axis=1))
+
+
+def channel_axis(shape: tuple[int, ...]) -> int | None:
+    """The axis along which a result holds different things, or None.
+
+    It is the last of two axes. Of more it is the second or the last, whichever is shorter: positions are many, and
+    frameworks disagree on the order.
+    """
+    if len(shape) < 2:
+        return None
+    return len(shape) - 1 if len(shape) == 2 or shape[-1] < shape[1] else 1
+
+
+# Do rows keep their largest element? Of scores that is the answer.
+
+
+ROWS_KEPT = 0.9
+"""The share of all rows that must, decided or not. Float32 tells their elements apart, so half precision may not mix
+most of them up."""
+
+
+def top1_kept(expected: Array, came: Array, tolerance: float) -> float | None:
+    """The share of the rows that keep their largest element; None where nothing is ranked.
+
+    Rows run across the channels, and along the last of three axes. Nothing is ranked in one axis, and in pictures of up
+    to four channels. See `Agreement.top1` for the rows that count.
+    """
+    while expected.ndim > 2 and expected.shape[-1] == 1 and expected.shape == came.shape:
+        expected, came = expected[..., 0], came[..., 0]
+    axis = channel_axis(expected.shape)
+    if expected.shape != came.shape or axis is None or not expected.size or not np.isfinite(expected).all():
+        return None
+    axes = {axis} if expected.ndim != 3 else {axis, 2}
+    if expected.ndim > 3 and expected.shape[axis] <= 4:
+        return None
+    shares = [
+        _kept(expected.take(alike, axis), came.take(alike, axis), axis, tolerance)
+        for axis in axes
+        for alike in _alike(np.abs(np.moveaxis(expected, axis, 0)).reshape(expected.shape[axis], -1).max(axis=1))
+    ]
+    return min(shares, default=None)
+
+
+def _alike(scales: Array) -> list[Array]:
+    """Groups of at least two channels of like magnitude: a score is not ranked against a coordinate."""
+    order = np.argsort(scales)
+    ordered = scales[order].astype(np.float64)  # 16 times a float16 may be too large for a float16
+    breaks = np.flatnonzero(ordered[1:] > 16 * ordered[:-1]) + 1
+    return [np.sort(group) for group in np.split(order, breaks) if len(group) > 1 and scales[group].max() > 0]
+
+
+def _kept(expected: Array, came: Array, axis: int, tolerance: float) -> float:
+    two = np.partition(expected.astype(np.float64), -2, axis=axis).take([-2, -1], axis)
+    second, largest = two.take(0, axis), two.take(1, axis)
+    scale = float(np.abs(expected).max())
+    # What is small beside the rest, such as scores of the background, is in no order worth keeping.
+    leads = (largest - second) / np.maximum(np.abs(largest), scale / 20)
+    is_kept = expected.argmax(axis) == came.argmax(axis)
+    apart = leads > 1e-5  # float32 itself tells them apart
+    share = float(is_kept[apart].mean()) if apart.sum() >= ENOUGH else 1.0
+    decided = leads > 2 * tolerance
+    if share < ROWS_KEPT:
+        return share
+    return float(is_kept[decided].mean()) if decided.any() else 1.0
+
+
+# The outputs of an evaluation as values of numpy and of Python.
+
+
+def as_numpy(value: Any) -> Any:
+    """An output as numpy and Python have it.
+
+    Args:
+        value: what stands in the outputs of a result.
+
+    Returns:
+        The array of a tensor or a picture, which may share its memory; a list of arrays for a sequence; all else as
+        it is.
+    """
+    if isinstance(value, list):
+        return [as_numpy(element) for element in value]
+    to_numpy = getattr(value, "to_numpy", None)
+    return value if to_numpy is None else to_numpy()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...enums import AsyncStatus
 from ...errors import CanceledError, IllegalCallError
-from . import forks
+from . import child_process
 from .cancellation import Stop
-from .thread_pools import shared_pool
+from .child_process import shared_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -39,7 +39,7 @@ class AsyncOperation(Generic[T]):
         self._stop = Stop()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
         self._is_inherited = False
-        forks.watch(self)
+        child_process.watch_forks(self)
         self._future: Future[T] = _future()
         # Starting a thread waits for it to run, which is some milliseconds where others work: no event loop is to wait.
         shared_pool("winml-py starts", 1).submit(self._start, work)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...errors import ClosedError, InvalidArgumentError
-from .closeable import Closeable
+from .winrt_object import Closeable
 
 
 def byte_view(buffer: Any) -> memoryview:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+import weakref
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class ChildProcess:
@@ -70,3 +75,62 @@ def ending(status: int) -> str:
     import signal
 
     return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+
+# Forks: the child is told what of its parent's it cannot use. Threads, and the locks that they hold, stay behind.
+
+
+class Inherited(Protocol):
+    """What is of no use, or must begin anew, in a forked process."""
+
+    def in_child(self) -> None:
+        """Called in the child, before anything else runs there. Waits for no lock: nobody might release it."""
+
+
+_watched: weakref.WeakSet[Inherited] = weakref.WeakSet()
+
+
+def watch_forks(thing: Inherited) -> None:
+    """Has a thing told of every fork as long as it lives. Costs nothing where it is used."""
+    _register()
+    _watched.add(thing)
+
+
+def keep_forever(thing: object) -> None:
+    """Keeps a thing until the process is gone, also through the interpreter's end, where modules are emptied."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+@cache
+def _register() -> None:
+    if hasattr(os, "register_at_fork"):  # Windows has no fork
+        os.register_at_fork(after_in_child=_tell)
+
+
+def _tell() -> None:
+    for thing in list(_watched):
+        thing.in_child()
+
+
+# Thread pools that the whole process shares.
+
+
+def shared_pool(name: str, workers: int) -> ThreadPoolExecutor:
+    """The pool of a name, made when it is first asked for.
+
+    A forked process gets pools of its own: the threads of its parent's are not there, and work would wait forever.
+
+    Args:
+        name: of its threads, in debuggers.
+        workers: threads, at most.
+    """
+    return _pool(os.getpid(), name, workers)
+
+
+@cache
+def _pool(process: int, name: str, workers: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(workers, name)

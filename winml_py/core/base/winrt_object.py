@@ -1,11 +1,11 @@
-"""Object: what every WinRT object can do, for programs that ask for it."""
+"""What WinRT objects can do: `Object`, and `Closeable` for those that hold something."""
 
 from __future__ import annotations
 
 from typing import Any, Self, TypeVar
 
 from ...errors import E_NOINTERFACE, InvalidArgumentError
-from .type_names import type_name
+from .messages import type_name
 
 T = TypeVar("T")
 
@@ -33,3 +33,22 @@ class Object:
         if not isinstance(value, cls):
             raise InvalidArgumentError(f"A {type_name(value)} is no {cls.__name__}.", hresult=E_NOINTERFACE)
         return value
+
+
+# Closeable: objects that `with` closes.
+
+
+class Closeable:
+    """The base of classes whose `close` a `with` statement calls."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Lets go of what the object holds. Twice is harmless."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..base.atomic_files import written_whole
-from ..base.log import logger
-from . import private
+from ..base.messages import logger
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
 
 SCHEMA = 1
 KEY_LENGTH = 40
@@ -79,8 +79,8 @@ def trusted(make: bool = False) -> Path | None:
         return None
     try:
         if make:
-            private.make(where)
-        reason = private.objection(where)
+            make_private(where)
+        reason = objection_to(where)
     except OSError as error:  # it is missing, or the disk is full, or it is in another user's folder
         if make:
             say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
@@ -162,7 +162,7 @@ def write(key: str, facts: dict[str, Any]) -> None:
 
 def write_file(path: Path, facts: dict[str, Any]) -> None:
     """Writes facts for `read_file`, whole or not at all."""
-    with written_whole(str(path), private.FILE_MODE) as file:
+    with written_whole(str(path), FILE_MODE) as file:
         file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
 
 
@@ -208,7 +208,7 @@ def _lock(key: str) -> FileLock | None:
     where = trusted(make=True)
     if where is None:
         return None
-    return FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=private.FILE_MODE)
+    return FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE)
 
 
 def entries() -> list[Entry]:
@@ -245,3 +245,53 @@ def clear() -> int:
         with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # not one that somebody holds
             path.unlink()
     return count
+
+
+# Folders that only their owner can change: what others could have written is not believed.
+
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder, and the parents that are missing, for this user alone, whatever the umask.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    if folder.is_dir():
+        return
+    make_private(folder.parent)
+    try:
+        folder.mkdir(mode=FOLDER_MODE)
+    except FileExistsError:
+        if not folder.is_dir():  # else another process was faster
+            raise
+    else:
+        folder.chmod(FOLDER_MODE)
+
+
+def objection_to(folder: Path) -> str:
+    """Why a folder may hold what others have written, or "".
+
+    Where files have no modes, as on Windows, the user's folders are private by their place.
+
+    Raises:
+        OSError: there is none, or it cannot be looked at.
+    """
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    if not hasattr(os, "geteuid"):
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"it belongs to user {status.st_uid}, and this process runs as user {os.geteuid()}"
+    if status.st_mode & _OTHERS_WRITE:
+        return "others can write to it; chmod go-w takes that from them"
+    for parent in folder.parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"anybody can rename what is in {parent}; chmod o-w, or chmod +t, prevents that"
+    return ""

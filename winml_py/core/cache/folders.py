@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.cpu_cores import usable_cores
-from . import answers, private
+from ..base.machine import usable_cores
+from . import answers
 
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 """The environment variable that sets another bound, in bytes."""
@@ -95,7 +95,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     be of another version.
     """
     try:
-        facts = {} if private.objection(path) else answers.read_any_version(path / _MANIFEST) or {}
+        facts = {} if answers.objection_to(path) else answers.read_any_version(path / _MANIFEST) or {}
     except OSError:
         facts = {}
     return facts if facts.get("key") == path.name else {}
@@ -115,11 +115,11 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     for left in path.parent.glob(f".{path.name}.*{answers.OURS}"):
         shutil.rmtree(left, ignore_errors=True)
     temporary = _unfinished_name(path)
-    private.make(temporary)
+    answers.make_private(temporary)
     try:
         yield str(temporary)
         for file in temporary.iterdir():
-            file.chmod(private.FILE_MODE)
+            file.chmod(answers.FILE_MODE)
         answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, **_described(temporary)})
         if _manifest(path):
             _remove(path)

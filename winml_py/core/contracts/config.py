@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
-from ..base.streams import JsonSource, name_of, opened_text
+from ..base.arguments import JsonSource, name_of, opened_text
 
 Source = JsonSource
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import InvalidArgumentError, StorageNotFoundError
 from ..base.arguments import is_text
-from ..base.log import logger
+from ..base.messages import logger
 from .config import Source, read_config
 
 LABELS_KEY = "Labels"

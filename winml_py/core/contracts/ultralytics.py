@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRounding, LearningModelPixelRange
 from ...errors import InvalidArgumentError
-from ..base.log import logger
+from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.scaling import ImageScaling
 

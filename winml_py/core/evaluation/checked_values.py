@@ -8,10 +8,9 @@ import numpy as np
 
 from ...errors import InvalidBindingError
 from ..base.device_array import DeviceArray, MemoryLocation
-from ..base.type_names import type_name
+from ..base.messages import type_name
 from ..features.bind_properties import BindProperties
-from ..features.compatibility import check_tensor
-from ..features.conversion import is_pil_image
+from ..features.conversion import check_tensor, is_pil_image
 from ..features.descriptors import FeatureDescriptor
 from ..features.resolve import Bindable, DevicePixels, DeviceTensor, HostTensor, PictureFit, Pictures, resolve
 from ..features.tensor import Tensor, storage_of

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NoReturn
 
 from ...errors import ClosedError, DeviceLostError, IllegalCallError, InvalidBindingError
-from ..base import forks
+from ..base import child_process
 from ..base.winrt_object import Object
 from ..features.descriptors import FeatureDescriptor
 from ..model.contracts import LiveFeatures
@@ -17,8 +17,8 @@ from ..runtime.engine import Engine, device_engine, stateless_engine
 from ..runtime.pool import Lease
 from ..runtime.providers.catalogue import UNLOCKED
 from ..runtime.request import CompileRequest
+from .outputs import PlainArrays
 from .overrides import overridden
-from .plain_arrays import PlainArrays
 
 if TYPE_CHECKING:
     from .device_pictures import DevicePictures
@@ -57,7 +57,7 @@ class Compiled:
         self.lock, self.device_name = lock, device_name
         self.is_lost = self.is_inherited = False
         self._process = os.getpid()
-        forks.watch(self)
+        child_process.watch_forks(self)
         self.plain_arrays: PlainArrays | None = None
         if lock is UNLOCKED and stateless_engine(lease.engine) is not None:
             self.plain_arrays = PlainArrays.of(features, self.outputs)

@@ -1,24 +1,29 @@
-"""Evaluation: what is bound to each input and output, and the run on it."""
+"""LearningModelBinding, and the evaluation behind it: what is bound to each input and output, and the run on it."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, cast
 
-from ...errors import ClosedError, DeviceLostError, EvaluationError, MissingInputError
+from ...errors import ClosedError, DeviceLostError, EvaluationError, MissingInputError, NotBoundError
 from ..base.cancellation import Stop, held
+from ..base.collections import MapView
+from ..base.machine import usable_cores
+from ..base.winrt_object import Object
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
-from ..features.descriptors import FeatureDescriptor
-from ..features.float16_cast import as_half
+from ..features.conversion import as_picture, is_pil_image
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..features.pictures import ImageFeatureValue
 from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, PictureFit, Pictures
-from ..features.tensor import Tensor, storage_of
-from ..features.tensor_classes import TensorString
-from ..features.tensor_storage import TensorStorage
+from ..features.tensor import Tensor, TensorStorage, storage_of
+from ..features.tensor_classes import TensorString, as_half
 from ..imaging.picture_placement import PicturePlacement
 from ..runtime.engine import DeviceEngineBinding
 from .checked_values import CheckedOutput, checked_input, checked_output
-from .compiled import Compiled
+from .compiled import Compiled, CompiledModel, compiled_of
 from .outputs import OutputSlot, UnboundOutput, require_apart
 from .picture_inputs import PictureInputs, PictureTensor
 
@@ -213,3 +218,172 @@ def bound_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation
     for name, value in features.items():
         evaluation.bind(name, value)
     return evaluation
+
+
+# LearningModelBinding: values bound to a session's features by name.
+
+
+class LearningModelBinding(Object, MapView[Any]):
+    """The inputs and outputs of an evaluation: a map from feature names to what was bound.
+
+    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
+    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`; so is float32 where
+    a float16 feature takes pictures.)
+    Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
+    A binding is evaluated by one thread at a time (others wait); use one binding a thread.
+
+    Args:
+        session: the session to bind for; the binding keeps it alive.
+
+    Raises:
+        ClosedError: the session has been closed.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+        >>> binding = LearningModelBinding(session)
+        >>> binding.bind("image", ImageFeatureValue.load("samples/pictures/seven.png"))
+        >>> int(np.argmax(session.evaluate(binding).outputs["probabilities"]))
+        7
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, session: CompiledModel, /) -> None:
+        self._session = session  # a session that nobody else holds would close its engine
+        compiled = compiled_of(session)
+        self._is_silent = compiled.is_silent
+        self._evaluation = Evaluation(compiled)
+
+    def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
+        """Binds a value to an input or an output; a name bound before gets the new value.
+
+        Args:
+            name: the feature's name; case does not matter unless the model has names that differ in nothing else.
+            value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
+                an array of numpy or, in the host's memory, of another library that has DLPack, such as torch; or a
+                number, for a feature of one element. An array must have the feature's dtype and shape; for an image
+                feature, a uint8 array of pixels will do, whose channel order is said by a property.
+            properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
+                `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
+                its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
+                model says); for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the
+                numbers stay in the GPU's memory).
+
+        Raises:
+            InvalidBindingError: no such feature or property, or a value of the wrong kind or type.
+            SizeMismatchError: a value of the wrong shape.
+            ClosedError: the session has been closed.
+            IllegalCallError: another process made the session, and this one was forked from it.
+        """
+        self._evaluation.bind(name, value, BindProperties.read(properties, self._is_silent))
+
+    bind_with_properties = bind  # pywinrt 3's name
+
+    def clear(self) -> None:
+        """Unbinds everything, and lets go of the memory that pictures were turned into."""
+        self._evaluation.clear()
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where each picture that is bound lies in its input's tensor, by the names of inputs: one for each picture
+        of a batch. They map points, boxes and masks back to the picture.
+        """
+        return self._evaluation.placements
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._evaluation.bound[name]
+        except KeyError:
+            bound = ", ".join(self._evaluation.bound) or "nothing"
+            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._evaluation.bound
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._evaluation.bound))
+
+    def __len__(self) -> int:
+        return len(self._evaluation.bound)
+
+    def __repr__(self) -> str:
+        return f"<LearningModelBinding {self._evaluation.bound!r}>"
+
+
+def evaluation_of(binding: LearningModelBinding) -> Evaluation:
+    """The inside of a binding, for the session that runs it."""
+    return binding._evaluation  # noqa: SLF001 - the one way in: users bind, and sessions evaluate
+
+
+# Values for an evaluation in a thread: checked at once, as far as that is quick, and bound in the thread.
+
+
+Bind = Callable[[Evaluation], None]
+
+
+def checked_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bind]:
+    """What binds each value later.
+
+    Raises:
+        WinMLError: as a bind does, where no picture must be decoded to find it out.
+    """
+    compiled.require_open()
+    return [_checked(compiled, *compiled.find(name), value) for name, value in features.items()]
+
+
+def bound_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
+    """An evaluation with the values.
+
+    No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
+    event loop waiting for its turn.
+
+    Raises:
+        CanceledError: the stop was requested.
+        WinMLError: as a bind does.
+    """
+    evaluation = Evaluation(compiled)
+    with held(_cores(os.getpid()), stop):
+        for bind in binds:
+            stop.require_not_requested()
+            bind(evaluation)
+    return evaluation
+
+
+def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: Any) -> Bind:
+    if not is_input:
+        output = checked_output(value, descriptor, NO_PROPERTIES, compiled.location)
+        return lambda evaluation: evaluation.set_output(descriptor, value, output)
+    if isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor):
+        return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
+    if _has_pillow(value):
+        return lambda evaluation: evaluation.bind_input(descriptor, _converted(value), NO_PROPERTIES)
+    found = checked_input(value, descriptor, NO_PROPERTIES, compiled.location)
+    compiled.missing_contracts.tell(found, NO_PROPERTIES)
+    return lambda evaluation: evaluation.set_input(descriptor, value, found)
+
+
+def _has_pillow(value: Any) -> bool:
+    """Whether a value is a Pillow image, or a list with one: those may be decoded when they are looked at."""
+    return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
+
+
+def _converted(value: Any) -> Any:
+    """The value as pictures, where it is such: one thread at a time, for threads may share an image.
+
+    Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.
+    """
+    with _pillow(os.getpid()):
+        return as_picture(value) or value
+
+
+# Of a process each: in a forked one, nobody would release those of its parent.
+@cache
+def _pillow(process: int) -> threading.Lock:
+    return threading.Lock()
+
+
+@cache
+def _cores(process: int) -> threading.Semaphore:
+    return threading.Semaphore(usable_cores())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -12,10 +12,9 @@ from ...enums import TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
-from ..base.device_array import DeviceArray
-from ..base.dlpack import exports_dlpack, host_array
-from ..base.type_names import type_name
-from ..features.containers import for_engine, is_element
+from ..base.device_array import DeviceArray, exports_dlpack, host_array
+from ..base.messages import type_name
+from ..features.containers import for_engine, is_buffer, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -23,15 +22,15 @@ from ..features.descriptors import (
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
-from ..features.lists_and_buffers import is_buffer
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor, over, storage_of
-from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
+from ..imaging.formats import Scratch
 from ..imaging.frame import VideoFrame
-from ..imaging.scratch import Scratch
-from ..runtime.engine import Value
+from ..runtime.engine import Engine, StatelessEngine, Value
+from ..runtime.providers.catalogue import UNLOCKED
 
 
 class OutputSlot(Protocol):
@@ -379,3 +378,73 @@ def unexpected(descriptor: FeatureDescriptor, value: Value | DeviceArray | None)
         hint="The model's declared output types are wrong; correct them with an ONNX editor.",
         hresult=E_UNEXPECTED,
     )
+
+
+# Arrays that go to the engine as they are: evaluations without a binding.
+
+
+class PlainArrays:
+    """Evaluates a model on arrays that fit its inputs exactly: there, a binding takes as long as a small model.
+
+    It takes nothing that needs a second look, and refuses nothing: what it leaves is bound, and refused there. It keeps
+    nothing from one evaluation to the next, so that threads share it.
+    """
+
+    def __init__(self, fits: Mapping[str, _Fit], outputs: Mapping[str, TensorFeatureDescriptor]) -> None:
+        self._fits = fits
+        self._outputs = [(name, UnboundOutput(feature)) for name, feature in outputs.items()]
+
+    @classmethod
+    def of(cls, inputs: Sequence[FeatureDescriptor], outputs: Mapping[str, FeatureDescriptor]) -> PlainArrays | None:
+        """For a model with these features; None where some take or give other things than tensors of numbers."""
+        fits = {feature.name: fit for feature in inputs if (fit := _fit_of(feature)) is not None}
+        tensors = {name: feature for name, feature in outputs.items() if isinstance(feature, TensorFeatureDescriptor)}
+        is_plain = len(fits) == len(inputs) and len(tensors) == len(outputs)
+        return cls(fits, tensors) if is_plain else None
+
+    def evaluate(self, engine: Engine, features: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A new tensor for each output, by name; None where a value must be bound, or is missing.
+
+        Args:
+            engine: a `StatelessEngine`.
+            features: what goes in, by name.
+
+        Raises:
+            WinMLError: what the engine raises, or an output is not what the model declares.
+        """
+        given = dict(features)  # as another thread may change the caller's
+        if given.keys() != self._fits.keys():
+            return None
+        for name, value in given.items():
+            if type(value) is not np.ndarray or not self._fits[name].takes(value):
+                return None
+        fresh = cast(StatelessEngine, engine).run_once(given, UNLOCKED)
+        return {name: output.receive(fresh[name]) for name, output in self._outputs}
+
+
+class _Fit(NamedTuple):
+    """What an array must be to go to an input as it is; a size of -1 is free."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def takes(self, array: np.ndarray[Any, Any]) -> bool:
+        came, flags = array.shape, array.flags
+        if array.dtype != self.dtype or not flags.c_contiguous or not flags.aligned:
+            return False
+        if came == self.shape:
+            return True
+        sizes = zip(came, self.shape, strict=False)
+        return len(came) == len(self.shape) and all(size in (-1, given) for given, size in sizes)
+
+
+def _fit_of(feature: FeatureDescriptor) -> _Fit | None:
+    """None for an input that takes other things than arrays of numbers of a known rank."""
+    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        return None
+    # an array for an image of another rank may be pixels
+    is_known = feature.has_rank if isinstance(feature, TensorFeatureDescriptor) else len(feature.shape) == 4
+    tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
+    if not is_known or tensor_class is None or tensor_class is TensorString:
+        return None
+    return _Fit(tensor_class.dtype, feature.shape)

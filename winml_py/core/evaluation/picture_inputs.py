@@ -9,11 +9,11 @@ import numpy as np
 
 from ...enums import ImageKernel, Precision, TensorKind
 from ..base.device_array import DeviceArray
-from ..features.compatibility import PictureDescriptor
+from ..features.conversion import PictureDescriptor
 from ..features.pictures import bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
+from ..features.tensor import zeros
 from ..features.tensor_classes import TENSOR_CLASSES
-from ..features.tensor_storage import zeros
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.resize import PILLOW_FILTERS
 from ..imaging.tensorize import BatchTensorizer

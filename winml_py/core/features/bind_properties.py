@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, InvalidBindingError
 from ..base.arguments import member, truth
-from ..base.suggestions import did_you_mean
-from ..base.type_names import type_name
+from ..base.messages import did_you_mean, type_name
 from ..imaging.contract import ImageContract, size_of
 from ..imaging.geometry import BitmapBounds
 from ..imaging.scaling import Size

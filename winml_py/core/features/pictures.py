@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ...enums import BitmapPixelFormat, LearningModelFeatureKind
 from ...errors import InvalidArgumentError, WinMLError
-from ..base.type_names import type_name
+from ..base.messages import type_name
 from ..base.winrt_object import Object
-from ..imaging.bitmap import SoftwareBitmap
+from ..imaging.bitmap import LONGEST, SoftwareBitmap, figure
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
-from ..imaging.preview import LONGEST, figure
 
 if TYPE_CHECKING:
     from PIL.Image import Image

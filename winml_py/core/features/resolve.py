@@ -20,20 +20,20 @@ from ..imaging.geometry import Placement, compute_placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.scaling import Size
 from .bind_properties import BindProperties
-from .compatibility import (
+from .conversion import (
     PictureDescriptor,
     check_tensor,
     container_for_engine,
     contract_of,
+    feature_value,
     fitting_picture,
+    pixel_format_of,
     takes_picture,
 )
-from .conversion import feature_value, pixel_format_of
 from .descriptors import FeatureDescriptor
-from .float16_cast import is_cast
 from .pictures import ImageFeatureValue
 from .tensor import Tensor, on_device, storage_of
-from .tensor_classes import CLASSES_BY_DTYPE, TensorFloat16Bit
+from .tensor_classes import CLASSES_BY_DTYPE, TensorFloat16Bit, is_cast
 
 
 class HostTensor(NamedTuple):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from html import escape
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
-from ...errors import IllegalCallError, InvalidArgumentError
+from ...errors import ClosedError, IllegalCallError, InvalidArgumentError
 from ..base.arguments import member
-from ..base.buffers import Buffer, byte_view
-from ..base.closeable import Closeable
-from ..base.type_names import type_name
-from ..base.winrt_object import Object
+from ..base.buffers import Buffer, MemoryBufferReference, byte_view
+from ..base.messages import type_name
+from ..base.winrt_object import Closeable, Object
 from . import codecs
-from .bitmap_buffer import BitmapBuffer
 from .formats import Layout, Pixels, convert, convert_alpha, layout_of, require_even
 
 if TYPE_CHECKING:
@@ -310,8 +311,6 @@ class SoftwareBitmap(Object, Closeable):
     dispose = close
 
     def _repr_png_(self) -> bytes | None:
-        from .preview import png
-
         return None if self._pixels is None else png(self.to_pil())
 
     def __repr__(self) -> str:
@@ -329,3 +328,97 @@ def _remedy(array: Pixels) -> str:
     if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (3, 4):
         return "Put the channels last: array.transpose(1, 2, 0)."
     return ""
+
+
+# BitmapBuffer: WinRT's handle to the memory of a bitmap.
+
+
+class BitmapPlaneDescription(NamedTuple):
+    """The layout of a plane: its first byte, its size in pixels, and the bytes from one row to the next."""
+
+    start_index: int
+    width: int
+    height: int
+    stride: int
+
+
+class BitmapBuffer(Closeable):
+    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives.
+
+    In spite of its name, that method does not keep others from using the bitmap.
+
+    Example:
+        >>> from winml_py import BitmapBufferAccessMode, BitmapPixelFormat, SoftwareBitmap
+        >>> bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2)
+        >>> with bitmap.lock_buffer(BitmapBufferAccessMode.WRITE) as buffer:
+        ...     memoryview(buffer.create_reference())[0] = 255
+        >>> bitmap.to_numpy()[0, 0]
+        array([255,   0,   0,   0], dtype=uint8)
+    """
+
+    def __init__(self, pixels: Pixels, mode: BitmapBufferAccessMode) -> None:
+        if not pixels.flags.c_contiguous:
+            raise InvalidArgumentError(
+                "The bitmap is a view of an array whose rows do not lie one after the other.",
+                hint="Lock a SoftwareBitmap.copy() of it, or use to_numpy().",
+            )
+        if mode != BitmapBufferAccessMode.READ and not pixels.flags.writeable:
+            raise InvalidArgumentError("The bitmap is read-only.", hint="Lock it with BitmapBufferAccessMode.READ.")
+        self._pixels: Pixels | None = pixels
+        self._mode = mode
+
+    def _open(self) -> Pixels:
+        pixels = self._pixels
+        if pixels is None:
+            raise ClosedError("The bitmap buffer has been closed.", hint="Lock the bitmap again.")
+        return pixels
+
+    def get_plane_count(self) -> int:
+        """1: all formats here lie in one plane."""
+        self._open()
+        return 1
+
+    def get_plane_description(self, index: int, /) -> BitmapPlaneDescription:
+        """The layout of the plane.
+
+        Raises:
+            InvalidArgumentError: an index other than 0.
+        """
+        pixels = self._open()
+        if index != 0:
+            raise InvalidArgumentError(f"There is no plane {index}: the bitmap has one plane, 0.")
+        return BitmapPlaneDescription(0, pixels.shape[1], pixels.shape[0], pixels.strides[0])
+
+    def create_reference(self) -> MemoryBufferReference:
+        """The bytes, an array that shares the bitmap's memory."""
+        memory = self._open().data
+        return MemoryBufferReference(memory.toreadonly() if self._mode == BitmapBufferAccessMode.READ else memory)
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return self.create_reference().data
+
+    def close(self) -> None:
+        """Lets go of the memory; references that were taken stay valid. Twice is harmless."""
+        self._pixels = None
+
+
+# Pictures as a notebook shows them: PNG, not larger than a screen needs.
+
+
+LONGEST = 640
+"""Pixels of the longer side."""
+
+
+def png(image: Image, longest: int = LONGEST) -> bytes:
+    """A picture as a PNG file, shrunk in place where a side is longer; never enlarged."""
+    image.thumbnail((longest, longest))
+    memory = io.BytesIO()
+    image.save(memory, "PNG")
+    return memory.getvalue()
+
+
+def figure(image: Image, words: str, longest: int = LONGEST) -> str:
+    """A picture in HTML, with words below it."""
+    data = base64.b64encode(png(image, longest)).decode()
+    shown = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
+    return f'<div style="display:inline-block;margin-right:1em">{shown}<br>{escape(words)}</div>'

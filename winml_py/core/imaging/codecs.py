@@ -1,10 +1,11 @@
-"""Picture files and Pillow images, to and from pixels."""
+"""Picture files and Pillow images, to and from pixels; HEIF, and the size that Pillow may decode."""
 
 from __future__ import annotations
 
 import io
 import os
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,17 +14,16 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
+from ..base.arguments import is_stream, read_bytes
 from ..base.atomic_files import written_whole
 from ..base.file_kinds import FOLDER, kind_of_file
-from ..base.streams import is_stream, read_bytes
-from ..base.type_names import type_name
-from . import pillow_limit
+from ..base.messages import type_name
 from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
-from .heif import is_heif, open_heif
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
 
 PictureSource = str | os.PathLike[str] | bytes | BinaryIO
 """The path of a picture file, its bytes, or an open binary stream, which is read from where it stands to its end."""
@@ -143,7 +143,7 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     ):
         image = _opened(file, max_pixels, name)
         _require_allowed_size(image, max_pixels, name)
-        with pillow_limit.allowed(image.width * image.height):
+        with allowed(image.width * image.height):
             yield image, file
 
 
@@ -190,7 +190,7 @@ def _opened(file: BinaryIO, max_pixels: int, name: str) -> Image:
         return _identified(file, name)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         file.seek(0)
-        with pillow_limit.allowed(max_pixels):
+        with allowed(max_pixels):
             return _identified(file, name)
 
 
@@ -358,3 +358,70 @@ def encode(image: Image, file: BinaryIO, kind: str, **options: Any) -> None:
         image.save(file, kind, **options)
     except ValueError as error:
         raise PictureError(f"The picture cannot be written as {kind}: {error}.") from error
+
+
+# HEIC pictures, as phones take them: read by pillow-heif, where that is installed.
+
+
+_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
+
+
+def is_heif(prefix: bytes) -> bool:
+    """Whether a file that begins so is HEIC, or another HEIF."""
+    return prefix[4:8] == b"ftyp" and prefix[8:12] in _BRANDS
+
+
+def open_heif(file: BinaryIO, name: str) -> Image:
+    """The image in a file, its pixels not decoded yet; it is turned already, and its EXIF data say so.
+
+    The reader is called by itself: to register it would change Pillow for the whole process.
+
+    Raises:
+        PictureError: pillow-heif is not installed.
+        SyntaxError: the file is damaged.
+    """
+    try:
+        from pillow_heif import HeifImageFile
+    except ImportError as error:
+        raise PictureError(
+            f"{name} is a HEIC picture, and pillow-heif, which reads those, is not installed.",
+            hint="Install it: pip install pillow-heif.",
+        ) from error
+    image: Image = HeifImageFile(file, "")
+    return image
+
+
+# Pillow's own limit on the size of pictures, which some of its decoders check besides ours.
+
+
+_lock = threading.Lock()
+_wanted: list[int] = []
+_own: list[int] = []
+"""Pillow's limit, while another is in force."""
+
+
+@contextmanager
+def allowed(pixels: int) -> Iterator[None]:
+    """Within the block, Pillow decodes pictures of so many pixels.
+
+    Pillow has one limit for the whole process. So it is raised for pictures alone that are beyond it, and while one is
+    read; the last block that ends puts it back.
+    """
+    from PIL import Image
+
+    with _lock:
+        limit = _own[0] if _own else Image.MAX_IMAGE_PIXELS
+        is_raised = limit is not None and pixels > limit
+        if is_raised and limit is not None:
+            _own[:] = [limit]
+            _wanted.append(pixels)
+            Image.MAX_IMAGE_PIXELS = max(_wanted)
+    try:
+        yield
+    finally:
+        if is_raised:
+            with _lock:
+                _wanted.remove(pixels)
+                Image.MAX_IMAGE_PIXELS = max(_wanted, default=_own[0])
+                if not _wanted:
+                    _own.clear()

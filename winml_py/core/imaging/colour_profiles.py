@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base.log import logger
+from ..base.messages import logger
 from .formats import Pixels
 
 if TYPE_CHECKING:

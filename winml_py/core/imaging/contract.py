@@ -21,8 +21,7 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError
-from ..base.arguments import member
-from ..base.streams import JsonSource
+from ..base.arguments import JsonSource, member
 from .scaling import ImageScaling, Size
 
 Floats = tuple[float, ...]

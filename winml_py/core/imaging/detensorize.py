@@ -7,9 +7,8 @@ import numpy as np
 from ...enums import BitmapPixelFormat, TensorLayout
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
-from .formats import INTERLEAVED_FORMATS, Pixels, convert, gray_of, layout_of
+from .formats import INTERLEAVED_FORMATS, Pixels, Scratch, convert, gray_of, layout_of
 from .resize import resize
-from .scratch import Scratch
 from .tensorize import Tensor
 
 

@@ -8,8 +8,7 @@ from typing import Self
 from ...enums import BitmapAlphaMode, BitmapPixelFormat
 from ...errors import InvalidArgumentError
 from ..base.async_operation import AsyncOperation
-from ..base.closeable import Closeable
-from ..base.winrt_object import Object
+from ..base.winrt_object import Closeable, Object
 from .bitmap import SoftwareBitmap
 from .formats import VIDEO_FORMATS, convert, convert_alpha, to_interleaved
 from .geometry import BitmapBounds, center_crop, require_inside

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorLayout
-from ..base.cpu_cores import usable_cores
-from ..base.thread_pools import shared_pool
+from ..base.child_process import shared_pool
+from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
-from .formats import VIDEO_FORMATS, Pixels, gray_of, layout_of, to_interleaved, video_to_bgr
+from .formats import VIDEO_FORMATS, Pixels, Scratch, gray_of, layout_of, to_interleaved, video_to_bgr
 from .geometry import BitmapBounds, Placement
 from .resize import crop, resize
-from .scratch import Scratch
 
 if TYPE_CHECKING:
     pass

@@ -1,15 +1,27 @@
-"""The image contracts that a program attaches to a loaded model."""
+"""The image contracts of a model's inputs: what a program attaches, what an exporter's metadata state, which inputs
+they fit, and the warning where there is none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
+from dataclasses import replace
 from typing import Any
 
+from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, NotBoundError
-from ..base.suggestions import did_you_mean
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, spell_kind
-from ..imaging.contract import ImageContract
-from .contract_fit import as_image, fits, spell_type
+from ..base.messages import did_you_mean, warn_caller
+from ..contracts import ultralytics
+from ..features.bind_properties import BindProperties
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    TensorFeatureDescriptor,
+    spell_kind,
+    spell_tensor,
+)
+from ..features.resolve import Bindable, DevicePixels, Pictures
+from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 
 
 class AttachedContracts(MutableMapping[str, ImageContract]):
@@ -116,3 +128,148 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
 
 def _spell_kind(contract: ImageContract) -> str:
     return "" if contract.tensor_kind is None else f", for {spell_kind(contract.tensor_kind)}"
+
+
+# MissingContractWarning: a picture was bound where nothing states how pictures become numbers.
+
+
+_ORDERS = {
+    BitmapPixelFormat.BGR8: "blue, green, red (BGR)",
+    BitmapPixelFormat.RGB8: "red, green, blue (RGB)",
+    BitmapPixelFormat.GRAY8: "gray",
+}
+_RANGES = {
+    LearningModelPixelRange.ZERO_TO255: "from 0 to 255",
+    LearningModelPixelRange.ZERO_TO_ONE: "from 0 to 1",
+    LearningModelPixelRange.MINUS_ONE_TO_ONE: "from -1 to 1",
+}
+
+
+class MissingContractWarning(UserWarning):
+    """A picture was bound to an input, and neither the bind, the program nor the model states a contract for it.
+
+    The picture becomes numbers by Windows ML's rule, which few models were trained with. The warning comes once for
+    each input of a model. `winml_py.winrt` does not warn, as Windows ML does not.
+    """
+
+
+class MissingContracts:
+    """Warns of the inputs of one model.
+
+    Args:
+        is_silent: whether it never warns.
+    """
+
+    def __init__(self, is_silent: bool) -> None:
+        self._is_silent = is_silent
+        self._told: dict[str, object] = {}
+
+    def tell(self, value: Bindable, properties: BindProperties) -> None:
+        """Warns of a picture that was bound to an input without a contract, the first time.
+
+        Raises:
+            MissingContractWarning: the program has made warnings errors.
+        """
+        if self._is_silent or not isinstance(value, (Pictures, DevicePixels)) or _is_stated(value, properties):
+            return
+        mine, name = object(), value.descriptor.name
+        if self._told.setdefault(name, mine) is mine:  # of several threads, one
+            warn_caller(MissingContractWarning(_message(name, value.contract, properties)))
+
+
+def _is_stated(value: Pictures | DevicePixels, properties: BindProperties) -> bool:
+    if not isinstance(value.descriptor, TensorFeatureDescriptor) or properties.contract is not None:
+        return True
+    return properties.pixel_format is not None and properties.pixel_range is not None
+
+
+def _message(name: str, contract: ImageContract, properties: BindProperties) -> str:
+    part = "the centre of the picture" if properties.bounds is None else "the bounds that were given"
+    return (
+        f"Nothing states which pictures the input {name!r} was trained on. Assumed, as in Windows ML: "
+        f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. "
+        f"State it: model.contracts[{name!r}] = ImageContract.imagenet(), say; "
+        "on the command line --preset or --contract."
+    )
+
+
+# What an exporter wrote into a model about its pictures, in words of its own.
+
+
+def exported(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
+    """An input as an image with the contract that its exporter states; or as it is, where the model states another.
+
+    Windows ML's keys and ours come first, where the input is denoted an image.
+    """
+    contract = ultralytics.contract_of(metadata)
+    if contract is None or not isinstance(feature, PictureDescriptor) or not fits(feature, contract):
+        return feature
+    is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
+    if is_denoted and not metadata.keys().isdisjoint((*WINDOWS_KEYS, *OUR_KEYS)):
+        return feature
+    sides = feature.shape[2:]
+    if contract.size is not None and not _leaves_room(sides, contract.size):
+        contract = replace(contract, size=None)
+    return as_image(feature, contract)
+
+
+def _leaves_room(sides: tuple[int, ...], size: tuple[int, int]) -> bool:
+    """Whether the model leaves a side free, and fixes none to another size."""
+    return -1 in sides and all(side in (-1, wanted) for side, wanted in zip(sides, size, strict=True))
+
+
+# Which features an image contract fits, and such a feature as an image.
+
+
+PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
+
+_KINDS = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8}
+
+
+def fits(feature: FeatureDescriptor, contract: ImageContract) -> bool:
+    """Whether a feature is a tensor of pictures as the contract describes them."""
+    if not isinstance(feature, PictureDescriptor) or len(feature.shape) != 4:
+        return False
+    kinds = _KINDS & {contract.tensor_kind or feature.tensor_kind}
+    return feature.tensor_kind in kinds and feature.shape[contract.axes()[0]] == contract.channels
+
+
+def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:
+    """The feature as an image with this contract, which fits it."""
+    assert isinstance(feature, PictureDescriptor)
+    return ImageFeatureDescriptor(
+        feature.name, feature.description, contract, feature.tensor_kind, feature.shape, feature.dimension_names
+    )
+
+
+def spell_type(feature: FeatureDescriptor) -> str:
+    """The type with all sizes, of an image too."""
+    if isinstance(feature, PictureDescriptor):
+        return spell_tensor(feature.tensor_kind, feature.shape)
+    return feature.expects()
+
+
+def fitting_inputs(
+    features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
+) -> list[PictureDescriptor]:
+    """The inputs that a contract fits, or those that are named.
+
+    Raises:
+        InvalidArgumentError: none fits, or a named one does not.
+    """
+    known = {feature.name for feature in features}
+    if names - known:
+        raise InvalidArgumentError(
+            f"The model has no input {', '.join(sorted(names - known))}.", hint=f"Its inputs: {', '.join(known)}."
+        )
+    tensors = (feature for feature in features if isinstance(feature, PictureDescriptor))
+    fitting = [tensor for tensor in tensors if tensor.name in (names or known) and fits(tensor, contract)]
+    if not fitting or len(fitting) < len(names):
+        raise InvalidArgumentError(
+            f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
+            + "; ".join(f"{feature.name} is {spell_type(feature)}" for feature in features)
+            + ".",
+            hint="A picture's tensor has four dimensions, of which one is the channels. Where one has them in another "
+            "order or number, say --tensor-layout or --pixel-format; otherwise the model takes no pictures.",
+        )
+    return fitting

@@ -7,24 +7,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, cast
 
 from ...enums import TensorKind
-from ...errors import InvalidArgumentError, ModelNotFoundError
+from ...errors import InvalidArgumentError, ModelDisposedError, ModelNotFoundError
+from ..base.arguments import is_stream, read_bytes
 from ..base.async_operation import AsyncOperation
-from ..base.closeable import Closeable
 from ..base.collections import NameMap, Vector
-from ..base.streams import is_stream, read_bytes
-from ..base.type_names import type_name
-from ..base.winrt_object import Object
+from ..base.messages import type_name
+from ..base.winrt_object import Closeable, Object
 from ..contracts import ultralytics
 from ..contracts.labels import written_labels
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
-from ..onnx_file.packed import PackedFile, packed, reopened
-from ..onnx_file.source import BytesSource, FileSource, ModelSource
-from .contracts import AttachedContracts
-from .model_content import ModelContent
-from .model_proto import is_model_proto, serialized
+from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopened
+from ..runtime.pool import EnginePool
+from .contracts import AttachedContracts, MissingContracts, exported
 from .operators import ModelOperators, OperatorProvider, Operators
 
 _NO_OPERATORS = ModelOperators()
@@ -307,3 +304,89 @@ def content_of(model: LearningModel) -> ModelContent:
 def rename(model: LearningModel, name: str) -> None:
     """Gives a model another name; the file stays as it is."""
     content_of(model).header.graph_name = name
+
+
+# ModelContent: what sessions need of a model.
+
+
+class ModelContent:
+    """A model's header, its bytes until it is disposed of, and the engines that were compiled of it.
+
+    Attributes:
+        header: what was read of the file.
+        engines: those that sessions use at the moment.
+        inputs: what the file says of them.
+        contracts: what the program has attached to them.
+        is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
+        missing_contracts: warns of pictures without a contract.
+        operators: those of the program's own.
+    """
+
+    def __init__(
+        self,
+        source: ModelSource,
+        header: Header,
+        inputs: Vector[FeatureDescriptor],
+        is_silent: bool,
+        operators: ModelOperators,
+    ) -> None:
+        self.operators = operators
+        self.header, self.is_silent = header, is_silent
+        self.inputs = Vector(map(self.exported, inputs))
+        self.contracts = AttachedContracts(self.inputs)
+        self.missing_contracts = MissingContracts(is_silent)
+        self.engines = EnginePool()
+        self._source: ModelSource | None = source
+
+    def exported(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+        """An input as an image, where the exporter says so in the metadata."""
+        return feature if self.is_silent else exported(feature, self.header.metadata)
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether the bytes have been let go."""
+        return self._source is None
+
+    def open(self) -> ModelSource:
+        """The source, for a session that is about to be compiled.
+
+        Raises:
+            ModelDisposedError: the model has been disposed of.
+        """
+        source = self._source
+        if source is None:
+            raise ModelDisposedError(
+                "The model has been disposed.", hint="Load it again, or create its sessions before dispose()."
+            )
+        return source
+
+    def dispose(self) -> None:
+        """Lets go of the bytes. Twice is harmless."""
+        self._source = None
+
+
+# Models that a program holds as objects of the package onnx.
+
+
+def is_model_proto(value: object) -> bool:
+    """Whether a value is an `onnx.ModelProto`, without importing onnx to ask."""
+    kind = type(value)
+    return kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx"
+
+
+def serialized(model: Any) -> bytes:
+    """A `ModelProto` as the bytes of its file.
+
+    Raises:
+        InvalidArgumentError: it is larger than such a file can be, 2 GB.
+    """
+    from google.protobuf.message import EncodeError
+
+    try:
+        data: bytes = model.SerializeToString()
+    except (EncodeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"The onnx.ModelProto cannot be serialized: {error}. Protobuf writes at most 2 GB.",
+            hint="Save it with onnx.save(model, path, save_as_external_data=True), and load it from that path.",
+        ) from error
+    return data

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from ...errors import InvalidArgumentError, ModelNotFoundError
-from ..base.type_names import type_name
+from ..base.messages import type_name
 from ..runtime.custom.operator import CustomOperator
 
 Operators = Iterable[CustomOperator | str | os.PathLike[str]]

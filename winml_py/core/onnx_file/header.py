@@ -13,8 +13,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...errors import CorruptModelError
-from .protobuf import BYTES, VARINT, Buffer, Field, corrupt, encode_field, encode_varint, fields, tag_of
-from .walk import LOCATION, MAX_NESTING, found
+from .protobuf import (
+    BYTES,
+    LOCATION,
+    MAX_NESTING,
+    VARINT,
+    Buffer,
+    Field,
+    corrupt,
+    encode_field,
+    encode_varint,
+    fields,
+    found,
+    tag_of,
+)
 
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
 

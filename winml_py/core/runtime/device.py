@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ...enums import LearningModelDeviceKind
 from ...errors import InvalidArgumentError, InvalidDeviceError
-from ..base import processor
+from ..base import machine
 from ..base.arguments import member
 from ..base.winrt_object import Object
 from .request import Compiler
@@ -127,12 +127,12 @@ class LearningModelDevice(Object):
     @property
     def name(self) -> str:
         """What its maker calls it."""
-        return processor.name() if self._device is None else self._device.name
+        return machine.processor_name() if self._device is None else self._device.name
 
     @property
     def vendor(self) -> str:
         """Who made it, or ""."""
-        return processor.vendor() if self._device is None else self._device.vendor
+        return machine.processor_vendor() if self._device is None else self._device.vendor
 
     @property
     def provider(self) -> str:

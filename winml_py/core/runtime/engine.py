@@ -1,19 +1,83 @@
-"""What a runtime, or a test's stand-in for one, has to offer: engines, and bindings that run them."""
+"""What a runtime, or a test's stand-in for one, has to offer: engines, bindings that run them, how they are set, and
+why one was taken.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from ...enums import Precision, Weights
+from ...errors import InvalidArgumentError
+from ..base.arguments import truth, whole_number
 from ..base.cancellation import Stop
 from ..base.device_array import DeviceArray, MemoryLocation
 from ..onnx_file.source import Skeleton
-from .explanation import Explanation
-from .tuning import Tuning
+
+EXECUTION_MODES = ("sequential", "parallel")
+GRAPH_OPTIMIZATIONS = ("none", "basic", "extended", "layout", "all")
+MAX_THREADS = 1024
+"""More than any machine this runs on has cores; a mistyped number must not start a million threads."""
+
+MAX_BLOCK_BASE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
+
+    Attributes:
+        execution_mode: "sequential" runs one node after the other; "parallel" runs branches of the graph at once. Worth
+            trying for models with many branches of small nodes; slower for chains, and for most others.
+        inter_op_num_threads: threads for those branches; 0 leaves it to the runtime. No use in sequential mode.
+        graph_optimization: how far the graph is rewritten: "none", "basic", "extended", "layout", "all". Less than all
+            makes a session sooner and runs slower: for models that run once.
+        memory_arena: whether freed memory is kept for the next run. Switch it off where memory counts more than time:
+            the process gives back what a run needed, and asks for it again.
+        arena_shrinkage: whether the arena is given back after every run: for inputs whose size varies much, where one
+            large picture would keep its memory for good.
+        memory_pattern: whether memory is planned ahead where shapes repeat. Switch it off where they hardly do.
+        prepacking: whether weights are rearranged for speed when a session is made, which costs a copy of them.
+        dynamic_block_base: 4, say, cuts an operator's work into blocks that shrink towards its end, so that threads
+            that were disturbed do not hold up the others: steadier times on a busy machine. 0 is off.
+        denormals_as_zero: whether numbers below 1e-38 count as 0, in the threads of the session's pools: for models,
+            such as recurrent ones, whose values fade away and whose time goes up when they do.
+
+    Raises:
+        InvalidArgumentError: a word or a number that means nothing.
+
+    Example:
+        >>> from winml_py import LearningModelSessionOptions, Tuning
+        >>> options = LearningModelSessionOptions()
+        >>> options.tuning = Tuning(execution_mode="parallel", inter_op_num_threads=2)
+    """
+
+    execution_mode: str = "sequential"
+    inter_op_num_threads: int = 0
+    graph_optimization: str = "all"
+    memory_arena: bool = True
+    arena_shrinkage: bool = False
+    memory_pattern: bool = True
+    prepacking: bool = True
+    dynamic_block_base: int = 0
+    denormals_as_zero: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
+            if getattr(self, name) not in known:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(known)}.")
+        whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
+        whole_number(self.dynamic_block_base, "dynamic_block_base", most=MAX_BLOCK_BASE)
+        for field in fields(self):
+            if field.type == "bool":
+                truth(getattr(self, field.name), field.name)
+        if self.arena_shrinkage and not self.memory_arena:
+            raise InvalidArgumentError("arena_shrinkage is set, and memory_arena is not.", hint="Use one of the two.")
+
 
 ONNXRUNTIME = "onnxruntime"
 """The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
@@ -204,3 +268,70 @@ def device_engine(engine: Engine) -> DeviceEngine | None:
 
 EngineInput = str | bytes | Skeleton
 """What an engine is made of: a path, bytes, or a skeleton."""
+
+
+# Why a session runs on the engine it runs on.
+
+
+def in_megabytes(size: int) -> str:
+    """A number of bytes in words."""
+    return f"{size / 1e6:,.{0 if size > 1e7 else 1}f} MB"
+
+
+class Candidate(NamedTuple):
+    """An engine that was looked at.
+
+    Attributes:
+        engine: "onnxruntime", or a provider's name.
+        precision: the arithmetic.
+        milliseconds: the time of an evaluation, by the median of turns with the others; None where it was not timed.
+        error: the largest difference from float32 arithmetic, over the largest magnitude; None where not compared.
+        problem: why it was not taken, or "".
+        number_type: what it computes half precision in: "float16" or "bfloat16"; "" where it does not, or does not say.
+    """
+
+    engine: str
+    precision: Precision
+    milliseconds: float | None = None
+    error: float | None = None
+    problem: str = ""
+    number_type: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.engine} in {self.number_type or self.precision.name.lower()}"]
+        if self.milliseconds is not None:
+            parts.append(f"{self.milliseconds:.3f} ms")
+        if self.error is not None:
+            parts.append(f"error {self.error:.1e}")
+        if self.problem:
+            parts.append(self.problem)
+        return ", ".join(parts)
+
+
+class Explanation(NamedTuple):
+    """What was taken, why, and what else was looked at. As text, one line each.
+
+    Attributes:
+        engine: what was taken.
+        precision: its arithmetic.
+        reason: in words.
+        candidates: all that were looked at, with figures.
+        is_remembered: whether the figures are from an earlier session's measurement.
+        number_type: as that of a `Candidate`.
+        memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
+            times, as OpenVINO does; 0 elsewhere.
+    """
+
+    engine: str
+    precision: Precision
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+    is_remembered: bool = False
+    number_type: str = ""
+    memory: int = 0
+
+    def __str__(self) -> str:
+        head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
+        if self.memory:
+            head += f"; it takes up to about {in_megabytes(self.memory)}"
+        return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 from functools import partial
 
-from ..base import forks
+from ..base import child_process
 from ..base.cancellation import Stop, held
 from .engine import Engine
 
@@ -58,7 +58,7 @@ class EnginePool:
 
     def __init__(self) -> None:
         self._clear()
-        forks.watch(self)
+        child_process.watch_forks(self)
 
     def _clear(self) -> None:
         # Reentrant: a lease may be released by the garbage collector inside a locked region.

@@ -1,17 +1,20 @@
-"""Makes a compile request from a model and options."""
+"""Makes a compile request from a model and options, and names the free sizes of both."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from ...enums import TensorKind, Weights
+from ...errors import InvalidArgumentError
 from ..base.cancellation import Stop
+from ..base.messages import did_you_mean
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..model.model import LearningModel, content_of
 from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.engine import EngineOptions
 from ..runtime.request import CompileRequest
+from .options import LearningModelSessionOptions
 
 
 def compile_request(
@@ -85,3 +88,23 @@ def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | Non
     if batch_size is not None and dimension.denotation == "DATA_BATCH":
         return batch_size
     return overrides.get(dimension.name, -1)
+
+
+# The names of a model's dimensions that options override.
+
+
+def require_known(options: LearningModelSessionOptions, header: Header) -> None:
+    """Refuses options that override a dimension which no input has.
+
+    Raises:
+        InvalidArgumentError: they do.
+    """
+    types = [info.type for info in header.inputs]
+    shapes = [kind.dimensions or () for kind in types if isinstance(kind, TensorType)]
+    known = dict.fromkeys(dimension.name for shape in shapes for dimension in shape if dimension.name)
+    for name in options.named_dimension_overrides:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"The options override the dimension {name!r}, and no input of the model has it.",
+                hint=did_you_mean(name, known),
+            )

@@ -1,25 +1,107 @@
-"""LearningModelSessionOptions: how a session is compiled."""
+"""LearningModelSessionOptions: how a session is compiled; each option is a `Setting`, and all of them fit in a file."""
 
 from __future__ import annotations
 
+import json
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Generic, TypeVar, overload
 
 from ...enums import Precision, Weights
-from ...errors import InvalidArgumentError
-from ..base.arguments import is_text, member, whole_number
-from ..base.cpu_cores import is_confined, usable_cores
-from ..base.streams import name_of
-from ..base.suggestions import did_you_mean
+from ...errors import InvalidArgumentError, StorageNotFoundError
+from ..base.arguments import is_text, member, name_of, opened_text, whole_number
+from ..base.atomic_files import require_folder, write_whole
+from ..base.machine import is_confined, usable_cores
+from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
-from ..runtime.engine import EngineOptions
-from ..runtime.tuning import MAX_THREADS, Tuning
-from . import options_file
-from .setting import Setting, settings_of
+from ..runtime.engine import MAX_THREADS, EngineOptions, Tuning
+
+T = TypeVar("T")
+
+
+class Setting(Generic[T]):
+    """A descriptor: reading gives the value, writing checks it, and the table says what engines and files make of it.
+
+    The value stands in the options' own `__dict__`, under the setting's name in files.
+
+    Args:
+        default: makes the value of new options.
+        check: gives the value to keep for what a program sets, or raises an error of ours.
+        engine: the field of `EngineOptions` that it becomes; "" for none.
+        for_engine: from the value to that field.
+        key: its name in files; by default the attribute's.
+    """
+
+    def __init__(
+        self,
+        default: Callable[[], T],
+        check: Callable[[Any], T],
+        engine: str = "",
+        for_engine: Callable[[T], Any] = lambda value: value,
+        key: str = "",
+    ) -> None:
+        self.default, self.check, self.engine, self.for_engine, self.key = default, check, engine, for_engine, key
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name, self.key = name, self.key or name
+
+    @overload
+    def __get__(self, options: None, owner: type) -> Setting[T]: ...
+    @overload
+    def __get__(self, options: object, owner: type) -> T: ...
+    def __get__(self, options: object | None, owner: type) -> Setting[T] | T:
+        if options is None:
+            return self
+        value: T = vars(options)[self.key]
+        return value
+
+    def __set__(self, options: object, value: Any) -> None:
+        vars(options)[self.key] = self.check(value)
+
+    def to_json(self, value: T) -> Any:
+        """The value as JSON has it: enums by their names, dataclasses by their fields."""
+        if isinstance(value, IntEnum):
+            return value.name.lower()
+        if is_dataclass(value) and not isinstance(value, type):
+            return asdict(value)
+        return dict(value) if isinstance(value, Mapping) else value
+
+    def from_json(self, value: Any) -> T:
+        """The value for what JSON has.
+
+        Raises:
+            TypeError: a value of another type.
+            InvalidArgumentError: no member of the enum is called so, the dataclass has no such field, or as the check
+                does.
+        """
+        default: Any = self.default()
+        if isinstance(default, IntEnum):
+            words = {kind.name.lower(): kind for kind in type(default)}
+            return self.check(words[self._known(value, words)])
+        if is_dataclass(default) and not isinstance(default, type):
+            known = {field.name: field for field in fields(default)}
+            return self.check(replace(default, **{self._known(key, known): item for key, item in value.items()}))
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise TypeError(f"{self.key} is {value!r}, and not true or false")
+        return self.check(value)
+
+    def _known(self, word: Any, known: Mapping[str, Any]) -> str:
+        """The word in the spelling of the known ones."""
+        spelling = word.lower() if isinstance(word, str) else word
+        if not isinstance(spelling, str) or spelling not in known:
+            raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, known))
+        return spelling
+
+
+def settings_of(owner: type) -> dict[str, Setting[Any]]:
+    """The settings that a class declares, by their names in files."""
+    return {setting.key: setting for setting in vars(owner).values() if isinstance(setting, Setting)}
+
 
 K = TypeVar("K")
 
@@ -275,7 +357,7 @@ class LearningModelSessionOptions(Object):
             InvalidArgumentError: it holds something else, or a setting that is not known here.
         """
         try:
-            return cls.from_dict(options_file.read(path))
+            return cls.from_dict(read_options(path))
         except InvalidArgumentError as error:
             if error.message.startswith(f"{name_of(path)}: "):
                 raise
@@ -283,7 +365,7 @@ class LearningModelSessionOptions(Object):
                 f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."
             ) from error
         except (TypeError, ValueError, AttributeError) as error:
-            raise options_file.not_options(path, error) from error
+            raise _not_options(path, error) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all options to a file, as JSON, whole or not at all.
@@ -292,7 +374,7 @@ class LearningModelSessionOptions(Object):
             StorageNotFoundError: there is no such folder.
             StorageAccessError: the file cannot be written.
         """
-        options_file.write(path, self.to_dict())
+        write_options(path, self.to_dict())
 
     def __getstate__(self) -> dict[str, Any]:
         return self.to_dict()
@@ -323,3 +405,45 @@ def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions
         return EngineOptions(intra_op_num_threads=usable_cores(), intra_op_thread_spinning=not is_confined())
     values = vars(options)
     return EngineOptions(**{s.engine: s.for_engine(values[key]) for key, s in SETTINGS.items() if s.engine})
+
+
+# The file of session options: a dict of settings in JSON, with notes beside it.
+
+
+SCHEMA = 1
+KIND = "session-options"
+
+
+def write_options(path: str | os.PathLike[str], options: dict[str, Any], **notes: Any) -> None:
+    """Writes settings, and notes beside them, to a file, whole or not at all."""
+    require_folder(path)
+    facts = {"schema_version": SCHEMA, "kind": KIND, "options": options, **notes}
+    write_whole(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
+    """The settings in a file, or in an open one.
+
+    Raises:
+        StorageNotFoundError: there is no such file.
+        InvalidArgumentError: it holds something else.
+    """
+    try:
+        with opened_text(source) as file:
+            facts = json.load(file)
+        if facts.get("kind") != KIND or facts.get("schema_version") != SCHEMA:
+            raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
+        return dict(facts["options"])
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageNotFoundError(f"{name_of(source)}: The session options cannot be read: {reason}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _not_options(source, error) from error
+
+
+def _not_options(source: str | os.PathLike[str] | IO[Any], error: Exception) -> InvalidArgumentError:
+    """The error for a file whose contents are no session options."""
+    return InvalidArgumentError(
+        f"{name_of(source)}: It holds no session options: {error}.",
+        hint="Write it with options.save(path), or `winml-py tune`.",
+    )

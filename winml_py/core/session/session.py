@@ -13,13 +13,18 @@ from ..base.arguments import require_type, seconds_above_zero
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
-from ..base.closeable import Closeable
 from ..base.collections import PropertySet
-from ..base.type_names import type_name
-from ..evaluation.binding import LearningModelBinding, evaluation_of
+from ..base.messages import type_name
+from ..base.winrt_object import Closeable
 from ..evaluation.compiled import Compiled, CompiledModel
-from ..evaluation.evaluation import Evaluation, bound_at_once
-from ..evaluation.late_values import bound_later, checked_features
+from ..evaluation.evaluation import (
+    Evaluation,
+    LearningModelBinding,
+    bound_at_once,
+    bound_later,
+    checked_features,
+    evaluation_of,
+)
 from ..evaluation.overrides import with_dimensions
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
@@ -27,11 +32,9 @@ from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
 from ..model.model import LearningModel, content_of
 from ..runtime.device import LearningModelDevice, compiler_of
-from ..runtime.engine import Engine, EngineOptions, PlacedNode, device_engine
-from ..runtime.explanation import Explanation
+from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode, device_engine
 from ..runtime.request import Compiler, CompileRequest
-from .compile_request import compile_request
-from .dimension_names import require_known
+from .compile_request import compile_request, require_known
 from .options import LearningModelSessionOptions, engine_options
 
 if TYPE_CHECKING:
@@ -428,7 +431,7 @@ class LearningModelSession(Closeable, CompiledModel):
     def _run(self, evaluation: Evaluation, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
         outputs = evaluation.run(stop)
         if "EnableDebugOutput" in self._properties:
-            from ..base.log import logger
+            from ..base.messages import logger
 
             logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
         return LearningModelEvaluationResult(

@@ -13,7 +13,7 @@ from ..base.file_kinds import ARRAY, ZIP, kind_of_file
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
-from ..imaging.video_files import HEAD, is_video, is_video_content
+from ..imaging.video_writer import HEAD, is_video, is_video_content
 
 Path = str | os.PathLike[str]
 

@@ -1,24 +1,37 @@
-"""Jobs: what one thread of a stream does for a batch of items: load, evaluate, split."""
+"""Jobs: what one thread of a stream does for a batch of items: load, evaluate, split; and the threads that do it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
 
 import numpy as np
 
-from ...errors import ClosedError, DeviceLostError, InvalidArgumentError, WinMLError
+from ...errors import (
+    E_FAIL,
+    ClosedError,
+    DeviceLostError,
+    EvaluationError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    WinMLError,
+)
 from ..base.collections import NameMap
-from ..base.type_names import type_name
+from ..base.messages import type_name
+from ..evaluation.evaluation import LearningModelBinding, evaluation_of
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, completed
-from ..features.descriptors import FeatureDescriptor
+from ..features.containers import as_tensor
+from ..features.conversion import as_picture
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.pictures import ImageFeatureValue
+from ..features.tensor import Tensor, over
 from ..imaging.contract import ImageContract
-from ..model.contract_fit import fits, spell_type
-from .batches import count, joined, require_free_batch, split
+from ..imaging.frame import VideoFrame
+from ..model.contracts import fits, spell_type
 from .file_values import read_value
-from .runners import Features, Runner
 from .sources import Item
 from .taken import taken
 
@@ -180,3 +193,122 @@ def _failed(error: WinMLError) -> LearningModelEvaluationResult:
     if isinstance(error, (ClosedError, DeviceLostError)):  # all items after this one would fail as well
         raise error
     return LearningModelEvaluationResult("", {}, error)
+
+
+# Batches: the values of several items as one, and each item's part of the outputs.
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """The values of several items as one: pictures in a list, tensors end to end.
+
+    Raises:
+        InvalidBindingError: one is neither.
+    """
+    pictures = [as_picture(value) for value in values]
+    if all(picture is not None for picture in pictures):
+        return [frame for picture in pictures if picture is not None for frame in picture.video_frames]
+    return np.concatenate([_array(value) for value in values])
+
+
+def _array(value: Any) -> np.ndarray[Any, Any]:
+    tensor = as_tensor(value)
+    if tensor is None:
+        raise InvalidBindingError(f"{type_name(value)} cannot be part of a batch.", hint="Bind arrays or pictures.")
+    return tensor.to_numpy()
+
+
+def count(value: Any) -> int:
+    """How many entries of a batch a value is."""
+    picture = as_picture(value)
+    return len(picture.sizes) if picture is not None else len(_array(value))
+
+
+def split(name: str, value: Any, counts: Sequence[int]) -> list[Any]:
+    """Each item's part of an output.
+
+    Raises:
+        EvaluationError: it has no entry for each of a batch.
+    """
+    starts = np.cumsum([0, *counts])
+    if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == starts[-1]:
+        return [ImageFeatureValue(value[start:end]) for start, end in pairwise(starts)]
+    if isinstance(value, Tensor) and value.shape and value.shape[0] == starts[-1]:
+        array, kind = value.to_numpy(), type(value)
+        return [over(kind, array[start:end]) for start, end in pairwise(starts)]
+    raise EvaluationError(
+        f"The output {name} cannot be told apart by items.", hint="Evaluate without batch.", hresult=E_FAIL
+    )
+
+
+def require_free_batch(feature: FeatureDescriptor) -> None:
+    """Refuses a model that takes or gives batches of one size.
+
+    Raises:
+        InvalidArgumentError: the first size of the feature is not free.
+    """
+    shape = feature.shape if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) else ()
+    if not shape or shape[0] != -1:
+        raise InvalidArgumentError(
+            f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",
+            hint="Leave batch out, or export the model with a free batch dimension.",
+        )
+
+
+# Runners: they evaluate the values of one item of a stream, by the bindings of a session that no other thread uses.
+
+
+Features = Mapping[str, Any]
+"""Values by the names of features."""
+
+Properties = Mapping[str, Mapping[str, Any]]
+"""The properties of binds, by the names of inputs."""
+
+
+class Runner(Protocol):
+    """Evaluates values; several threads call it at once."""
+
+    def run(self, features: Features) -> LearningModelEvaluationResult:
+        """Evaluates the values of one item; raises as `bind` and `evaluate` do."""
+
+    def clear(self) -> None:
+        """Lets go of the memory that it keeps for the next item."""
+
+
+class SessionRunner:
+    """Evaluates by one session.
+
+    Args:
+        new_binding: makes a binding of the session.
+        evaluate: evaluates one.
+        properties: of binds, by the names of inputs.
+    """
+
+    def __init__(
+        self,
+        new_binding: Callable[[], LearningModelBinding],
+        evaluate: Callable[[LearningModelBinding], LearningModelEvaluationResult],
+        properties: Properties,
+    ) -> None:
+        self._new_binding, self._evaluate, self._properties = new_binding, evaluate, NameMap(properties)
+        self._bindings: SimpleQueue[LearningModelBinding] = SimpleQueue()
+
+    def run(self, features: Features) -> LearningModelEvaluationResult:
+        """Evaluates the values of one item; raises as `bind` and `evaluate` do."""
+        try:
+            binding = self._bindings.get_nowait()
+        except Empty:
+            binding = self._new_binding()
+        evaluation_of(binding).forget()  # or an item would be given what an earlier one bound
+        for name, value in features.items():
+            binding.bind(name, value, self._properties.get(name) if self._properties else None)
+        result = self._evaluate(binding)
+        self._bindings.put(binding)  # not where it failed: it may be half bound
+        return result
+
+    def clear(self) -> None:
+        """Lets go of the bindings."""
+        while True:
+            try:
+                self._bindings.get_nowait()
+            except Empty:
+                return

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ...enums import FramePolicy
 from ...errors import IllegalCallError
-from ..base import forks
-from ..base.closeable import Closeable
-from ..base.thread_pools import shared_pool
+from ..base import child_process
+from ..base.child_process import shared_pool
+from ..base.winrt_object import Closeable
 from ..evaluation.result import LearningModelEvaluationResult
 from .jobs import Jobs
 from .sources import Item, Sources
@@ -47,7 +47,7 @@ class EvaluationStream(Closeable):
         self._sessions = sessions  # on other devices, which were made for this stream
         self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
         self._is_exhausted = self._is_closed = self._is_inherited = False
-        forks.watch(self)
+        child_process.watch_forks(self)
         self._workers = workers
         self._pool = ThreadPoolExecutor(workers, "winml-py many")
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()

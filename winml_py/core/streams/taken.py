@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidArgumentError
-from ..base.type_names import type_name
+from ..base.messages import type_name
 from ..features.conversion import is_pil_image
 from ..imaging.frame import VideoFrame
 

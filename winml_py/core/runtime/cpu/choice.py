@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ....enums import Precision
 from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
-from ...base.caller_warnings import warn_caller
+from ...base.messages import warn_caller
 from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..providers import plugins
 from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_known
@@ -21,9 +21,8 @@ from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from .chosen import ChosenEngine
 from .compile import compile_kept
-from .decision import CpuChoice, refusal
+from .decision import CpuChoice, memory_of, refusal, shortage
 from .exact import obstacle
-from .memory import memory_of, shortage
 
 AUTO = "auto"
 

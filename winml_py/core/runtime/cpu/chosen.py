@@ -16,10 +16,19 @@ import numpy as np
 
 from ....enums import Precision
 from ....errors import CanceledError, ClosedError, EngineWarning, IllegalCallError, SizeMismatchError, WinMLError
-from ...base.caller_warnings import warn_caller
 from ...base.cancellation import Stop, held
-from ..engine import Array, Engine, EngineBinding, EngineOptions, HeldValues, PlacedNode, Value, stateless_engine
-from ..explanation import Explanation
+from ...base.messages import warn_caller
+from ..engine import (
+    Array,
+    Engine,
+    EngineBinding,
+    EngineOptions,
+    Explanation,
+    HeldValues,
+    PlacedNode,
+    Value,
+    stateless_engine,
+)
 from ..ort.run import fill, opened
 from ..request import Inputs
 

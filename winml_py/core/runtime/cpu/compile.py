@@ -20,7 +20,7 @@ def compile_kept(request: CompileRequest, target: Target) -> Engine:
         return compile_shared(request)
     if not provider_of(target.provider).package:
         return ort.compile_model(request, target)
-    from ..openvino.saved_model import compile_saved  # the one there is
+    from ..openvino.compile import compile_saved  # the one there is
 
     return compile_saved(request, target)
 

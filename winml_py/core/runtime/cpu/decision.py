@@ -6,7 +6,7 @@ for the model. That it gave right ones counts in this process alone: the next on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +14,19 @@ import numpy as np
 
 from ....enums import Precision
 from ....errors import CanceledError, WinMLError
-from ...base import processor
+from ...base import machine
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...base.cancellation import Stop
+from ...base.machine import free_memory
 from ...cache import answers
-from ..engine import Engine
-from ..explanation import Candidate, Explanation
+from ..engine import Candidate, Engine, Explanation, in_megabytes
 from ..providers import plugins
-from ..providers.provider import Target
+from ..providers.catalogue import provider_of
+from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
 from .chosen import Decision, Shapes
 from .compile import compile_kept
 from .measure import compare
-from .memory import memory_of, memory_of_reference
 
 _trusted: dict[str, set[Shapes]] = {}
 """Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""
@@ -172,7 +172,7 @@ def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> 
 
 def _question(request: CompileRequest, *parts: object) -> str:
     """The key of a question about a model on this machine, with the versions of what is installed."""
-    return answers.key_of(request.digest(), parts, plugins.versions(), processor.fingerprint())
+    return answers.key_of(request.digest(), parts, plugins.versions(), machine.processor_fingerprint())
 
 
 def _trust_of(request: CompileRequest, target: Target) -> str:
@@ -237,3 +237,34 @@ def _figure(value: Any) -> float | None:
     if not np.isfinite(number):
         raise ValueError(f"{value} is no figure")
     return number
+
+
+# What a model takes in other engines than ONNX Runtime, and whether that is there.
+
+
+def memory_of(request: CompileRequest, target: Target) -> int:
+    """About how many bytes an engine takes for a model at most; 0 where that is not known.
+
+    Float16 counts twice: such weights are held in float32, too.
+    """
+    factor = provider_of(target.provider).memory_factors[request.has_fixed_shapes]
+    return int(factor * request.total_size * (2 if request.has_float16 else 1))
+
+
+def memory_of_reference(request: CompileRequest, target: Target) -> int:
+    """The same of an engine that stays open beside another, to check it; ONNX Runtime's own takes the weights once."""
+    return memory_of(request, target) or request.total_size * (2 if request.has_float16 else 1)
+
+
+def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:
+    """Why there is no memory to compare such engines with ONNX Runtime; or "".
+
+    All are compiled before the fastest is known, and ONNX Runtime stays open until the last check.
+    """
+    needed = sum(memory_of(request, target) for target in targets)
+    needed += memory_of_reference(request, Target()) if needed else 0
+    free = free_memory() if needed else 0
+    if needed <= free:
+        return ""
+    names = ", ".join(dict.fromkeys(short(target.provider) for target in targets))
+    return f"{names} would take up to about {in_megabytes(needed)}, and {in_megabytes(free)} of memory are free"

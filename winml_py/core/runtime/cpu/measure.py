@@ -9,8 +9,7 @@ from typing import Any
 
 from ....errors import CanceledError, WinMLError
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
-from ..engine import Engine, EngineBinding
-from ..explanation import Candidate
+from ..engine import Candidate, Engine, EngineBinding
 from ..providers.catalogue import UNLOCKED
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import re
+from collections.abc import Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from ....enums import Precision
-from ....errors import InvalidDeviceError, WinMLError
-from ..engine import ONNXRUNTIME, Engine, EngineOptions
-from ..explanation import Explanation
+from ....errors import InvalidDeviceError, NotSupportedError, WinMLError
+from ...base.cancellation import Stop
+from ...base.device_array import DeviceArray
+from ...onnx_file.source import Skeleton
+from ..engine import ONNXRUNTIME, Array, DeviceEngineBinding, Engine, EngineOptions, Explanation
 from ..ort.compile import compile_model
-from ..ort.device_recording import Recording
+from ..ort.device_memory import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
+from ..ort.run import fill
 from ..providers.catalogue import provider_of, require_known, session_lock
-from ..providers.provider import ProviderDevice, Target, short
+from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
-from . import recording
-from .float32_engine import Float32Engine
 from .float32_graph import as_float32
+
+if TYPE_CHECKING:
+    import onnx
 
 
 class DeviceCompiler:
@@ -63,26 +71,26 @@ class DeviceCompiler:
 
     def _compiled(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
         """The engine, whose work is recorded where that is asked for or goes by itself; and what there is to say."""
-        is_demanded = recording.is_demanded(request, self._provider)
-        if not is_demanded and (request.options.graph_capture is not None or not self._provider.records_unasked):
+        must_record = is_demanded(request, self._provider)
+        if not must_record and (request.options.graph_capture is not None or not self._provider.records_unasked):
             return compile_model(request, target), ""
-        engine, problem = self._recording(request, target, is_demanded)
+        engine, problem = self._recording(request, target, must_record)
         if engine is not None:
             return engine, "its work is recorded once and repeated"
-        if is_demanded:
-            raise recording.unmet(problem)
+        if must_record:
+            raise unmet(problem)
         return compile_model(request, target), f"its work is not recorded ({problem})"
 
-    def _recording(self, request: CompileRequest, target: Target, is_demanded: bool) -> tuple[OrtEngine | None, str]:
+    def _recording(self, request: CompileRequest, target: Target, must_record: bool) -> tuple[OrtEngine | None, str]:
         """An engine that records, or the name of the constraint that it does not meet."""
-        broken = recording.broken_constraint(request, self._provider)
+        broken = broken_constraint(request, self._provider)
         if broken:
             return None, broken
-        mode = Recording.DEMANDED if is_demanded else Recording.POSSIBLE
+        mode = Recording.DEMANDED if must_record else Recording.POSSIBLE
         try:
             engine = compile_model(request, target, mode)
         except WinMLError as error:
-            if recording.is_refused(error):
+            if is_refused(error):
                 return None, "all-nodes-on-provider"
             raise
         if isinstance(engine, OrtDeviceEngine) and engine.is_recordable:
@@ -98,3 +106,133 @@ class DeviceCompiler:
     def session_lock(self) -> AbstractContextManager[object]:
         """The session's own lock, or the device's."""
         return session_lock(self._device)
+
+
+# Recording a GPU's work once and replaying it: what a model and its options must be for that.
+#
+# The constraints are those of the runtime's guide to CUDA graphs; WebGPU's recording has the same. Two of them hold by
+# construction: inputs are copied to the address they had (`DeviceBinding`), and a session's lock keeps threads apart,
+# for engines that record are not shared. The others are checked here, when the model is compiled, or when a tensor of
+# the device is bound (`RecordedGraph`).
+
+
+CONSTRAINTS = {
+    "no-control-flow": "the model has no If, Loop or Scan",
+    "all-nodes-on-provider": "the provider takes every node",
+    "tensors-only": "inputs and outputs are tensors of numbers",
+    "fixed-shapes": "no size is free; override the free ones, or the batch, in the options",
+    "fixed-addresses": "what is bound on the device stays where it was when the work was recorded",
+    "inputs-copied": "new numbers are copied to the address of the old ones",
+    "one-thread": "one thread at a time runs the session",
+}
+"""The seven, by the names that errors give them."""
+
+_CONTROL_FLOW = ("If", "Loop", "Scan")
+
+
+def is_demanded(request: CompileRequest, provider: Provider) -> bool:
+    """Whether the options ask for it, by `graph_capture` or by the provider's own option."""
+    own = dict(request.options.provider_options).get(provider.recording_option, "0")
+    return bool(request.options.graph_capture) or own.lower() in ("1", "true")
+
+
+def broken_constraint(request: CompileRequest, provider: Provider) -> str:
+    """The name of a constraint that the model cannot meet, or ""."""
+    if not provider.recording_option or not request.has_only_numbers:
+        return "tensors-only"
+    if not request.has_fixed_shapes:
+        return "fixed-shapes"
+    return "no-control-flow" if any(node.op_type in _CONTROL_FLOW for node in _graph(request).node) else ""
+
+
+def unmet(name: str) -> NotSupportedError:
+    """The error for a constraint that is not met."""
+    return NotSupportedError(
+        f"The work of this model cannot be recorded (constraint {name}): it must be that {CONSTRAINTS[name]}.",
+        hint="Set options.graph_capture = None to record only where that is possible.",
+    )
+
+
+def is_refused(error: WinMLError) -> bool:
+    """Whether the runtime will not record because the CPU would run some of the nodes."""
+    return bool(
+        re.search(r"have not been partitioned|CPU is not allowed to help|graph capture|cuda.?graph", str(error), re.I)
+    )
+
+
+def _graph(request: CompileRequest) -> onnx.GraphProto:
+    import onnx
+
+    model = request.model.model if isinstance(request.model, Skeleton) else request.model
+    if isinstance(model, bytes):
+        return onnx.load_model_from_string(model).graph
+    return onnx.load(model, load_external_data=False).graph
+
+
+# An engine that computes a float16 model in float32, behind the float16 inputs and outputs that the model declares.
+
+
+class Float32Engine:
+    """Casts at the edges: what is bound stays float16. All but `bind` is the engine's own.
+
+    Args:
+        engine: compiled from the float32 model.
+        names: the inputs and outputs that are float16.
+    """
+
+    def __init__(self, engine: Engine, names: frozenset[str]) -> None:
+        self._engine, self._names = engine, names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
+        """A new, empty binding; it takes tensors of the device where the engine does."""
+        return _Float32Binding(cast(DeviceEngineBinding, self._engine.bind(lock)), self._names)
+
+
+class _Float32Binding:
+    def __init__(self, native: DeviceEngineBinding, names: frozenset[str]) -> None:
+        self._native, self._names = native, names
+        self._inputs: dict[str, tuple[Array | DeviceArray, Array]] = {}
+        self._outputs: dict[str, Array] = {}
+
+    def set_input(self, name: str, value: Any) -> None:
+        self._inputs.pop(name, None)
+        if name in self._names and getattr(value, "dtype", None) == np.float16:
+            wide = _host(value).astype(np.float32)
+            self._inputs[name] = value, wide
+            value = wide
+        self._native.set_input(name, value)
+
+    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
+        self._outputs.pop(name, None)
+        if isinstance(array, DeviceArray) and array.dtype == np.float16:
+            raise NotSupportedError(
+                f"The output {name} is computed in float32, and cannot be written to float16 memory on the device.",
+                hint="Bind a tensor without memory, or make the session with another precision.",
+            )
+        if isinstance(array, np.ndarray) and name in self._names:
+            self._outputs[name] = array
+            array = None
+        self._native.set_output(name, array)
+
+    def keep_output(self, name: str) -> None:
+        if name in self._names:  # on the device it is of another type
+            self.set_output(name, None)
+        else:
+            self._native.keep_output(name)
+
+    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
+        for value, wide in self._inputs.values():  # bound by reference: it may have changed since
+            np.copyto(wide, _host(value))
+        fresh = dict(self._native.run(stop))
+        with np.errstate(over="ignore"):  # what leaves float16 is infinite there, as on a device that has it
+            for name in self._names & fresh.keys():
+                if isinstance(fresh[name], np.ndarray):
+                    fresh[name] = fresh[name].astype(np.float16)
+            return fill(self._outputs, fresh)
+
+
+def _host(value: Array | DeviceArray) -> Array:
+    return value.to_numpy() if isinstance(value, DeviceArray) else value

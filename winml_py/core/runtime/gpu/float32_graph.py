@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....errors import NotSupportedError
-from ...onnx_file.messages import messages
+from ...onnx_file.nodes import messages
 from ...onnx_file.source import Skeleton
 
 if TYPE_CHECKING:

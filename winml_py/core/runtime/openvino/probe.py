@@ -11,7 +11,7 @@ import numpy as np
 
 from ....enums import Weights
 from ....errors import NotSupportedError
-from ...base import processor
+from ...base import machine
 from ..engine import EngineOptions
 from ..providers.catalogue import UNLOCKED
 from ..providers.openvino import OPENVINO_PACKAGE
@@ -38,7 +38,9 @@ def main() -> None:
 def _facts() -> dict[str, Any]:
     cpu = core()
     name = str(cpu.get_property("CPU", "FULL_DEVICE_NAME")).strip()
-    device = ProviderDevice(OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", name, processor.vendor())
+    device = ProviderDevice(
+        OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", name, machine.processor_vendor()
+    )
     problem = _problem_of(Target(device))
     if problem:
         return {"problem": problem}

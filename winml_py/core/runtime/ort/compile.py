@@ -11,13 +11,12 @@ from ....errors import InvalidDeviceError, NotSupportedError
 from ...base.arguments import is_text
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
-from ..engine import EngineOptions
+from ..engine import EngineOptions, Tuning
 from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Provider, Target
 from ..request import CompileRequest
-from ..tuning import Tuning
-from .device_recording import Recording
+from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .run import ended_by, translated
 from .session_options import Saving, place_weights, register_libraries, session_options

@@ -8,9 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...onnx_file.source import Skeleton
-from ..engine import EngineOptions
+from ..engine import EngineOptions, Tuning
 from ..providers.provider import CPU_NAME
-from ..tuning import Tuning
 from .run import translated
 from .session_options import place_weights, register_libraries, session_options
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...onnx_file.source import Skeleton
-from ..engine import EngineOptions
-from ..tuning import Tuning
+from ..engine import EngineOptions, Tuning
 
 if TYPE_CHECKING:
     import onnxruntime

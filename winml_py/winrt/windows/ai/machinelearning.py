@@ -1,7 +1,7 @@
 """Windows.AI.MachineLearning: the classes of `winml_py`, with Windows ML's silence."""
 
 from ....core.base.winrt_object import Object
-from ....core.evaluation.binding import LearningModelBinding as LearningModelBinding
+from ....core.evaluation.evaluation import LearningModelBinding as LearningModelBinding
 from ....core.evaluation.result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from ....core.features.descriptors import FeatureDescriptor
 from ....core.features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor

@@ -1,8 +1,8 @@
 """Windows.Graphics.Imaging: bitmaps, and the codecs that read and write picture files, over Pillow."""
 
+from .....core.imaging.bitmap import BitmapBuffer as BitmapBuffer
+from .....core.imaging.bitmap import BitmapPlaneDescription as BitmapPlaneDescription
 from .....core.imaging.bitmap import SoftwareBitmap as SoftwareBitmap
-from .....core.imaging.bitmap_buffer import BitmapBuffer as BitmapBuffer
-from .....core.imaging.bitmap_buffer import BitmapPlaneDescription as BitmapPlaneDescription
 from .....core.imaging.geometry import BitmapBounds as BitmapBounds
 from .....enums import BitmapAlphaMode as BitmapAlphaMode
 from .....enums import BitmapBufferAccessMode as BitmapBufferAccessMode

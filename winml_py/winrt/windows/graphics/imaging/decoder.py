@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from .....core.base.async_operation import AsyncOperation
-from .....core.base.type_names import type_name
+from .....core.base.messages import type_name
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
 from .....core.imaging.colour_profiles import in_srgb

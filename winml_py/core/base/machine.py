@@ -1,0 +1,170 @@
+"""What the machine gives this process: processor cores, memory, and which processor it is."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+CONTROL_GROUPS = "/sys/fs/cgroup"
+"""Where control groups are mounted."""
+
+OWN_GROUPS = "/proc/self/cgroup"
+"""The file that says in which groups this process is."""
+
+
+def control_groups(
+    controller: str, root: str | os.PathLike[str] = CONTROL_GROUPS, own: str | os.PathLike[str] = OWN_GROUPS
+) -> Iterator[str]:
+    """The folders of this process's groups, and of those above them: each may have a limit.
+
+    Args:
+        controller: what is limited, "cpu" or "memory".
+        root: where control groups are mounted.
+        own: the file that says in which groups this process is.
+    """
+    for line in read_group_file(own).splitlines():
+        hierarchy, controllers, path = ([*line.split(":", 2), "", ""])[:3]
+        if hierarchy == "0" and not controllers:
+            yield from _upwards(os.fspath(root), path)
+        elif controller in controllers.split(","):
+            for mount in dict.fromkeys((controllers, controller)):
+                yield from _upwards(os.path.join(root, mount), path)
+
+
+def _upwards(root: str, path: str) -> list[str]:
+    parts = [part for part in path.split("/") if part]
+    return [os.path.join(root, *parts[:count]) for count in range(len(parts), -1, -1)]
+
+
+def read_group_file(*path: str | os.PathLike[str]) -> str:
+    """What a file says, or "" where there is none."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def read_group_number(*path: str | os.PathLike[str]) -> int | None:
+    """The number in a file; None where there is none, or another word such as `max`."""
+    text = read_group_file(*path)
+    return int(text) if text.isdigit() else None
+
+
+def usable_cores() -> int:
+    """The cores this process may use: its affinity, and what its control group grants; at least 1."""
+    quota = cgroup_quota()
+    cores = affinity()
+    return max(1, cores if quota is None else min(cores, math.ceil(quota)))
+
+
+def is_confined() -> bool:
+    """Whether this process may use only a part of the machine: spinning threads then take time from its other work."""
+    return cgroup_quota() is not None or affinity() < (os.cpu_count() or 1)
+
+
+def affinity() -> int:
+    """The cores this process may run on, where the system tells, or all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cgroup_quota(root: str | Path = CONTROL_GROUPS, own: str | Path = OWN_GROUPS) -> float | None:
+    """How many cores the limit of a container allows this process; None where there is no limit.
+
+    Args:
+        root: where control groups are mounted, version 2 or 1.
+        own: the file that says in which groups this process is.
+    """
+    limits = (_version2(folder) or _version1(folder) for folder in control_groups("cpu", root, own))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _version2(folder: str) -> float | None:
+    quota, _, period = read_group_file(folder, "cpu.max").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _version1(folder: str) -> float | None:
+    quota, period = read_group_number(folder, "cpu.cfs_quota_us"), read_group_number(folder, "cpu.cfs_period_us")
+    return quota / period if quota is not None and period else None
+
+
+# How much memory there is for us.
+
+
+_VERSIONS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""For control groups of version 2 and 1: the limit, what is used, and what of that is given back when it is needed."""
+
+
+def free_memory(root: str | Path = CONTROL_GROUPS, own: str | Path = OWN_GROUPS) -> int:
+    """Bytes that this process may still take: what the machine has available, and what its control groups grant.
+
+    Args:
+        root: where control groups are mounted, version 2 or 1.
+        own: the file that says in which groups this process is.
+    """
+    import psutil
+
+    granted = [_granted(folder) for folder in control_groups("memory", root, own)]
+    return max(0, min(free for free in (int(psutil.virtual_memory().available), *granted) if free is not None))
+
+
+def _granted(folder: str) -> int | None:
+    for limit_file, used_file, cache_key in _VERSIONS:
+        limit, used = read_group_number(folder, limit_file), read_group_number(folder, used_file)
+        if limit is not None and used is not None:
+            return limit - used + _entry(read_group_file(folder, "memory.stat"), cache_key)
+    return None
+
+
+def _entry(statistics: str, key: str) -> int:
+    words = statistics.split()
+    return int(words[words.index(key) + 1]) if key in words else 0
+
+
+# What the system says of the processor.
+
+
+_VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
+
+
+@cache
+def processor_facts() -> dict[str, str]:
+    """The first entry of each key in Linux's `/proc/cpuinfo`; nothing on other systems."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = [line.partition(":") for line in file]
+    except OSError:
+        return {}
+    return {key.strip(): value.strip() for key, _, value in reversed(lines)}
+
+
+def processor_name() -> str:
+    """What its maker calls it, or its architecture."""
+    return processor_facts().get("model name") or platform.processor() or platform.machine()
+
+
+def processor_vendor() -> str:
+    """Who made it: "Intel", "AMD", the system's word for another maker, or ""."""
+    vendor_id = processor_facts().get("vendor_id", "")
+    return _VENDORS.get(vendor_id, vendor_id)
+
+
+@cache
+def processor_fingerprint() -> str:
+    """Its name and abilities, which tell one machine from another."""
+    known = [processor_facts().get(key, "") for key in ("model name", "flags", "Features")]
+    return " ".join(sorted(filter(None, known))) or f"{platform.machine()} {platform.processor()}"

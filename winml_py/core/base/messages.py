@@ -1,0 +1,101 @@
+"""Words for people: types in errors, text of strangers, hints for misspelt names, warnings, the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterable
+
+
+def type_name(value: object) -> str:
+    """The type of a value with its module, as Python's own errors name it; builtins and our classes go without.
+
+    Example:
+        >>> from decimal import Decimal
+        >>> type_name(Decimal(1)), type_name({1}), type_name(None)
+        ('decimal.Decimal', 'set', 'NoneType')
+    """
+    kind = type(value)
+    is_plain = kind.__module__ == "builtins" or kind.__module__.partition(".")[0] == PACKAGE
+    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+# Warnings that point to the line of the program that called the package.
+
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def warn_caller(warning: Warning) -> None:
+    """Warns, with the first line outside of this package as the place.
+
+    Raises:
+        Warning: the program has made warnings errors.
+    """
+    import inspect  # here, because programs that never warn need not wait for it
+
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
+
+
+# Text of strangers, such as names in a model, as it is shown: characters that command a terminal are spelled out.
+
+
+COMMANDS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, DEL, C1
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks that turn the direction of text; separators of lines
+    "\ud800-\udfff]"  # halves of characters, which no terminal can be sent
+)
+"""The characters that a terminal would obey, or that make text look like another."""
+
+
+def shown(text: str) -> str:
+    r"""The text with those characters as Python spells them.
+
+    Example:
+        >>> shown("\x1b[31mred")
+        '\\x1b[31mred'
+    """
+    return COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def shown_in_json(text: str) -> str:
+    """JSON with those characters as JSON spells them: it means the same."""
+    return COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# What somebody may have meant who wrote a name that there is not.
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The hint of an error about an unknown name: the known name that is most like it, or all of them.
+
+    Example:
+        >>> did_you_mean("batchh", ["batch", "width"])
+        "Did you mean 'batch'?"
+        >>> did_you_mean("n", ["batch", "width"])
+        'Known: batch, width.'
+    """
+    from difflib import get_close_matches  # here, because only errors need it
+
+    spellings = {spelling.casefold(): spelling for spelling in known}
+    near = get_close_matches(str(name).casefold(), spellings, 1)
+    if near:
+        return f"Did you mean {spellings[near[0]]!r}?"
+    return f"Known: {', '.join(spellings.values()) or 'none'}."
+
+
+# The library's log.
+
+
+def _spell_out(record: logging.LogRecord) -> bool:
+    """Takes from a record what a terminal would obey, wherever a handler sends it."""
+    record.msg, record.args = shown(record.getMessage()), None
+    return True
+
+
+logger = logging.getLogger("winml_py")
+logger.addFilter(_spell_out)
