@@ -27,8 +27,13 @@ class _Finder(MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != "openvino":
             return None
+        # The others are asked without this one. It comes back: who asks for a spec need not import it.
+        place = sys.meta_path.index(self)
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(place, self)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
