@@ -28,8 +28,7 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.evaluation.compiled import compiled_of
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 
 SPEC = find_spec("onnx")
 assert SPEC is not None
@@ -92,7 +91,7 @@ def main() -> None:
     one_thread = LearningModelSessionOptions()
     one_thread.intra_op_num_threads = 1
     session = LearningModelSession(LearningModel.load(MODEL), None, one_thread)
-    raw: onnxruntime.InferenceSession = compiled_of(session).engine._session
+    raw: onnxruntime.InferenceSession = inside(session).engine._session
     name = session.model.input_features[0].name
     output = session.model.output_features[0].name
     binding = LearningModelBinding(session)
@@ -114,7 +113,7 @@ def main() -> None:
     }
     for way, fast in (("winml-py", False), ("winml-py, fast_decode", True)):
         ours(fast)
-        tensors[way] = evaluation_of(binding).pictures.tensors[name].copy()
+        tensors[way] = inside(binding).pictures.tensors[name].copy()
     tensors |= {"Pillow and numpy": usual(data), "OpenCV": good(data), "OpenCV, reduced by hand": reduced(data)}
     levels = {way: tensor * STD[:, None, None] * 255 for way, tensor in tensors.items()}
     distance = {way: float(np.abs(level - levels["Pillow and numpy"]).mean()) for way, level in levels.items()}

@@ -28,8 +28,7 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
 )
-from winml_py.core.evaluation.compiled import compiled_of
-from winml_py.core.model.model import content_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort.compile import compile_model
 from winml_py.core.runtime.providers.provider import Target
@@ -40,7 +39,7 @@ MODELS = ("squeezenet", "resnet50", "densenet121")
 
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
     """The same model on the same device, in raw ONNX Runtime."""
-    source = content_of(session.model).open().engine_input(content_of(session.model).header)
+    source = inside(session.model).open().engine_input(inside(session.model).header)
     return compile_model(CompileRequest(source, EngineOptions(1)), Target(session.device._device))._session
 
 
@@ -49,7 +48,7 @@ def ways(session: LearningModelSession) -> dict[str, Callable[[], np.ndarray]]:
     feed = inputs(raw)
     ((name, array),) = feed.items()
     (output,) = raw.get_outputs()
-    location = compiled_of(session).engine.location
+    location = inside(session).engine.location
     native = raw.io_binding()
     uploaded = onnxruntime.OrtValue.ortvalue_from_numpy(array, location.kind, location.number)
     target = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32, location.kind, location.number)

@@ -35,7 +35,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 
 MODELS = [
     unary("Neg", ["n"]),
@@ -187,7 +187,7 @@ class Sequence:
 
 def check(binding: LearningModelBinding, outputs: Any) -> None:
     """The answer must be the negative of what was bound, where that is an array of numbers."""
-    bound, came = evaluation_of(binding).bound.get("x"), outputs["y"]
+    bound, came = inside(binding).bound.get("x"), outputs["y"]
     if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fi" or not hasattr(came, "to_numpy"):
         return
     answer = came.to_numpy()

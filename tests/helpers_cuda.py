@@ -44,7 +44,7 @@ class FakeCudaDevice(LearningModelDevice):
     def __init__(self) -> None:
         super().__init__()
         self._device = H200
-        self._compiler = _Compiler(self)
+        self._inside = _Compiler(self)
         self.inputs: list[DeviceArray] = []
 
 

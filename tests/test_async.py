@@ -32,7 +32,7 @@ from winml_py import (
     ModelNotFoundError,
     TensorFloat,
 )
-from winml_py.core.model.model import content_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.testing import FakeDevice
 
 IMAGE = np.zeros((1, 1, 28, 28), np.float32)
@@ -308,6 +308,6 @@ def test_making_a_session_can_be_cancelled() -> None:
     with pytest.raises(CanceledError):
         operation.get(120)
     assert operation.status is AsyncStatus.CANCELED
-    assert content_of(model).engines._shared == {}  # nothing is left of it
+    assert inside(model).engines._shared == {}  # nothing is left of it
     again = LearningModelSession(LearningModel.load(deep(2)))
     assert again.evaluate_features({"x": np.ones((1, 700), np.float32)}).outputs["y"].to_numpy()[0, 0] == 1

@@ -34,7 +34,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation import evaluation
+from winml_py.core.evaluation import late_values
 from winml_py.core.imaging import codecs, tensorize
 
 SEVEN = MODELS.parent / "samples" / "pictures" / "seven.png"
@@ -231,7 +231,7 @@ def test_pictures_are_prepared_in_turn_where_there_is_one_core(monkeypatch: pyte
         return original(source)
 
     monkeypatch.setattr(ImageFeatureValue, "load", load)
-    monkeypatch.setattr(evaluation, "_cores", lambda process: turn)
+    monkeypatch.setattr(late_values, "_cores", lambda process: turn)
     session = identity()
     operations = [session.evaluate_features_async({"x": CAT})]
     assert started.wait(60)

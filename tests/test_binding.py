@@ -37,7 +37,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 
 
 def session(source: bytes) -> LearningModelSession:
@@ -380,10 +380,10 @@ def test_batches_of_frames() -> None:
 def test_the_memory_of_pictures_is_reused(picture: LearningModelBinding) -> None:
     frame = SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4)
     numbers(picture, frame)
-    memory = evaluation_of(picture).pictures.tensors["x"]
+    memory = inside(picture).pictures.tensors["x"]
     frame.to_numpy()[:] = 50
     assert numbers(picture, frame).to_numpy()[0, 0, 0] == 50
-    assert evaluation_of(picture).pictures.tensors["x"] is memory
+    assert inside(picture).pictures.tensors["x"] is memory
     numbers(picture, np.zeros((1, 3, 4, 6), np.float32))
     assert numbers(picture, frame).to_numpy()[0, 0, 0] == 50
 

@@ -24,8 +24,7 @@ from winml_py import (
     LearningModelSessionOptions,
     ModelDisposedError,
 )
-from winml_py.core.evaluation.compiled import compiled_of
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import Engine
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.testing import FakeCompiler, FakeDevice
@@ -105,10 +104,10 @@ def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
 
     loaded = LearningModel.load(unary())
     device = FakeDevice(lambda inputs: {"y": inputs["x"]})
-    device._compiler = Counting(lambda inputs: {"y": inputs["x"]})
+    device._inside = Counting(lambda inputs: {"y": inputs["x"]})
     sessions = on_threads(lambda _: LearningModelSession(loaded, device))
     assert len(compiled) == 1
-    assert len({id(compiled_of(session).engine) for session in sessions}) == 1
+    assert len({id(inside(session).engine) for session in sessions}) == 1
     for session in sessions:
         session.close()
     LearningModelSession(loaded, device)
@@ -223,4 +222,4 @@ def test_closing_while_bindings_are_made() -> None:
             return kept
 
         kept = [binding for bindings in on_threads(work, 4) for binding in bindings]
-        assert all(evaluation_of(binding).engine_binding._native is None for binding in kept)  # type: ignore[attr-defined]
+        assert all(inside(binding).engine_binding._native is None for binding in kept)  # type: ignore[attr-defined]

@@ -364,10 +364,10 @@ def test_only_these_files_name_crop_modes() -> None:
         "core/imaging/geometry.py",
         "authoring/placement.py",
         "core/imaging/contract.py",
-        "core/features/resolve.py",
+        "core/features/pictures.py",
     }
-    resolve = (package / "core" / "features" / "resolve.py").read_text()
-    assert words.findall(resolve) == ["crop_mode"]
+    fit = (package / "core" / "features" / "pictures.py").read_text()
+    assert words.findall(fit) == ["crop_mode"]
     geometry = (package / "core" / "imaging" / "geometry.py").read_text()
     assert len(words.findall(geometry.split("_CROP_RULES: ")[0])) == 0
 

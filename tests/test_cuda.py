@@ -29,7 +29,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.core.base.device_array import DeviceArray
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers import nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options
@@ -173,7 +173,7 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
     device = Card()
     session, binding = on(device, model), LearningModelBinding(on(None, model))
     card = LearningModelBinding(session)
-    memory = evaluation_of(card).pictures.tensors
+    memory = inside(card).pictures.tensors
     bound = []
     for value in (first, second, ImageFeatureValue([first, second]), ImageFeatureValue([first, other])):
         for each in (binding, card):

@@ -425,7 +425,7 @@ def test_sessions_share_an_engine_and_close_it() -> None:
     whole, operator = chain(function)
     loaded = LearningModel.load(whole, operators=[operator])
     first, second = LearningModelSession(loaded), LearningModelSession(loaded)
-    assert first._compiled.engine is second._compiled.engine
+    assert first._inside.engine is second._inside.engine
     binding = LearningModelBinding(second)
     binding.bind("x", X)
     first.close()
@@ -486,7 +486,7 @@ def test_profiles_and_engines() -> None:
     whole, operator = chain()
     with session(whole, operator, profiling=True) as made:
         made.evaluate_features({"x": X})
-        events = json.loads(made._compiled.engine.end_profiling())
+        events = json.loads(made._inside.engine.end_profiling())
     assert {event["args"]["op_name"] for event in events if event["name"].endswith("kernel_time")} == {"Neg", "Relu"}
     with session(whole, operator, engine="auto") as made:
         assert made.engine == "onnxruntime"

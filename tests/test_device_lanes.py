@@ -179,7 +179,7 @@ def test_a_stream_of_one_session_ends_with_its_device() -> None:
 
 def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     other = StandIn()
-    compiler = other.device._compiler
+    compiler = other.device._inside
     requests, engines = [], []
     compile_model = compiler.compile
 
@@ -205,15 +205,15 @@ def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monke
 def test_a_session_that_cannot_be_made_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = StandIn(), StandIn()
     engines = []
-    compile_first = first.device._compiler.compile
+    compile_first = first.device._inside.compile
     monkeypatch.setattr(
-        first.device._compiler, "compile", lambda request: engines.append(compile_first(request)) or engines[-1]
+        first.device._inside, "compile", lambda request: engines.append(compile_first(request)) or engines[-1]
     )
 
     def refuse(request: Any) -> Any:
         raise InvalidDeviceError("The stand-in has no room.", hint="Take another.")
 
-    monkeypatch.setattr(second.device._compiler, "compile", refuse)
+    monkeypatch.setattr(second.device._inside, "compile", refuse)
     with pytest.raises(InvalidDeviceError, match="no room"):
         opened().evaluate_many([], devices=[first.device, second.device])
     assert engines[0].function is None

@@ -49,7 +49,7 @@ from winml_py import (
 from winml_py.cli.doctor import _clash
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
-from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.gpu import compile as gpu_compile
 from winml_py.core.runtime.ort.errors import translate
 
@@ -347,7 +347,7 @@ def wrong_output() -> None:
 
 def inherited() -> None:
     made = session()
-    compiled_of(made).in_child()
+    inside(made).in_child()
     made.evaluate_features({})
 
 

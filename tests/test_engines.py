@@ -30,9 +30,8 @@ from winml_py import (
     Precision,
     TensorKind,
 )
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers
-from winml_py.core.evaluation.evaluation import evaluation_of
-from winml_py.core.model.model import content_of
 from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice, decision, measure
 from winml_py.core.runtime.engine import Candidate, EngineOptions
@@ -211,7 +210,7 @@ def test_the_first_evaluation_decides(
     undecided = session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
     binding.bind("x", picture(batch=2))
-    native = evaluation_of(binding).engine_binding
+    native = inside(binding).engine_binding
     undecided.close()
     with pytest.raises(OSError, match="closed"):
         native.run()
@@ -417,8 +416,6 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 MANY = """
 import sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.core.evaluation.evaluation import evaluation_of
-from winml_py.core.model.model import content_of
 import numpy as np
 options = LearningModelSessionOptions()
 options.engine = "auto"
@@ -484,7 +481,7 @@ def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
     for seconds in (1, 2):
         os.utime(tmp_path / "m.data", (seconds, seconds))
         loaded = LearningModel.load(path)
-        source = content_of(loaded).open()
+        source = inside(loaded).open()
         assert isinstance(source, FileSource)
         stamps.append(source.data_stamps())
     assert [stamp[0] for stamp in stamps[0]] == ["m.onnx", "m.data"]

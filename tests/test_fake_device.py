@@ -14,7 +14,7 @@ from winml_py import (
     LearningModelSession,
     TensorFloat,
 )
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.testing import FakeDevice
 
 
@@ -41,7 +41,7 @@ def test_each_device_has_engines_of_its_own() -> None:
 
 def test_it_closes_like_a_real_one() -> None:
     session = LearningModelSession(LearningModel.load(unary()), FakeDevice(lambda inputs: {"y": inputs["x"]}))
-    native = evaluation_of(LearningModelBinding(session)).engine_binding
+    native = inside(LearningModelBinding(session)).engine_binding
     session.close()
     with pytest.raises(ClosedError):
         native.run()

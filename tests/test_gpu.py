@@ -45,8 +45,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.core.base.agreement import relative_error
-from winml_py.core.evaluation.compiled import compiled_of
-from winml_py.core.evaluation.evaluation import evaluation_of
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.features.example_inputs import example_value
 from winml_py.core.runtime.gpu.compile import CONSTRAINTS
 from winml_py.core.runtime.ort.errors import translate
@@ -187,7 +186,7 @@ def test_pictures_are_tensorized_on_the_device(
     value = picture_of(pixel_format, 50, 38)
     _, expected = tensor_of(None, contract, value, (16, 20))
     binding, came = tensor_of(gpu, contract, value, (16, 20))
-    is_on_device = not isinstance(evaluation_of(binding).pictures.tensors["x"], np.ndarray)
+    is_on_device = not isinstance(inside(binding).pictures.tensors["x"], np.ndarray)
     assert is_on_device is (pixel_format is not BitmapPixelFormat.NV12)
     steps = np.float32([factor for factor, _ in contract.affine()])  # one level of a byte
     levels = np.moveaxis(np.abs(came - expected), contract.axes()[0], -1) / steps
@@ -213,13 +212,13 @@ def test_bounds_batches_and_new_pictures(gpu: LearningModelDevice) -> None:
     _, expected = tensor_of(None, contract, batch, (16, 16), **bounds)
     binding, came = tensor_of(gpu, contract, batch, (16, 16), **bounds)
     np.testing.assert_allclose(came, expected, atol=0.02)
-    first = evaluation_of(binding).pictures.tensors["x"]
+    first = inside(binding).pictures.tensors["x"]
     binding.bind("x", batch[::-1], {"ImageContract": contract} | bounds)
-    assert evaluation_of(binding).pictures.tensors["x"] is first  # the same memory, written again
+    assert inside(binding).pictures.tensors["x"] is first  # the same memory, written again
     mixed = [batch[0], picture_of(BitmapPixelFormat.RGB8, 33, 21).video_frame]
     _, expected = tensor_of(None, contract, mixed, (16, 16))
     binding, came = tensor_of(gpu, contract, mixed, (16, 16))
-    assert isinstance(evaluation_of(binding).pictures.tensors["x"], np.ndarray)  # of two sizes: by the CPU
+    assert isinstance(inside(binding).pictures.tensors["x"], np.ndarray)  # of two sizes: by the CPU
     np.testing.assert_array_equal(came, expected)
 
 
@@ -399,10 +398,10 @@ def test_recorded_work_keeps_its_addresses(gpu: LearningModelDevice) -> None:
 
 def test_sessions_that_record_share_no_engine_and_others_do(gpu: LearningModelDevice) -> None:
     model = LearningModel.load(unary("Neg", [3]))
-    recording = [compiled_of(LearningModelSession(model, gpu)).engine for _ in range(2)]
+    recording = [inside(LearningModelSession(model, gpu)).engine for _ in range(2)]
     assert recording[0] is not recording[1]
     sharing = [LearningModelSession(model, gpu, options(graph_capture=False)) for _ in range(2)]
-    assert compiled_of(sharing[0]).engine is compiled_of(sharing[1]).engine
+    assert inside(sharing[0]).engine is inside(sharing[1]).engine
 
 
 def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:

@@ -255,7 +255,7 @@ def test_making_a_session_can_be_cancelled_on_the_recorded_path(
     options = LearningModelSessionOptions()
     options.graph_capture = None if is_refused else True
     where = device(provider)
-    where._compiler._provider = provider  # type: ignore[attr-defined]
+    where._inside._provider = provider  # type: ignore[attr-defined]
     operation = LearningModelSession.create_async(LearningModel.load(MODELS["numbers"][0]), where, options)
     assert started.wait(WAIT)
     operation.cancel()

@@ -24,7 +24,7 @@ from winml_py import (
     ModelNotFoundError,
     Weights,
 )
-from winml_py.core.model.model import content_of
+from winml_py.core.base.winrt_object import inside
 
 TELLING = {
     "producer_name": "onnx-caffe2",
@@ -243,7 +243,7 @@ def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     path = tmp_path / "large ü.onnx"
     path.write_bytes(proto.SerializeToString())
     loaded = LearningModel.load(path)
-    opened = content_of(loaded).open().engine_input(content_of(loaded).header)
+    opened = inside(loaded).open().engine_input(inside(loaded).header)
     assert not isinstance(opened, (str, bytes))
     assert len(opened.model) < 4096
     x = rng.random((3, 2100), np.float32)

@@ -123,7 +123,7 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
 def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
     """Not copied there: the engine's own tensor is the array's memory."""
     opened = session(relu())
-    binding = opened._compiled.engine.bind(threading.Lock())
+    binding = opened._inside.engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     binding.set_input("x", x)
     binding.set_output("y", y)
@@ -183,7 +183,7 @@ def test_sizes_that_the_options_fix_are_compiled() -> None:
             else:
                 options.override_input_shape(name, size)
         opened = LearningModelSession(LearningModel.load(content), None, options)
-        compiled = opened._compiled.engine._compiled  # type: ignore[attr-defined]
+        compiled = opened._inside.engine._compiled  # type: ignore[attr-defined]
         assert list(compiled.inputs[0].shape) == [4, 3]
 
 
@@ -432,7 +432,7 @@ def test_closing_during_a_run() -> None:
     binding, out = LearningModelBinding(opened), np.zeros((700, 700), np.float32)
     binding.bind("x", feeds["x"])
     binding.bind("y", out)
-    compiled = opened._compiled.engine
+    compiled = opened._inside.engine
     operation = opened.evaluate_async(binding)
     opened.close()
     try:
@@ -449,7 +449,7 @@ def test_closing_during_a_run() -> None:
 def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on to its end with the memory that was bound: a read-only input, and an output of free size."""
     opened = session(relu(("n", 3)))
-    engine = opened._compiled.engine
+    engine = opened._inside.engine
     binding = engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     view = x.view()
@@ -472,7 +472,7 @@ def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.
 
 def test_a_bind_that_fails_leaves_the_one_before() -> None:
     opened = session(relu())
-    binding = opened._compiled.engine.bind(threading.Lock())
+    binding = opened._inside.engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     x.flags.writeable = False
     binding.set_input("x", x)
@@ -489,7 +489,7 @@ def test_sessions_of_one_model_share_what_is_compiled() -> None:
     loaded, options = LearningModel.load(relu()), LearningModelSessionOptions()
     options.engine = "openvino"
     first, second = (LearningModelSession(loaded, None, options) for _ in range(2))
-    assert first._compiled.engine is second._compiled.engine
+    assert first._inside.engine is second._inside.engine
     first.close()
     assert second.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy().all()
 

@@ -33,7 +33,7 @@ from winml_py import (
     Tuning,
     WinMLError,
 )
-from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.base.winrt_object import inside
 
 SHAPE = (1, 3, 4, 5)
 
@@ -232,7 +232,7 @@ def test_an_error_of_the_engine_is_that_of_a_binding() -> None:
     model = data([node], [tensor("x", [2]), tensor("i", [1], INT64)], [tensor("y", [1])])
     session = opened(model)
     features = {"x": np.float32([1, 2]), "i": np.int64([7])}
-    native = weakref.ref(compiled_of(session).engine._session)  # type: ignore[attr-defined]
+    native = weakref.ref(inside(session).engine._session)  # type: ignore[attr-defined]
     with pytest.raises(EvaluationError, match="out of data bounds") as info:
         session.evaluate_features(features)
     assert outcome(session.evaluate_features, features) == outcome(lambda _: with_a_binding(session, features), {})

@@ -11,7 +11,7 @@ from build import unary
 
 import winml_py.core.runtime
 from winml_py import InvalidArgumentError, Precision
-from winml_py.core.runtime.engine import EngineOptions, device_engine
+from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.gpu.compile import DeviceCompiler
 from winml_py.core.runtime.ort.device_memory import Recording
 from winml_py.core.runtime.ort.engine import OrtDeviceEngine, OrtEngine
@@ -87,10 +87,10 @@ def test_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = Session()
     target = Target(DEVICE, half=True)
     engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, Recording.NONE)
-    assert device_engine(engine) is engine
+    assert engine.device is engine
     assert str(engine.location) == "beads:3"
     assert engine.explanation[:2] == (NAME, Precision.HALF)
-    assert device_engine(OrtEngine(session, EngineOptions(1), target)) is None
+    assert OrtEngine(session, EngineOptions(1), target).device is None
     engine.close()
 
 
@@ -117,12 +117,12 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
         engine = compiling.compile_model(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))
-        assert (device_engine(engine) is engine) is bool(memory)
+        assert (engine.device is engine) is bool(memory)
         engine.close()
     assert given == [{"beads": "1", "half": "False"}] * 2
     register(monkeypatch, memory="beads")
     words = compiling.compile_model(CompileRequest(unary("Identity", [2], 8), EngineOptions(1)), Target(DEVICE))
-    assert device_engine(words) is None  # strings have no address there
+    assert words.device is None  # strings have no address there
     words.close()
 
 

@@ -31,8 +31,8 @@ from winml_py import (
     Tuning,
     Weights,
 )
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders
-from winml_py.core.evaluation.compiled import compiled_of
 from winml_py.core.runtime.ort import saved_graph as compiling
 
 pytestmark = [pytest.mark.kept, pytest.mark.one_python]
@@ -76,14 +76,14 @@ def raw(path: Path, one: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def graph_of(session: LearningModelSession) -> str:
     """The path of the file that the runtime was given."""
-    return str(compiled_of(session).engine._session._model_path)  # type: ignore[attr-defined]
+    return str(inside(session).engine._session._model_path)  # type: ignore[attr-defined]
 
 
 def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:
     sessions = [opened(chain, threads) for threads in (1, 2, 3)]
     (made,) = folders.entries()
     assert {graph_of(session) for session in sessions} == {str(made.path / "graph.onnx")}
-    assert len({id(compiled_of(session).engine) for session in sessions}) == 3
+    assert len({id(inside(session).engine) for session in sessions}) == 3
     for session in sessions:
         np.testing.assert_array_equal(answer(session, one), raw(chain, one))
 
@@ -424,7 +424,6 @@ import sys
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
 from winml_py.core.cache import folders
-from winml_py.core.evaluation.compiled import compiled_of
 for flushes in sys.argv[2:]:
     options = LearningModelSessionOptions()
     options.tuning = Tuning(denormals_as_zero=flushes == "yes")

@@ -21,8 +21,8 @@ from build import model, tensor
 from onnx import helper
 
 from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders
-from winml_py.core.evaluation.compiled import compiled_of
 from winml_py.core.runtime.cpu import measure
 from winml_py.core.runtime.openvino import compile as openvino_compile
 
@@ -59,7 +59,7 @@ def is_right(session: LearningModelSession, path: Path) -> bool:
 
 
 def is_from_disk(session: LearningModelSession) -> bool:
-    return "blob" in vars(compiled_of(session).engine._compiled)  # type: ignore[attr-defined]
+    return "blob" in vars(inside(session).engine._compiled)  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -35,12 +35,10 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.core.base.machine import usable_cores
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import folders
-from winml_py.core.evaluation.compiled import compiled_of
-from winml_py.core.evaluation.evaluation import evaluation_of
 from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
-from winml_py.core.model.model import content_of
 from winml_py.core.runtime.ort import saved_graph
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
@@ -179,7 +177,7 @@ def test_threads_and_spinning() -> None:
     session = LearningModelSession(loaded, None, options)
     assert session.get_intra_op_num_threads() == 1
     assert not session.get_intra_op_thread_spinning()
-    native = compiled_of(session).engine._session.get_session_options()  # type: ignore[attr-defined]
+    native = inside(session).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.intra_op_num_threads == 1
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
@@ -231,13 +229,13 @@ def test_sessions_with_equal_options_share_an_engine() -> None:
     one = LearningModelSessionOptions()
     one.intra_op_num_threads = 1
     engines = [
-        compiled_of(LearningModelSession(loaded)).engine,
-        compiled_of(LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))).engine,
-        compiled_of(LearningModelSession(loaded, None, one)).engine,
-        compiled_of(LearningModelSession(other)).engine,
+        inside(LearningModelSession(loaded)).engine,
+        inside(LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))).engine,
+        inside(LearningModelSession(loaded, None, one)).engine,
+        inside(LearningModelSession(other)).engine,
     ]
     first, second = LearningModelSession(loaded), LearningModelSession(loaded, LearningModelDevice())
-    assert compiled_of(first).engine is compiled_of(second).engine
+    assert inside(first).engine is inside(second).engine
     assert len({id(engine) for engine in engines[1:]}) == 3
     first.close()
     result = second.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
@@ -245,7 +243,7 @@ def test_sessions_with_equal_options_share_an_engine() -> None:
 
 
 def native_session(session: LearningModelSession) -> weakref.ref[Any]:
-    return weakref.ref(compiled_of(session).engine._session)  # type: ignore[attr-defined]
+    return weakref.ref(inside(session).engine._session)  # type: ignore[attr-defined]
 
 
 def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
@@ -262,7 +260,7 @@ def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
         second.close()
         assert native() is None  # although a binding and an output are still there
         assert output.to_numpy().sum() == pytest.approx(1)
-        assert content_of(loaded).engines._shared == {}
+        assert inside(loaded).engines._shared == {}
     finally:
         gc.enable()
 
@@ -280,7 +278,7 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     native = native_session(session)
     binding = LearningModelBinding(session)
     binding.bind("x", np.ones(2, np.float32))
-    evaluation_of(binding).engine_binding.set_output("y", np.ones(3, np.float32))
+    inside(binding).engine_binding.set_output("y", np.ones(3, np.float32))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
     session.close()

@@ -24,7 +24,7 @@ from winml_py import (
     StorageNotFoundError,
     Tuning,
 )
-from winml_py.core.evaluation.compiled import compiled_of
+from winml_py.core.base.winrt_object import inside
 
 CHANGED: dict[str, Any] = {
     "execution_mode": "parallel",
@@ -65,7 +65,7 @@ def test_results_stay_the_same(names: list[str]) -> None:
 
 def test_settings_reach_the_runtime() -> None:
     opened = session(Tuning(**{name: CHANGED[name] for name in TOGETHER}))
-    native = compiled_of(opened).engine._session.get_session_options()  # type: ignore[attr-defined]
+    native = inside(opened).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
     assert native.inter_op_num_threads == 2
     assert native.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -82,7 +82,7 @@ def test_settings_reach_the_runtime() -> None:
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "layout", "all"])
 def test_every_level_is_one_of_the_runtimes(level: str) -> None:
     opened = session(Tuning(graph_optimization=level))
-    native = compiled_of(opened).engine._session  # type: ignore[attr-defined]
+    native = inside(opened).engine._session  # type: ignore[attr-defined]
     came = native.get_session_options().graph_optimization_level.name
     assert came == ("ORT_DISABLE_ALL" if level == "none" else f"ORT_ENABLE_{level.upper()}")
 
@@ -93,7 +93,7 @@ def test_sessions_of_equal_tuning_share_an_engine() -> None:
     for arena in (True, True, False):
         options = LearningModelSessionOptions()
         options.tuning = Tuning(memory_arena=arena)
-        engines.append(compiled_of(LearningModelSession(model, None, options)).engine)
+        engines.append(inside(LearningModelSession(model, None, options)).engine)
     assert engines[0] is not engines[2]
 
 

@@ -43,8 +43,8 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders
-from winml_py.core.evaluation.evaluation import evaluation_of
 
 
 def bound(model: bytes, **values: Any) -> tuple[LearningModelSession, LearningModelBinding]:
@@ -184,7 +184,7 @@ def test_with_closes_a_session_and_a_stream_lets_go_of_its_bindings() -> None:
     for use in (lambda: session.evaluate(binding), lambda: binding.bind("x", np.float32([1]))):
         with pytest.raises(ClosedError):
             use()
-    assert evaluation_of(binding).compiled.is_closed
+    assert inside(binding).compiled.is_closed
 
 
 # Caches

@@ -38,7 +38,7 @@ class FakeDevice(LearningModelDevice):
 
     def __init__(self, function: Function, /) -> None:
         super().__init__()
-        self._compiler = FakeCompiler(function)
+        self._inside = FakeCompiler(function)
         self._function = function
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -72,6 +72,16 @@ class FakeEngine:
     def __init__(self, function: Function, options: EngineOptions) -> None:
         self.options = options
         self.function: Function | None = function
+
+    @property
+    def device(self) -> None:
+        """None: it takes the host's memory alone."""
+        return None
+
+    @property
+    def run_once(self) -> None:
+        """None: it runs what is bound."""
+        return None
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""

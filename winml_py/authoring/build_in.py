@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.features.bind_properties import BindProperties
 from ..core.features.descriptors import ImageFeatureDescriptor
-from ..core.features.resolve import fixed_sides
+from ..core.features.pictures import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS

@@ -16,7 +16,6 @@ from .. import errors
 from ..core.model.contracts import MissingContractWarning
 from ..inputs.files import WrongInputsError
 from ..perf.report_schema import SCHEMA
-from .old_spellings import in_new_words
 from .style import say, to_json
 
 EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7
@@ -105,12 +104,19 @@ def cautions() -> Iterator[None]:
 
 
 @contextmanager
-def new_words() -> Iterator[None]:
-    """Tells those who write a command in its old words how it is written today."""
+def output_asked_for() -> Iterator[None]:
+    """Where `--output` is missing, shows the command with it: people write the file as the last argument."""
     try:
         yield
-    except click.ClickException as error:
-        raise in_new_words(error) from error.__cause__
+    except click.MissingParameter as error:
+        ctx = error.ctx
+        if ctx is None or error.param is None or error.param.name != "output":
+            raise
+        models = " ".join(ctx.params[name] for name in ("model", "first", "second") if name in ctx.params)
+        last = (ctx.params.get("inputs") or ("OUT.onnx",))[-1]
+        flags = " --float16" if ctx.info_name == "convert" else ""  # which it needs, too
+        words = f"Say where to write: winml-py {ctx.info_name} {models} --output {last}{flags}"
+        raise click.UsageError(words, ctx) from error.__cause__
 
 
 @contextmanager

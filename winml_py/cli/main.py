@@ -14,7 +14,7 @@ from .convert import convert
 from .devices import devices
 from .doctor import doctor
 from .edit import edit
-from .failures import asks_for_json, cautions, errors_in_json, failures, new_words
+from .failures import asks_for_json, cautions, errors_in_json, failures, output_asked_for
 from .info import info
 from .join import join
 from .map import map_command
@@ -48,7 +48,7 @@ class _Program(click.Group):
         return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
-        with errors_in_json(ctx.meta[_AS_JSON], ctx), new_words(), failures(), cautions():
+        with errors_in_json(ctx.meta[_AS_JSON], ctx), output_asked_for(), failures(), cautions():
             return super().invoke(ctx)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from ..core.base.machine import usable_cores
+from ..core.base.winrt_object import inside
 from ..core.imaging.contract import ImageContract
-from ..core.model.model import LearningModel, content_of
+from ..core.model.model import LearningModel
 from ..core.onnx_file.source import PackedFile, packed
 from ..core.session.options import LearningModelSessionOptions
 from ..scale.arrow import import_arrow
@@ -131,7 +132,7 @@ def _evaluator(
 
 
 def _digest(model: LearningModel) -> str:
-    file = packed(content_of(model).open())
+    file = packed(inside(model).open())
     return file.digest if isinstance(file, PackedFile) else ""
 
 

@@ -11,7 +11,8 @@ import onnx
 from onnx import ModelProto, TensorProto
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to
-from ..core.model.model import LearningModel, content_of
+from ..core.base.winrt_object import inside
+from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
@@ -28,7 +29,7 @@ def read_model(model: LearningModel) -> ModelProto:
         CorruptModelError: its file has changed since it was loaded.
         ModelNotFoundError: its file, or one with its weights, is gone.
     """
-    content = content_of(model)
+    content = inside(model)
     source = content.open()
     made = _read_file(source) if isinstance(source, FileSource) else onnx.load_from_string(source.data)
     made.graph.name = content.header.graph_name

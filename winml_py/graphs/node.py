@@ -10,8 +10,9 @@ from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, Type
 from onnx.defs import OpSchema
 
 from ..core.base.messages import did_you_mean
+from ..core.base.winrt_object import inside
 from ..errors import InvalidArgumentError, NotSupportedError
-from .operator import Connections, Constant, LearningModelOperator, connections_of
+from .operator import Connections, Constant, LearningModelOperator
 from .values import Array, as_array, as_constant
 
 
@@ -37,7 +38,7 @@ def built_node(operator: LearningModelOperator, name: str, opset: int) -> BuiltN
     schema = schema_of(operator.type, operator.domain, opset)
     words = f"operator {name} ({operator.type})"
     _require_no_graphs(schema, words)
-    given = _in_schema_spelling(connections_of(operator), schema, words)
+    given = _in_schema_spelling(inside(operator), schema, words)
     constants = {part: as_constant(value.value, f"{name}.{part}") for part, value in _constants(given)}
     inputs = {
         part: (constants[part].name,) if isinstance(value, Constant) else value for part, value in given.inputs.items()

@@ -55,7 +55,7 @@ class LearningModelOperator(Object):
             raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='It is text, "" for ONNX.')
         self._domain = "" if domain == "ai.onnx" else domain
         self._name = ""
-        self._connections = Connections({}, {}, {})
+        self._inside = Connections({}, {}, {})
 
     def set_name(self, name: str, /) -> Self:
         """Names the operator; "" leaves it to the builder, which numbers those of a type."""
@@ -72,7 +72,7 @@ class LearningModelOperator(Object):
             input_name: an input or constant of the model, or an output of another operator; a list of them, where the
                 schema takes any number.
         """
-        self._connections.inputs[self._part(operator_input_name, "input")] = _names(input_name, f"{self._type}'s input")
+        self._inside.inputs[self._part(operator_input_name, "input")] = _names(input_name, f"{self._type}'s input")
         return self
 
     def set_constant(self, operator_input_name: str, default_value: Any, /) -> Self:
@@ -80,21 +80,19 @@ class LearningModelOperator(Object):
 
         Tensors and arrays are read when the operator is added.
         """
-        self._connections.inputs[self._part(operator_input_name, "input")] = Constant(default_value)
+        self._inside.inputs[self._part(operator_input_name, "input")] = Constant(default_value)
         return self
 
     def set_output(self, operator_output_name: str, output_name: str | Iterable[str], /) -> Self:
         """Names an output, as other operators and the outputs of the model refer to it; a list, where there are any
         number.
         """
-        self._connections.outputs[self._part(operator_output_name, "output")] = _names(
-            output_name, f"{self._type}'s output"
-        )
+        self._inside.outputs[self._part(operator_output_name, "output")] = _names(output_name, f"{self._type}'s output")
         return self
 
     def set_attribute(self, name: str, value: Any, /) -> Self:
         """Sets an attribute: to a tensor, as Windows ML does, or to a number, text, an array or a list."""
-        self._connections.attributes[self._part(name, "attribute")] = value
+        self._inside.attributes[self._part(name, "attribute")] = value
         return self
 
     def _part(self, name: str, what: str) -> str:
@@ -117,13 +115,8 @@ class LearningModelOperator(Object):
 
     def __repr__(self) -> str:
         name = f" {self._name!r}" if self._name else ""
-        inputs, outputs = ", ".join(self._connections.inputs), ", ".join(self._connections.outputs)
+        inputs, outputs = ", ".join(self._inside.inputs), ", ".join(self._inside.outputs)
         return f"<LearningModelOperator {self._type}{name}: {inputs} -> {outputs}>"
-
-
-def connections_of(operator: LearningModelOperator) -> Connections:
-    """What a builder needs of an operator."""
-    return operator._connections  # noqa: SLF001 - the one way in: users connect operators, and builders read them
 
 
 def _names(names: str | Iterable[str], what: str) -> tuple[str, ...]:

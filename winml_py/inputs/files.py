@@ -19,8 +19,8 @@ from ..core.features.example_inputs import (
     has_example,
     require_size,
 )
-from ..core.features.pictures import ImageFeatureValue, bitmaps_of
-from ..core.features.resolve import PictureFit, Pictures
+from ..core.features.pictures import ImageFeatureValue, PictureFit, bitmaps_of
+from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.tensorize import BatchTensorizer
 from ..core.model.contracts import MissingContracts

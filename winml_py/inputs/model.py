@@ -13,8 +13,7 @@ from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.bind_properties import BindProperties
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.example_inputs import ExampleShape, example_shape
-from ..core.features.pictures import ImageFeatureValue
-from ..core.features.resolve import PictureFit
+from ..core.features.pictures import ImageFeatureValue, PictureFit
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.winrt_object import Closeable
-from ..core.evaluation.compiled import compiled_of
+from ..core.base.winrt_object import Closeable, inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.tensor import Tensor, over, storage_of
+from ..core.features.tensor import Tensor, over
 from ..core.features.tensor_classes import CLASSES_BY_DTYPE
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.engine import StatelessEngine, stateless_engine
+from ..core.runtime.engine import RunOnce
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
@@ -70,10 +69,10 @@ class CompiledOperator(Closeable):
         self._names = input_names(signature, len(kinds))
         self._sequences = _sequences(self._model.output_features)
         self._binding: LearningModelBinding | None = None
-        self._compiled = compiled_of(self._session)
+        self._compiled = inside(self._session)
         # Elsewhere the session keeps watch over a device that may be lost.
         is_cpu = self._session.device.hardware == "cpu"
-        self._engine: StatelessEngine | None = stateless_engine(self._compiled.engine) if is_cpu else None
+        self._run_once: RunOnce | None = self._compiled.engine.run_once if is_cpu else None
 
     def _refused(self, error: WinMLError) -> WinMLError:
         came = ", ".join(map(spelled, self._kinds)) or "no input"
@@ -163,24 +162,24 @@ class CompiledOperator(Closeable):
         if None in self._kinds:
             pairs = {name: value for name, value in pairs.items() if value is not None}
         tensors = [value for value in values if isinstance(value, Tensor)]
-        engine = self._engine
-        if engine is None or tensors:
-            return self._result(self._with_tensors(engine, pairs, tensors))
-        return self._result(engine.run_once(pairs, self._compiled.lock))
+        run_once = self._run_once
+        if run_once is None or tensors:
+            return self._result(self._with_tensors(run_once, pairs, tensors))
+        return self._result(run_once(pairs, self._compiled.lock))
 
     def _with_tensors(
-        self, engine: StatelessEngine | None, pairs: dict[str, Any], tensors: Sequence[Tensor]
+        self, run_once: RunOnce | None, pairs: dict[str, Any], tensors: Sequence[Tensor]
     ) -> dict[str, Any]:
-        if engine is None or any(storage_of(tensor).device_array is not None for tensor in tensors):
+        if run_once is None or any(inside(tensor).device_array is not None for tensor in tensors):
             return self._evaluated(pairs, tensors)
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
-        return {name: _as_tensor(value) for name, value in engine.run_once(arrays, self._compiled.lock).items()}
+        return {name: _as_tensor(value) for name, value in run_once(arrays, self._compiled.lock).items()}
 
     def _evaluated(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
         binding = LearningModelBinding(self._session)
         for name, value in pairs.items():
             binding.bind(name, value)
-        if any(storage_of(tensor).device_array is not None for tensor in tensors):
+        if any(inside(tensor).device_array is not None for tensor in tensors):
             for feature in self._model.output_features:
                 if isinstance(feature, TensorFeatureDescriptor):
                     empty = _CLASSES_BY_KIND[feature.tensor_kind].create()
@@ -198,7 +197,7 @@ class CompiledOperator(Closeable):
 
     def dispose(self) -> None:
         """Frees the compiled operator. Twice is harmless."""
-        self._binding, self._engine = None, None
+        self._binding, self._run_once = None, None
         self._session.close()
         self._model.dispose()
 

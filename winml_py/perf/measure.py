@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..core.evaluation.evaluation import LearningModelBinding, evaluation_of
+from ..core.base.winrt_object import inside
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.example_inputs import ExampleShape
 from ..core.runtime.providers import nvidia
@@ -241,7 +242,7 @@ class Stopwatch:
         The methods are replaced on the objects of this one binding, so that others pay nothing for being measured.
         """
         # A binding has no public hooks for its phases, which would cost time in every evaluation.
-        evaluation = evaluation_of(binding)
+        evaluation = inside(binding)
         for tensorizer in filter(None, (evaluation.pictures.tensorizer, evaluation.pictures.device_tensorizer)):
             self._wrap(tensorizer, "write", "tensorize")
         self._wrap(evaluation.engine_binding, "run", "evaluate")

@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from ..core.base.messages import type_name
-from ..core.features.conversion import as_picture
 from ..core.features.pictures import ImageFeatureValue
+from ..core.features.resolve import as_picture
 from ..errors import InvalidArgumentError
 from .outputs import Array
 

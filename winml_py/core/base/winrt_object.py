@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from ...errors import E_NOINTERFACE, InvalidArgumentError
 from .messages import type_name
 
 T = TypeVar("T")
+I_co = TypeVar("I_co", covariant=True)
 
 
 class Object:
@@ -52,3 +53,18 @@ class Closeable:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+# Public objects and their insides: what the rooms of the core share of an object, and programs do not see.
+
+
+class HasInside(Protocol[I_co]):
+    """A public object: a model has its content, a session its engine, a binding its evaluation, and so on."""
+
+    @property
+    def _inside(self) -> I_co: ...
+
+
+def inside(public: HasInside[I_co]) -> I_co:
+    """The inside of a public object."""
+    return public._inside  # noqa: SLF001 - the one way in

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...errors import ClosedError, DeviceLostError, IllegalCallError, InvalidBindingError
 from ..base import child_process
-from ..base.winrt_object import Object
+from ..base.winrt_object import Object, inside
 from ..features.descriptors import FeatureDescriptor
 from ..model.contracts import LiveFeatures
-from ..model.model import LearningModel, content_of
-from ..runtime.engine import Engine, device_engine, stateless_engine
+from ..model.model import LearningModel
+from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.providers.catalogue import UNLOCKED
 from ..runtime.request import CompileRequest
@@ -49,7 +49,7 @@ class Compiled:
         compile_model: Callable[[CompileRequest], Engine],
     ) -> None:
         self._lease: Lease | None = lease
-        content = content_of(model)
+        content = inside(model)
         features = overridden(content.inputs, lease.engine.options)
         self.inputs = LiveFeatures(map(content.exported, features), content.contracts)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
@@ -59,9 +59,9 @@ class Compiled:
         self._process = os.getpid()
         child_process.watch_forks(self)
         self.plain_arrays: PlainArrays | None = None
-        if lock is UNLOCKED and stateless_engine(lease.engine) is not None:
+        if lock is UNLOCKED and lease.engine.device is None and lease.engine.run_once is not None:
             self.plain_arrays = PlainArrays.of(features, self.outputs)
-        on_device = device_engine(lease.engine)
+        on_device = lease.engine.device
         self.location = on_device.location if on_device else None
         self.pictures: DevicePictures | None = None
         if on_device:
@@ -145,7 +145,7 @@ class Compiled:
 class CompiledModel(Object):
     """The base of sessions: all that a binding needs to know of one."""
 
-    _compiled: Compiled
+    _inside: Compiled
 
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(
@@ -153,8 +153,3 @@ class CompiledModel(Object):
             hint="Pickle the model and the options, and make the session in the other process. "
             "winml_py.scale.Evaluator(model) does that.",
         )
-
-
-def compiled_of(session: CompiledModel) -> Compiled:
-    """What a session shares with its bindings."""
-    return session._compiled  # noqa: SLF001 - the one way in: users see no engines

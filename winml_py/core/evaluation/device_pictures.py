@@ -40,7 +40,9 @@ class DevicePictures:
                 options = EngineOptions(1, graph_capture=False)
                 request = CompileRequest(tensorize_graph(key), options, has_only_numbers=True)
                 # The session's own engine has memory there that can be bound: so has this one.
-                self._engines[key] = cast(DeviceEngine, self._compile_model(request))
+                compiled = self._compile_model(request).device
+                assert compiled is not None
+                self._engines[key] = compiled
             engine = self._engines[key]
         binding = engine.bind(self._lock)
         binding.keep_output("tensor")

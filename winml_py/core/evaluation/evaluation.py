@@ -2,30 +2,144 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
-from ...errors import ClosedError, DeviceLostError, EvaluationError, MissingInputError, NotBoundError
+import numpy as np
+
+from ...errors import (
+    ClosedError,
+    DeviceLostError,
+    EvaluationError,
+    InvalidBindingError,
+    MissingInputError,
+    NotBoundError,
+)
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
-from ..base.machine import usable_cores
-from ..base.winrt_object import Object
+from ..base.device_array import DeviceArray, MemoryLocation
+from ..base.messages import type_name
+from ..base.winrt_object import Object, inside
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
-from ..features.conversion import as_picture, is_pil_image
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
-from ..features.pictures import ImageFeatureValue
-from ..features.resolve import Bindable, Container, DevicePixels, DeviceTensor, HostTensor, PictureFit, Pictures
-from ..features.tensor import Tensor, TensorStorage, storage_of
+from ..features.descriptors import FeatureDescriptor
+from ..features.pictures import PictureFit
+from ..features.resolve import (
+    Bindable,
+    Container,
+    DevicePixels,
+    DeviceTensor,
+    HostTensor,
+    Pictures,
+    check_tensor,
+    is_pil_image,
+    resolve,
+)
+from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.picture_placement import PicturePlacement
 from ..runtime.engine import DeviceEngineBinding
-from .checked_values import CheckedOutput, checked_input, checked_output
-from .compiled import Compiled, CompiledModel, compiled_of
-from .outputs import OutputSlot, UnboundOutput, require_apart
+from .compiled import Compiled, CompiledModel
+from .outputs import (
+    CastOutput,
+    ImageOutput,
+    OutputSlot,
+    TensorOutput,
+    UnboundOutput,
+    refilled,
+    require_apart,
+    writable_array,
+)
 from .picture_inputs import PictureInputs, PictureTensor
+
+
+class LearningModelBinding(Object, MapView[Any]):
+    """The inputs and outputs of an evaluation: a map from feature names to what was bound.
+
+    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
+    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`; so is float32 where
+    a float16 feature takes pictures.)
+    Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
+    A binding is evaluated by one thread at a time (others wait); use one binding a thread.
+
+    Args:
+        session: the session to bind for; the binding keeps it alive.
+
+    Raises:
+        ClosedError: the session has been closed.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+        >>> binding = LearningModelBinding(session)
+        >>> binding.bind("image", ImageFeatureValue.load("samples/pictures/seven.png"))
+        >>> int(np.argmax(session.evaluate(binding).outputs["probabilities"]))
+        7
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, session: CompiledModel, /) -> None:
+        self._session = session  # a session that nobody else holds would close its engine
+        compiled = inside(session)
+        self._is_silent = compiled.is_silent
+        self._inside = Evaluation(compiled)
+
+    def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
+        """Binds a value to an input or an output; a name bound before gets the new value.
+
+        Args:
+            name: the feature's name; case does not matter unless the model has names that differ in nothing else.
+            value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
+                an array of numpy or, in the host's memory, of another library that has DLPack, such as torch; or a
+                number, for a feature of one element. An array must have the feature's dtype and shape; for an image
+                feature, a uint8 array of pixels will do, whose channel order is said by a property.
+            properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
+                `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
+                its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
+                model says); for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the
+                numbers stay in the GPU's memory).
+
+        Raises:
+            InvalidBindingError: no such feature or property, or a value of the wrong kind or type.
+            SizeMismatchError: a value of the wrong shape.
+            ClosedError: the session has been closed.
+            IllegalCallError: another process made the session, and this one was forked from it.
+        """
+        self._inside.bind(name, value, BindProperties.read(properties, self._is_silent))
+
+    bind_with_properties = bind  # pywinrt 3's name
+
+    def clear(self) -> None:
+        """Unbinds everything, and lets go of the memory that pictures were turned into."""
+        self._inside.clear()
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where each picture that is bound lies in its input's tensor, by the names of inputs: one for each picture
+        of a batch. They map points, boxes and masks back to the picture.
+        """
+        return self._inside.placements
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._inside.bound[name]
+        except KeyError:
+            bound = ", ".join(self._inside.bound) or "nothing"
+            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._inside.bound
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._inside.bound))
+
+    def __len__(self) -> int:
+        return len(self._inside.bound)
+
+    def __repr__(self) -> str:
+        return f"<LearningModelBinding {self._inside.bound!r}>"
 
 
 class Evaluation:
@@ -105,7 +219,7 @@ class Evaluation:
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
             if isinstance(value, Tensor):
-                self._given[descriptor.name] = storage_of(value)
+                self._given[descriptor.name] = inside(value)
 
     def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name
@@ -220,170 +334,108 @@ def bound_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation
     return evaluation
 
 
-# LearningModelBinding: values bound to a session's features by name.
+# What is bound, looked at: no engine is touched and no picture decoded, so that this is quick and never waits.
 
 
-class LearningModelBinding(Object, MapView[Any]):
-    """The inputs and outputs of an evaluation: a map from feature names to what was bound.
-
-    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
-    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`; so is float32 where
-    a float16 feature takes pictures.)
-    Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
-    A binding is evaluated by one thread at a time (others wait); use one binding a thread.
-
-    Args:
-        session: the session to bind for; the binding keeps it alive.
+def checked_input(
+    value: Any,
+    descriptor: FeatureDescriptor,
+    properties: BindProperties,
+    location: MemoryLocation | None,
+    before: PictureFit | None = None,
+) -> Bindable:
+    """What a caller binds to an input of a session that runs at a location.
 
     Raises:
-        ClosedError: the session has been closed.
+        InvalidBindingError: a tensor without data, or in the memory of another device.
+        WinMLError: as `resolve` does, and where a picture does not fit into the tensor.
+    """
+    found = resolve(value, descriptor, properties, before)
+    if isinstance(found, HostTensor):
+        _require_data(found.tensor, descriptor)
+    elif isinstance(found, (DeviceTensor, DevicePixels)):
+        if isinstance(value, Tensor):
+            inside(value).require_valid()
+        _require_here(found.array, descriptor.name, location)
+    elif isinstance(found, Pictures):
+        found.fit.placements  # noqa: B018 - it is asked for its errors
+    return found
 
-    Example:
-        >>> import numpy as np
-        >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
-        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
-        >>> binding = LearningModelBinding(session)
-        >>> binding.bind("image", ImageFeatureValue.load("samples/pictures/seven.png"))
-        >>> int(np.argmax(session.evaluate(binding).outputs["probabilities"]))
-        7
+
+def _require_data(tensor: Tensor, descriptor: FeatureDescriptor) -> None:
+    if tensor.is_placeholder:
+        raise InvalidBindingError(
+            f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
+            hint="Give the tensor data: create_from_array, from_numpy"
+            + (", or write to its to_numpy()." if tensor.shape else "."),
+        )
+
+
+def _require_here(array: DeviceArray, name: str, location: MemoryLocation | None) -> None:
+    if array.location != location:
+        here = f"on {location}" if location else "on the CPU"
+        raise InvalidBindingError(
+            f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
+            f"runs {here}.",
+            hint=f"Bind {array.host_copy}, which is a copy in the host's memory.",
+        )
+
+
+class CheckedOutput(NamedTuple):
+    """What happens to an output, and the memory that the engine writes it to: None is the engine's own.
+
+    Attributes:
+        slot: receives the output.
+        memory: see above.
+        stays_on_device: whether it is left in the device's memory.
     """
 
-    __hash__ = None  # type: ignore[assignment]
+    slot: OutputSlot
+    memory: np.ndarray[Any, Any] | DeviceArray | None = None
+    stays_on_device: bool = False
 
-    def __init__(self, session: CompiledModel, /) -> None:
-        self._session = session  # a session that nobody else holds would close its engine
-        compiled = compiled_of(session)
-        self._is_silent = compiled.is_silent
-        self._evaluation = Evaluation(compiled)
-
-    def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
-        """Binds a value to an input or an output; a name bound before gets the new value.
-
-        Args:
-            name: the feature's name; case does not matter unless the model has names that differ in nothing else.
-            value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
-                an array of numpy or, in the host's memory, of another library that has DLPack, such as torch; or a
-                number, for a feature of one element. An array must have the feature's dtype and shape; for an image
-                feature, a uint8 array of pixels will do, whose channel order is said by a property.
-            properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
-                `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
-                its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
-                model says); for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the
-                numbers stay in the GPU's memory).
-
-        Raises:
-            InvalidBindingError: no such feature or property, or a value of the wrong kind or type.
-            SizeMismatchError: a value of the wrong shape.
-            ClosedError: the session has been closed.
-            IllegalCallError: another process made the session, and this one was forked from it.
-        """
-        self._evaluation.bind(name, value, BindProperties.read(properties, self._is_silent))
-
-    bind_with_properties = bind  # pywinrt 3's name
-
-    def clear(self) -> None:
-        """Unbinds everything, and lets go of the memory that pictures were turned into."""
-        self._evaluation.clear()
-
-    @property
-    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
-        """Where each picture that is bound lies in its input's tensor, by the names of inputs: one for each picture
-        of a batch. They map points, boxes and masks back to the picture.
-        """
-        return self._evaluation.placements
-
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return self._evaluation.bound[name]
-        except KeyError:
-            bound = ", ".join(self._evaluation.bound) or "nothing"
-            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._evaluation.bound
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict(self._evaluation.bound))
-
-    def __len__(self) -> int:
-        return len(self._evaluation.bound)
-
-    def __repr__(self) -> str:
-        return f"<LearningModelBinding {self._evaluation.bound!r}>"
+    def set(self, binding: DeviceEngineBinding, name: str) -> None:
+        """Binds the memory to the engine's output of that name."""
+        if self.stays_on_device:
+            binding.keep_output(name)
+        else:
+            binding.set_output(name, self.memory)
 
 
-def evaluation_of(binding: LearningModelBinding) -> Evaluation:
-    """The inside of a binding, for the session that runs it."""
-    return binding._evaluation  # noqa: SLF001 - the one way in: users bind, and sessions evaluate
-
-
-# Values for an evaluation in a thread: checked at once, as far as that is quick, and bound in the thread.
-
-
-Bind = Callable[[Evaluation], None]
-
-
-def checked_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bind]:
-    """What binds each value later.
+def checked_output(
+    bound: Any, descriptor: FeatureDescriptor, properties: BindProperties, location: MemoryLocation | None
+) -> CheckedOutput:
+    """What a caller binds to an output of a session that runs at a location.
 
     Raises:
-        WinMLError: as a bind does, where no picture must be decoded to find it out.
+        WinMLError: as `resolve` does, and where it cannot be written in place.
     """
-    compiled.require_open()
-    return [_checked(compiled, *compiled.find(name), value) for name, value in features.items()]
+    slot = refilled(bound, descriptor)
+    if slot is not None:
+        return CheckedOutput(slot)
+    value = resolve(bound, descriptor, properties)
+    if isinstance(value, DeviceTensor):
+        _require_here(value.array, descriptor.name, location)
+        return CheckedOutput(TensorOutput(bound, value.tensor), value.array)
+    if isinstance(value, HostTensor):
+        is_kept = properties.stays_on_device and isinstance(bound, Tensor) and location is not None
+        return _kept_output(bound, value.tensor, descriptor) if is_kept else _host_memory(bound, value, descriptor)
+    if isinstance(value, Pictures) and not is_pil_image(bound):
+        return CheckedOutput(ImageOutput(bound, value.value, value.contract, descriptor))
+    what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
+    raise InvalidBindingError(
+        f"The model variable {descriptor.name} is an output, and {what} cannot be written in place.",
+        hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
+    )
 
 
-def bound_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
-    """An evaluation with the values.
-
-    No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
-    event loop waiting for its turn.
-
-    Raises:
-        CanceledError: the stop was requested.
-        WinMLError: as a bind does.
-    """
-    evaluation = Evaluation(compiled)
-    with held(_cores(os.getpid()), stop):
-        for bind in binds:
-            stop.require_not_requested()
-            bind(evaluation)
-    return evaluation
+def _kept_output(bound: Any, tensor: Tensor, descriptor: FeatureDescriptor) -> CheckedOutput:
+    check_tensor(tensor, descriptor)  # nothing is cast there
+    return CheckedOutput(TensorOutput(bound, tensor), stays_on_device=True)
 
 
-def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: Any) -> Bind:
-    if not is_input:
-        output = checked_output(value, descriptor, NO_PROPERTIES, compiled.location)
-        return lambda evaluation: evaluation.set_output(descriptor, value, output)
-    if isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor):
-        return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
-    if _has_pillow(value):
-        return lambda evaluation: evaluation.bind_input(descriptor, _converted(value), NO_PROPERTIES)
-    found = checked_input(value, descriptor, NO_PROPERTIES, compiled.location)
-    compiled.missing_contracts.tell(found, NO_PROPERTIES)
-    return lambda evaluation: evaluation.set_input(descriptor, value, found)
-
-
-def _has_pillow(value: Any) -> bool:
-    """Whether a value is a Pillow image, or a list with one: those may be decoded when they are looked at."""
-    return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
-
-
-def _converted(value: Any) -> Any:
-    """The value as pictures, where it is such: one thread at a time, for threads may share an image.
-
-    Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.
-    """
-    with _pillow(os.getpid()):
-        return as_picture(value) or value
-
-
-# Of a process each: in a forked one, nobody would release those of its parent.
-@cache
-def _pillow(process: int) -> threading.Lock:
-    return threading.Lock()
-
-
-@cache
-def _cores(process: int) -> threading.Semaphore:
-    return threading.Semaphore(usable_cores())
+def _host_memory(bound: Any, value: HostTensor, descriptor: FeatureDescriptor) -> CheckedOutput:
+    array = writable_array(bound, value.tensor)
+    if value.is_cast:
+        return CheckedOutput(CastOutput(bound, value.tensor, array, descriptor))
+    return CheckedOutput(TensorOutput(bound, value.tensor, array), array)

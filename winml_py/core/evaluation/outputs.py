@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.device_array import DeviceArray, exports_dlpack, host_array
 from ..base.messages import type_name
+from ..base.winrt_object import inside
 from ..features.containers import for_engine, is_buffer, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -23,13 +24,13 @@ from ..features.descriptors import (
     TensorFeatureDescriptor,
 )
 from ..features.pictures import ImageFeatureValue
-from ..features.tensor import Tensor, over, storage_of
+from ..features.tensor import Tensor, over
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import Scratch
 from ..imaging.frame import VideoFrame
-from ..runtime.engine import Engine, StatelessEngine, Value
+from ..runtime.engine import RunOnce, Value
 from ..runtime.providers.catalogue import UNLOCKED
 
 
@@ -154,7 +155,7 @@ class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
 
     def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None = None) -> None:
-        self._bound, self._storage, self.memory = bound, storage_of(tensor), memory
+        self._bound, self._storage, self.memory = bound, inside(tensor), memory
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Gives what was bound."""
@@ -179,7 +180,7 @@ class CastOutput:
     def __init__(
         self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None, descriptor: FeatureDescriptor
     ) -> None:
-        self._bound, self._storage, self.memory = bound, storage_of(tensor), memory
+        self._bound, self._storage, self.memory = bound, inside(tensor), memory
         self._descriptor = descriptor
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
@@ -317,7 +318,7 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
-    array = storage_of(tensor).memory()
+    array = inside(tensor).memory()
     if not isinstance(bound, (Tensor, np.ndarray)) and exports_dlpack(bound):
         bound = host_array(bound)
     is_view = is_buffer(bound) and np.shares_memory(np.frombuffer(bound, np.uint8), array)
@@ -402,11 +403,11 @@ class PlainArrays:
         is_plain = len(fits) == len(inputs) and len(tensors) == len(outputs)
         return cls(fits, tensors) if is_plain else None
 
-    def evaluate(self, engine: Engine, features: Mapping[str, Any]) -> dict[str, Any] | None:
+    def evaluate(self, run_once: RunOnce, features: Mapping[str, Any]) -> dict[str, Any] | None:
         """A new tensor for each output, by name; None where a value must be bound, or is missing.
 
         Args:
-            engine: a `StatelessEngine`.
+            run_once: the engine's.
             features: what goes in, by name.
 
         Raises:
@@ -418,7 +419,7 @@ class PlainArrays:
         for name, value in given.items():
             if type(value) is not np.ndarray or not self._fits[name].takes(value):
                 return None
-        fresh = cast(StatelessEngine, engine).run_once(given, UNLOCKED)
+        fresh = run_once(given, UNLOCKED)
         return {name: output.receive(fresh[name]) for name, output in self._outputs}
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from ...enums import ImageKernel, Precision, TensorKind
 from ..base.device_array import DeviceArray
-from ..features.conversion import PictureDescriptor
-from ..features.pictures import bitmaps_of
+from ..features.pictures import PictureDescriptor, bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
 from ..features.tensor_classes import TENSOR_CLASSES

@@ -36,11 +36,11 @@ _INTEGERS = (int, np.integer)
 _KINDS = {bool: TensorKind.BOOLEAN, int: TensorKind.INT64, float: TensorKind.FLOAT, str: TensorKind.STRING}
 
 
-Container = Mapping[Any, Any] | Sequence[Any]
+MapOrSequence = Mapping[Any, Any] | Sequence[Any]
 """A map or a sequence that a caller bound: it is read at bind; an output is refilled in place."""
 
 
-def for_engine(value: Container, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
+def for_engine(value: MapOrSequence, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
     """A map or a sequence as the engine takes it, or None where it does not fit the descriptor."""
     if isinstance(value, Mapping):
         return _map_for_engine(value, descriptor) if isinstance(descriptor, MapFeatureDescriptor) else None
@@ -61,7 +61,7 @@ def _map_for_engine(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) 
     return {_as_is(key): convert(item) for key, item in items.items()}
 
 
-def spell_container(value: Container) -> str:
+def spell_container(value: MapOrSequence) -> str:
     """The type in the words of Windows ML's messages, told by the first entry or element."""
     if isinstance(value, Mapping):
         key, item = next(iter(value.items()), (None, None))

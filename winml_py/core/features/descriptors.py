@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...enums import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
+from ...errors import WinMLError
 from ..base.collections import Vector
 from ..base.winrt_object import Object
 from ..imaging.contract import ImageContract
@@ -181,3 +182,19 @@ def _in_words(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) 
 
 def _size(shape: tuple[int, ...], axis: int) -> int:
     return shape[axis] if len(shape) > axis and shape[axis] >= 0 else FREE
+
+
+def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, came: str, hint: str) -> WinMLError:
+    """The error for a value that does not fit a feature, in the words of Windows ML.
+
+    Args:
+        kind: its class.
+        descriptor: the feature.
+        came: the type of the value.
+        hint: what to do.
+    """
+    return kind(
+        f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
+        f"incompatible type {came}.",
+        hint=hint,
+    )

@@ -1,19 +1,26 @@
-"""ImageFeatureValue: pictures as the value of a feature."""
+"""ImageFeatureValue: pictures as the value of a feature, and how they become its tensor."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO, TypeGuard
 
-from ...enums import BitmapPixelFormat, LearningModelFeatureKind
-from ...errors import InvalidArgumentError, WinMLError
+from ...enums import BitmapPixelFormat, LearningModelFeatureKind, TensorKind
+from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.messages import type_name
 from ..base.winrt_object import Object
 from ..imaging.bitmap import LONGEST, SoftwareBitmap, figure
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
+from ..imaging.contract import ImageContract
 from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
+from ..imaging.geometry import Placement, compute_placement
+from ..imaging.picture_placement import PicturePlacement
+from ..imaging.scaling import Size
+from .bind_properties import BindProperties
+from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, incompatible, spell_kind
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -165,3 +172,215 @@ def pictures_html(value: ImageFeatureValue, longest: int = LONGEST) -> str:
 
 def _frame(bitmap: SoftwareBitmap) -> VideoFrame:
     return VideoFrame.create_with_software_bitmap(bitmap)
+
+
+# How pictures become a feature's tensor.
+
+
+PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
+"""The features that can take pictures."""
+
+
+_GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
+"""Windows ML's rule for tensors of one channel, and of more."""
+
+
+class PictureFit:
+    """How pictures of certain sizes become a feature's tensor. Pictures that follow each other mostly share one.
+
+    Args:
+        value: pictures of these sizes.
+        descriptor: the feature.
+        properties: those of the bind.
+
+    Attributes:
+        descriptor: see above.
+        contract: how each picture becomes numbers.
+        sizes: width and height of each.
+        bounds: the part of each to use; None for all of it.
+
+    Raises:
+        WinMLError: as `fitting_picture` does.
+    """
+
+    def __init__(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> None:
+        self.descriptor, self.contract = fitting_picture(value, descriptor, properties)
+        self.sizes, self.bounds, self._properties = value.sizes, properties.bounds, properties
+
+    def is_for(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
+        """Whether this fit can be reused for `value`."""
+        return descriptor is self.descriptor and properties == self._properties and value.sizes == self.sizes
+
+    @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
+    def placements(self) -> list[Placement]:
+        """Where each picture goes in the tensor; raises as the function `placements`."""
+        return placements(self.descriptor, self.contract, self._properties, self.sizes)
+
+    @cached_property
+    def picture_placements(self) -> tuple[PicturePlacement, ...]:
+        """The same for the caller."""
+        return tuple(map(PicturePlacement, self.placements))
+
+    @cached_property
+    def shrink(self) -> float:
+        """By how much a JPEG may be decoded smaller, at most; 1 where a part of it is used."""
+        return 1.0 if self.bounds else min(self.placements[0].shrink)
+
+    @cached_property
+    def keeps_own_size(self) -> bool:
+        """Whether nothing states a size, and the model takes any."""
+        sides = fixed_sides(self.descriptor, self.contract, self._properties)
+        return sides == (None, None) and self.contract.scaling is None
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The tensor's."""
+        return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
+
+
+def placements(
+    descriptor: PictureDescriptor,
+    contract: ImageContract,
+    properties: BindProperties,
+    sizes: Sequence[tuple[int, int]],
+) -> list[Placement]:
+    """Where pictures of these widths and heights go in the feature's tensor.
+
+    Raises:
+        InvalidBindingError: bounds that leave a picture, or a stated size that contradicts the model.
+        InvalidArgumentError: the model leaves a side free, and the pictures of the batch do not agree on it.
+    """
+    height, width = fixed_sides(descriptor, contract, properties)
+    mode, scaling = contract.crop_mode, contract.scaling
+    found = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
+    tensors = {placement.tensor for placement in found}
+    if len(tensors) > 1:
+        came = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
+        raise InvalidArgumentError(
+            f"The model variable {descriptor.name} takes any size, but pictures of one batch must agree on it; these "
+            f"become {came}.",
+            hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
+        )
+    return found
+
+
+def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
+    """The shape of a batch."""
+    channels_axis, height_axis, width_axis = contract.axes()
+    shape = [count] * 4
+    shape[channels_axis], shape[height_axis], shape[width_axis] = contract.channels, *tensor
+    return tuple(shape)
+
+
+def fixed_sides(
+    descriptor: PictureDescriptor, contract: ImageContract, properties: BindProperties
+) -> tuple[int | None, int | None]:
+    """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
+
+    Raises:
+        InvalidBindingError: the model fixes another.
+    """
+    _, rows, columns = contract.axes()
+    height, width = descriptor.shape[rows], descriptor.shape[columns]
+    model = (height if height >= 0 else None, width if width >= 0 else None)
+    stated = properties.size or contract.size
+    if stated is None:
+        return model
+    by = "the bind" if properties.size else "the image contract"
+    for side, of_model, wanted in zip(("height", "width"), model, stated, strict=True):
+        if None not in (of_model, wanted) and of_model != wanted:
+            raise InvalidBindingError(
+                f"The {side} of the model variable {descriptor.name} is {of_model}, and {by} states {wanted}.",
+                hint="Leave the size out, or check that the contract belongs to this model.",
+            )
+    return model[0] or stated[0], model[1] or stated[1]
+
+
+def fitting_picture(
+    value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
+) -> tuple[PictureDescriptor, ImageContract]:
+    """Checks that a feature takes these pictures, and says how they become its tensor.
+
+    Raises:
+        InvalidBindingError: the feature takes no pictures: its image metadata are unsupported, its elements are
+            not those of a picture, or its channels are not those of the contract.
+        SizeMismatchError: the feature's tensor is not of rank 4, or its batch is of another size.
+        InvalidArgumentError: it has neither 1 nor 3 channels.
+    """
+    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        raise incompatible(InvalidBindingError, descriptor, _spell(value), "")
+    _check_picture(value, descriptor, properties)
+    contract = contract_of(descriptor, properties)
+    channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
+    if channels not in (1, 3):
+        hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
+        raise incompatible(InvalidArgumentError, descriptor, _spell(value), hint)
+    if 0 in (height, width):
+        raise incompatible(SizeMismatchError, descriptor, _spell(value), "The model's picture has no pixels.")
+    if contract.channels != channels:
+        hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
+        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+    return descriptor, contract
+
+
+def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, properties: BindProperties) -> None:
+    given = properties.contract
+    if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and given is None:
+        hint = "The model's Image.* metadata ask for what nobody can do; bind a tensor, or state an ImageContract."
+        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+    if len(descriptor.shape) != 4:
+        hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
+        raise incompatible(SizeMismatchError, descriptor, _spell(value), hint)
+    stated = given.tensor_kind if given is not None else None
+    if stated is not None and stated != descriptor.tensor_kind:
+        came = spell_kind(descriptor.tensor_kind)
+        hint = f"The contract is for {spell_kind(stated)}, and the feature's elements are {came}."
+        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+    is_stated = stated is not None or isinstance(descriptor, ImageFeatureDescriptor)
+    if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:
+        hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
+        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+    batch, frames = descriptor.shape[0], len(value.sizes)
+    if batch not in (-1, frames):
+        hint = f"The batch is {frames}, not {batch}."
+        raise incompatible(SizeMismatchError, descriptor, _spell(value), hint)
+
+
+def contract_of(descriptor: PictureDescriptor, properties: BindProperties) -> ImageContract:
+    """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
+    if isinstance(descriptor, ImageFeatureDescriptor):
+        return properties.override(descriptor.contract)
+    return properties.override(_GRAY if descriptor.shape[1] == 1 else _COLOUR)
+
+
+def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[PictureDescriptor]:
+    """Whether a feature has the rank of a picture, and floats for its numbers."""
+    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        return False
+    return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
+
+
+def pixel_format_of(
+    sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
+) -> BitmapPixelFormat:
+    """How the pixels of an array of these sizes lie.
+
+    Raises:
+        InvalidBindingError: nobody said.
+    """
+    if properties.pixel_format is not None:
+        return properties.pixel_format
+    if len(sizes) == 2:
+        return BitmapPixelFormat.GRAY8
+    shape = "x".join(map(str, sizes))
+    raise InvalidBindingError(
+        f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
+        "channels are red, green, blue or blue, green, red.",
+        hint="Say it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
+        'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
+    )
+
+
+def _spell(value: ImageFeatureValue) -> str:
+    width, height = value.sizes[0]
+    return f"Image[{width}x{height}]"

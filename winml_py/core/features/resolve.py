@@ -6,34 +6,59 @@ dispatches on the class alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...enums import BitmapPixelFormat
-from ...errors import InvalidArgumentError, InvalidBindingError
-from ..base.device_array import DeviceArray, as_device_array, is_cuda_array
+from ...errors import InvalidBindingError, SizeMismatchError, WinMLError
+from ..base.arguments import is_stream
+from ..base.buffers import ByteArray
+from ..base.device_array import DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
+from ..base.messages import type_name
+from ..base.winrt_object import inside
+from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
-from ..imaging.geometry import Placement, compute_placement
-from ..imaging.picture_placement import PicturePlacement
-from ..imaging.scaling import Size
+from ..imaging.frame import VideoFrame
+from ..imaging.geometry import Placement
 from .bind_properties import BindProperties
-from .conversion import (
-    PictureDescriptor,
-    check_tensor,
-    container_for_engine,
-    contract_of,
-    feature_value,
-    fitting_picture,
-    pixel_format_of,
-    takes_picture,
+from .containers import (
+    MapOrSequence,
+    as_tensor,
+    for_engine,
+    from_buffers,
+    from_scalar,
+    from_typed_buffer,
+    from_vector,
+    is_buffer,
+    spell_container,
 )
-from .descriptors import FeatureDescriptor
-from .pictures import ImageFeatureValue
-from .tensor import Tensor, on_device, storage_of
-from .tensor_classes import CLASSES_BY_DTYPE, TensorFloat16Bit, is_cast
+from .descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+    incompatible,
+    spell_kind,
+    spell_tensor,
+)
+from .pictures import (
+    ImageFeatureValue,
+    PictureDescriptor,
+    PictureFit,
+    contract_of,
+    pixel_format_of,
+    placements,
+    takes_picture,
+    tensor_shape,
+)
+from .tensor import Tensor, on_device
+from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, is_cast
+
+FeatureValue = Tensor | ImageFeatureValue | MapOrSequence
+"""What can be bound to a feature."""
 
 
 class HostTensor(NamedTuple):
@@ -53,59 +78,6 @@ class DeviceTensor(NamedTuple):
 
     tensor: Tensor
     array: DeviceArray
-
-
-class PictureFit:
-    """How pictures of certain sizes become a feature's tensor. Pictures that follow each other mostly share one.
-
-    Args:
-        value: pictures of these sizes.
-        descriptor: the feature.
-        properties: those of the bind.
-
-    Attributes:
-        descriptor: see above.
-        contract: how each picture becomes numbers.
-        sizes: width and height of each.
-        bounds: the part of each to use; None for all of it.
-
-    Raises:
-        WinMLError: as `fitting_picture` does.
-    """
-
-    def __init__(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> None:
-        self.descriptor, self.contract = fitting_picture(value, descriptor, properties)
-        self.sizes, self.bounds, self._properties = value.sizes, properties.bounds, properties
-
-    def is_for(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
-        """Whether it would be worked out to the same."""
-        return descriptor is self.descriptor and properties == self._properties and value.sizes == self.sizes
-
-    @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
-    def placements(self) -> list[Placement]:
-        """Where each picture goes in the tensor; raises as the function `placements`."""
-        return placements(self.descriptor, self.contract, self._properties, self.sizes)
-
-    @cached_property
-    def picture_placements(self) -> tuple[PicturePlacement, ...]:
-        """The same for the caller."""
-        return tuple(map(PicturePlacement, self.placements))
-
-    @cached_property
-    def shrink(self) -> float:
-        """By how much a JPEG may be decoded smaller, at most; 1 where a part of it is used."""
-        return 1.0 if self.bounds else min(self.placements[0].shrink)
-
-    @cached_property
-    def keeps_own_size(self) -> bool:
-        """Whether nothing states a size, and the model takes any."""
-        sides = fixed_sides(self.descriptor, self.contract, self._properties)
-        return sides == (None, None) and self.contract.scaling is None
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The tensor's."""
-        return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
 
 
 class Pictures(NamedTuple):
@@ -154,7 +126,7 @@ def resolve(
         value: what the caller binds.
         descriptor: the feature.
         properties: those of the bind.
-        before: how the pictures became the tensor that were bound before; taken again where it is the same.
+        before: how the pictures that were bound before became the tensor; taken again where it is the same.
 
     Raises:
         InvalidBindingError: nothing that can be bound, a value that does not fit, or pixels whose order nobody said.
@@ -163,18 +135,22 @@ def resolve(
     """
     if is_cuda_array(value):
         return _resolve_cuda(as_device_array(value), descriptor, properties)
-    feature, properties = feature_value(value, descriptor, properties)
+    feature, properties = _feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
         if before is None or not before.is_for(feature, descriptor, properties):
             before = PictureFit(feature, descriptor, properties)
         return Pictures(feature, before)
     if not isinstance(feature, Tensor):
-        return Container(container_for_engine(feature, descriptor))
-    if is_cast(feature, descriptor):
+        converted = for_engine(feature, descriptor)
+        if converted is None:
+            hint = "Keys, values and elements must be of these types."
+            raise incompatible(InvalidBindingError, descriptor, spell_container(feature), hint)
+        return Container(converted)
+    if is_cast(feature, descriptor):  # a float16 tensor of its shape is what has to fit
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
         return HostTensor(feature, is_cast=True)
     check_tensor(feature, descriptor)
-    device_array = storage_of(feature).device_array
+    device_array = inside(feature).device_array
     return HostTensor(feature) if device_array is None else DeviceTensor(feature, device_array)
 
 
@@ -192,59 +168,146 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
     return DeviceTensor(tensor, array)
 
 
-def placements(
-    descriptor: PictureDescriptor,
-    contract: ImageContract,
-    properties: BindProperties,
-    sizes: Sequence[tuple[int, int]],
-) -> list[Placement]:
-    """Where pictures of these widths and heights go in the feature's tensor.
+def _feature_value(
+    value: Any, descriptor: FeatureDescriptor, properties: BindProperties
+) -> tuple[FeatureValue, BindProperties]:
+    """The feature value for what a caller binds, and the properties that are left for it.
 
     Raises:
-        InvalidBindingError: bounds that leave a picture, or a stated size that contradicts the model.
-        InvalidArgumentError: the model leaves a side free, and the pictures of the batch do not agree on it.
+        InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
+        InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    height, width = fixed_sides(descriptor, contract, properties)
-    mode, scaling = contract.crop_mode, contract.scaling
-    found = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
-    tensors = {placement.tensor for placement in found}
-    if len(tensors) > 1:
-        came = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
-        raise InvalidArgumentError(
-            f"The model variable {descriptor.name} takes any size, but pictures of one batch must agree on it; these "
-            f"become {came}.",
-            hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
+    found: FeatureValue | None
+    if isinstance(value, np.ndarray):
+        # Bytes for an image are pixels, unless they have its four dimensions. Such an array uses up the pixel format:
+        # it says how the array lies, which nothing else does. A frame knows that of itself, and there the property
+        # says how its numbers are to lie in the tensor.
+        is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
+        if is_image and value.dtype == np.uint8 and value.ndim != 4:
+            pixel_format = pixel_format_of(value.shape, descriptor, properties)
+            return ImageFeatureValue.from_array(value, pixel_format), properties.without_pixel_format()
+        found = as_tensor(value)
+    else:
+        found = as_picture(value)
+        if found is None and not isinstance(value, Tensor) and exports_dlpack(value):
+            return _feature_value(host_array(value), descriptor, properties)
+        found = found or as_tensor(value)
+    if found is None:
+        is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
+        found = value if is_list or isinstance(value, Mapping) else None
+    if found is None and isinstance(descriptor, TensorFeatureDescriptor):
+        found = _vector(value, descriptor)
+    if found is None:
+        raise InvalidBindingError(
+            f"The model variable {descriptor.name} cannot be bound with the provided type: "
+            f"it expects {descriptor.expects()}, and {_spell(value)} came.",
+            hint=_hint(value, descriptor),
         )
-    return found
+    return found, properties
 
 
-def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
-    """The shape of a batch."""
-    channels_axis, height_axis, width_axis = contract.axes()
-    shape = [count] * 4
-    shape[channels_axis], shape[height_axis], shape[width_axis] = contract.channels, *tensor
-    return tuple(shape)
+def as_picture(value: Any) -> ImageFeatureValue | None:
+    """The value as pictures, or None where it is none."""
+    if isinstance(value, (list, tuple)) and value:
+        frames = [_frame(element) for element in value]
+        whole = [frame for frame in frames if frame is not None]
+        return ImageFeatureValue(whole) if len(whole) == len(value) else None
+    if isinstance(value, ImageFeatureValue):
+        return value
+    frame = _frame(value)
+    return None if frame is None else ImageFeatureValue.create_from_video_frame(frame)
 
 
-def fixed_sides(
-    descriptor: PictureDescriptor, contract: ImageContract, properties: BindProperties
-) -> tuple[int | None, int | None]:
-    """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
+def _frame(value: Any) -> VideoFrame | None:
+    if isinstance(value, VideoFrame):
+        return value
+    if isinstance(value, ImageFeatureValue) and len(value.video_frames) == 1:
+        return value.video_frame
+    if isinstance(value, SoftwareBitmap):
+        return VideoFrame.create_with_software_bitmap(value)
+    if is_pil_image(value):
+        return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_pil(value))
+    return None
+
+
+def is_pil_image(value: Any) -> bool:
+    """Whether the value is a Pillow image, without importing Pillow to ask."""
+    return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
+
+
+def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+    """A number, a buffer, or a list of either as a tensor of the feature's shape; bytes have no element type."""
+    if isinstance(value, (int, float, str)):
+        return from_scalar(value, descriptor)
+    if is_buffer(value):
+        return None if isinstance(value, (bytes, bytearray, ByteArray)) else from_typed_buffer(value, descriptor)
+    if not isinstance(value, Sequence) or not value:
+        return None
+    if all(map(is_buffer, value)):
+        return from_buffers(value, descriptor)
+    return from_vector(value, descriptor)
+
+
+def _spell(value: Any) -> str:
+    name = type_name(value)
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"{name} of {type_name(value[0])}"
+    if isinstance(value, (int, float)):
+        return f"{name} {value!r}"
+    return name
+
+
+def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
+    if isinstance(descriptor, ImageFeatureDescriptor):
+        if isinstance(value, (str, bytes, os.PathLike)) or is_stream(value):
+            return "To bind a picture file: ImageFeatureValue.load(path)."
+        return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
+    if isinstance(descriptor, TensorFeatureDescriptor):
+        tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+        if tensor_class is None:
+            return f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
+        name = tensor_class.__name__
+        return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."
+    if isinstance(descriptor, SequenceFeatureDescriptor):
+        return "Bind a list."
+    return "Bind a dict."
+
+
+def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
+    """Refuses a tensor that does not fit, by the table of Windows ML's `FeatureCompatibility.h`.
 
     Raises:
-        InvalidBindingError: the model fixes another.
+        InvalidBindingError: the feature is no tensor, or one of another element type.
+        SizeMismatchError: another shape.
     """
-    _, rows, columns = contract.axes()
-    height, width = descriptor.shape[rows], descriptor.shape[columns]
-    model = (height if height >= 0 else None, width if width >= 0 else None)
-    stated = properties.size or contract.size
-    if stated is None:
-        return model
-    by = "the bind" if properties.size else "the image contract"
-    for side, of_model, wanted in zip(("height", "width"), model, stated, strict=True):
-        if None not in (of_model, wanted) and of_model != wanted:
-            raise InvalidBindingError(
-                f"The {side} of the model variable {descriptor.name} is {of_model}, and {by} states {wanted}.",
-                hint="Leave the size out, or check that the contract belongs to this model.",
-            )
-    return model[0] or stated[0], model[1] or stated[1]
+
+    def refused(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
+        return incompatible(kind, descriptor, spell_tensor(value.tensor_kind, tuple(value.shape)), hint)
+
+    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        raise refused(InvalidBindingError, "")
+    if value.tensor_kind != descriptor.tensor_kind:
+        wanted = TENSOR_CLASSES.get(descriptor.tensor_kind)
+        if wanted is None:
+            hint = f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
+        else:
+            kind = wanted.dtype.name if wanted.dtype == object else f"np.{wanted.dtype.name}"
+            hint = f"Bind a {wanted.__name__}, or an array of {wanted.dtype.name}: array.astype({kind})."
+        raise refused(InvalidBindingError, hint)
+    # A placeholder takes the shape that comes, and some features have none.
+    if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
+        sizes, wanted_sizes = inside(value).shape or (), descriptor.shape
+        if len(sizes) != len(wanted_sizes):
+            hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}; add or drop dimensions with reshape."
+            raise refused(SizeMismatchError, hint)
+        wrong = [axis for axis, size in enumerate(wanted_sizes) if size not in (-1, sizes[axis])]
+        if wrong:
+            hint = " ".join(f"Dimension {axis} is {sizes[axis]}, not {wanted_sizes[axis]}." for axis in wrong)
+            raise refused(SizeMismatchError, hint)
+    if value.has_open_references:
+        raise InvalidBindingError(
+            "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
+            hint="Close what create_reference() gave, or use get_buffer(), which needs no closing.",
+        )

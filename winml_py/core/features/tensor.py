@@ -35,7 +35,7 @@ class Tensor(Closeable, Object):
         view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
     """
 
-    __slots__ = ("__weakref__", "_storage")
+    __slots__ = ("__weakref__", "_inside")
 
     tensor_kind: ClassVar[TensorKind]
     dtype: ClassVar[np.dtype[Any]]
@@ -48,7 +48,7 @@ class Tensor(Closeable, Object):
         # Tensors are made by the factories below: a constructor of data would have to guess between copy and view.
         if len(storage) != 1 or not isinstance(storage[0], TensorStorage):
             raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
-        self._storage = storage[0]
+        self._inside = storage[0]
 
     @classmethod
     def _over(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
@@ -196,19 +196,19 @@ class Tensor(Closeable, Object):
     @property
     def shape(self) -> Vector[int]:
         """The sizes; () for a placeholder that has none yet. Readable after `close`."""
-        return Vector(self._storage.shape or ())
+        return Vector(self._inside.shape or ())
 
     @property
     def is_placeholder(self) -> bool:
         """Whether the tensor has no memory yet."""
-        return self._storage.is_placeholder
+        return self._inside.is_placeholder
 
     @property
     def is_on_device(self) -> bool:
         """Whether the numbers are in a GPU's memory: an output that was bound with `DisableTensorCpuSync`, or what
         `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
         """
-        return self._storage.device_array is not None
+        return self._inside.device_array is not None
 
     def to_numpy(self) -> Array:
         """The tensor as an array of `dtype`: a view of its memory, so writing to it changes the tensor.
@@ -220,8 +220,8 @@ class Tensor(Closeable, Object):
             IllegalCallError: the tensor is closed, or a placeholder without a shape; or it is an output, and the last
                 evaluation has failed.
         """
-        self._storage.require_valid()
-        return self._storage.memory()
+        self._inside.require_valid()
+        return self._inside.memory()
 
     def get_as_vector_view(self) -> VectorView:
         """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""
@@ -241,16 +241,16 @@ class Tensor(Closeable, Object):
 
         Of a closed tensor it gives a reference that is closed already.
         """
-        if self._storage.is_closed:
+        if self._inside.is_closed:
             return MemoryBufferReference(None)
         reference = MemoryBufferReference(self.get_buffer())
-        self._storage.add(reference)
+        self._inside.add(reference)
         return reference
 
     @property
     def has_open_references(self) -> bool:
         """Whether a reference that `create_reference` gave is still open."""
-        return self._storage.has_open_references
+        return self._inside.has_open_references
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.get_buffer()
@@ -260,10 +260,10 @@ class Tensor(Closeable, Object):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self._storage.device_array is None:
+        if self._inside.device_array is None:
             raise AttributeError("__cuda_array_interface__")
-        self._storage.require_valid()
-        return self._storage.device_array.cuda_interface
+        self._inside.require_valid()
+        return self._inside.device_array.cuda_interface
 
     def to_cupy(self) -> Any:
         """The tensor as a CuPy array: a view of its memory on the GPU; of a tensor in the host's memory, a copy.
@@ -275,8 +275,8 @@ class Tensor(Closeable, Object):
             import cupy
         except ImportError as error:
             raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
-        self._storage.require_open()
-        self._storage.require_valid()
+        self._inside.require_open()
+        self._inside.require_valid()
         return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -285,7 +285,7 @@ class Tensor(Closeable, Object):
         return self.to_numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device_array = self._storage.device_array
+        device_array = self._inside.device_array
         if device_array is not None and device_array.location.kind == "cuda":
             return 2, device_array.location.number  # kDLCUDA
         kind, index = self.to_numpy().__dlpack_device__()
@@ -294,25 +294,20 @@ class Tensor(Closeable, Object):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""
         array = None if self.is_placeholder else self.to_numpy()
-        return _unpickled, (type(self), array, self._storage.shape)
+        return _unpickled, (type(self), array, self._inside.shape)
 
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
-        self._storage.close()
+        self._inside.close()
 
     dispose = close
 
     def __repr__(self) -> str:
-        storage = self._storage
+        storage = self._inside
         state = "closed" if storage.is_closed else "placeholder" if storage.is_placeholder else ""
         if storage.device_array is not None:
             state = f"on {storage.device_array.location}"
         return f"<{type(self).__name__} {tuple(self.shape)}{' ' + state if state else ''}>"
-
-
-def storage_of(tensor: Tensor) -> TensorStorage:
-    """A tensor's storage, for the evaluation that reads or writes it."""
-    return tensor._storage  # noqa: SLF001 - the one way in: users see no storage
 
 
 def on_device(cls: type[T], array: DeviceArray) -> T:

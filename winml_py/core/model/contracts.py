@@ -20,6 +20,7 @@ from ..features.descriptors import (
     spell_kind,
     spell_tensor,
 )
+from ..features.pictures import PictureDescriptor
 from ..features.resolve import Bindable, DevicePixels, Pictures
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 
@@ -220,8 +221,6 @@ def _leaves_room(sides: tuple[int, ...], size: tuple[int, int]) -> bool:
 
 # Which features an image contract fits, and such a feature as an image.
 
-
-PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
 
 _KINDS = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8}
 

@@ -12,7 +12,7 @@ from ..base.arguments import is_stream, read_bytes
 from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
-from ..base.winrt_object import Closeable, Object
+from ..base.winrt_object import Closeable, Object, inside
 from ..contracts import ultralytics
 from ..contracts.labels import written_labels
 from ..features.descriptors import FeatureDescriptor
@@ -58,7 +58,7 @@ class LearningModel(Closeable, Object):
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
             self._labels = written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
-        self._content = ModelContent(source, header, inputs, self._is_silent, operators)
+        self._inside = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
         self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
@@ -188,8 +188,8 @@ class LearningModel(Closeable, Object):
 
         An input with an attached contract is an image.
         """
-        contracts = self._content.contracts
-        return Vector(map(contracts.applied, self._content.inputs)) if contracts else self._content.inputs
+        contracts = self._inside.contracts
+        return Vector(map(contracts.applied, self._inside.inputs)) if contracts else self._inside.inputs
 
     @property
     def contracts(self) -> AttachedContracts:
@@ -205,7 +205,7 @@ class LearningModel(Closeable, Object):
             >>> model.input_features[0].contract.mean
             (33.3,)
         """
-        return self._content.contracts
+        return self._inside.contracts
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ class LearningModel(Closeable, Object):
     @property
     def precision(self) -> str:
         """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
-        features = (*self._content.inputs, *self._outputs)
+        features = (*self._inside.inputs, *self._outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
         kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
         floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
@@ -247,14 +247,14 @@ class LearningModel(Closeable, Object):
     @property
     def is_disposed(self) -> bool:
         """Whether `dispose` has been called, or a session has taken the model over."""
-        return self._content.is_disposed
+        return self._inside.is_disposed
 
     def dispose(self) -> None:
         """Lets go of the model's bytes. Twice is harmless.
 
         Existing sessions go on, and all properties stay readable; a new session is refused.
         """
-        self._content.dispose()
+        self._inside.dispose()
 
     close = dispose
 
@@ -268,7 +268,7 @@ class LearningModel(Closeable, Object):
             ModelDisposedError: the model has been disposed of.
             CorruptModelError: the file has changed since it was loaded.
         """
-        content = self._content
+        content = self._inside
         state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
         return _unpickled, state
 
@@ -278,7 +278,7 @@ class LearningModel(Closeable, Object):
         return model_html(self.name, self.description, self.input_features, self._outputs)
 
     def __repr__(self) -> str:
-        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._content.inputs, self._outputs))
+        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._inside.inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
 
@@ -296,14 +296,9 @@ def _unpickled(
     return model
 
 
-def content_of(model: LearningModel) -> ModelContent:
-    """What sessions need of a model."""
-    return model._content  # noqa: SLF001 - the one way in: users see the header, and no bytes
-
-
 def rename(model: LearningModel, name: str) -> None:
     """Gives a model another name; the file stays as it is."""
-    content_of(model).header.graph_name = name
+    inside(model).header.graph_name = name
 
 
 # ModelContent: what sessions need of a model.

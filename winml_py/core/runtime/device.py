@@ -51,13 +51,13 @@ class LearningModelDevice(Object):
     def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
         self._kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = None if self._kind in _CPU_KINDS else _gpu(self._kind)
-        self._compiler = _compiler(self._device)
+        self._inside = _compiler(self._device)
 
     @classmethod
     def _of(cls, device: ProviderDevice) -> LearningModelDevice:
         made = cls()
         made._kind, made._device = LearningModelDeviceKind.DIRECTX, device
-        made._compiler = _compiler(device)
+        made._inside = _compiler(device)
         return made
 
     @classmethod
@@ -180,11 +180,6 @@ def _found_again(name: str, provider: str) -> LearningModelDevice:
             hint="Pickle a kind or a word instead, and look for the device where it is used.",
         )
     return found
-
-
-def compiler_of(device: LearningModelDevice) -> Compiler:
-    """What compiles models for a device: for sessions, and no part of the public class."""
-    return device._compiler  # noqa: SLF001 - the one way in: users see devices, and no compilers
 
 
 def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:

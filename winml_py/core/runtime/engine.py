@@ -4,10 +4,10 @@ why one was taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -191,6 +191,10 @@ class DeviceEngineBinding(EngineBinding, Protocol):
         """
 
 
+RunOnce = Callable[[Mapping[str, Value], AbstractContextManager[object]], dict[str, Any]]
+"""Runs a model on inputs by name, under the session's lock. Gives all outputs; nothing is kept."""
+
+
 class Engine(Protocol):
     """A compiled model, with inputs and outputs in the host's memory.
 
@@ -202,6 +206,17 @@ class Engine(Protocol):
 
     options: EngineOptions
     explanation: Explanation
+
+    @property
+    def device(self) -> DeviceEngine | None:
+        """This engine, where memory of its device can be bound; None where it takes the host's alone."""
+
+    @property
+    def run_once(self) -> RunOnce | None:
+        """Runs the model without a binding, which costs less where there is a single run; safe from any thread.
+
+        None where the engine cannot. It raises ClosedError where the engine has been closed, and what a run raises.
+        """
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding; every output is bound to memory that the engine allocates.
@@ -234,36 +249,6 @@ class DeviceEngine(Engine, Protocol):
 
     def upload(self, array: Array) -> DeviceArray:
         """A copy of a C-contiguous array in the device's memory."""
-
-
-class StatelessEngine(Engine, Protocol):
-    """An engine that can also run on inputs that are not bound first, which costs less where there is a single run."""
-
-    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
-        """Runs the model; nothing is kept. Safe from any thread.
-
-        Args:
-            inputs: all of them, by name; arrays are C-contiguous.
-            lock: the session's.
-
-        Returns:
-            All outputs by name, fresh; the caller owns them.
-
-        Raises:
-            ClosedError: the engine has been closed.
-            WinMLError: the run failed.
-        """
-
-
-def stateless_engine(engine: Engine) -> StatelessEngine | None:
-    """The engine itself where it runs on inputs of the host that are not bound first, else None."""
-    is_stateless = hasattr(engine, "run_once") and device_engine(engine) is None
-    return cast(StatelessEngine, engine) if is_stateless else None
-
-
-def device_engine(engine: Engine) -> DeviceEngine | None:
-    """The engine itself where memory of its device can be bound, and None where it takes the host's alone."""
-    return cast(DeviceEngine, engine) if hasattr(engine, "location") else None
 
 
 EngineInput = str | bytes | Skeleton

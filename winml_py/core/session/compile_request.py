@@ -8,8 +8,9 @@ from ...enums import TensorKind, Weights
 from ...errors import InvalidArgumentError
 from ..base.cancellation import Stop
 from ..base.messages import did_you_mean
+from ..base.winrt_object import inside
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..model.model import LearningModel, content_of
+from ..model.model import LearningModel
 from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.engine import EngineOptions
@@ -25,7 +26,7 @@ def compile_request(
     Raises:
         WinMLError: as `ModelSource.engine_input` does.
     """
-    header, libraries = content_of(model).header, content_of(model).operators.libraries
+    header, libraries = inside(model).header, inside(model).operators.libraries
     features = (*model.input_features, *model.output_features)
     sizes = _sizes(model, header, options)
     is_private = options.weights is Weights.PRIVATE

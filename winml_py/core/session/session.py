@@ -15,24 +15,18 @@ from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
-from ..base.winrt_object import Closeable
+from ..base.winrt_object import Closeable, inside
 from ..evaluation.compiled import Compiled, CompiledModel
-from ..evaluation.evaluation import (
-    Evaluation,
-    LearningModelBinding,
-    bound_at_once,
-    bound_later,
-    checked_features,
-    evaluation_of,
-)
+from ..evaluation.evaluation import Evaluation, LearningModelBinding, bound_at_once
+from ..evaluation.late_values import bound_later, checked_features
 from ..evaluation.overrides import with_dimensions
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
-from ..model.model import LearningModel, content_of
-from ..runtime.device import LearningModelDevice, compiler_of
-from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode, device_engine
+from ..model.model import LearningModel
+from ..runtime.device import LearningModelDevice
+from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
 from ..runtime.request import Compiler, CompileRequest
 from .compile_request import compile_request, require_known
 from .options import LearningModelSessionOptions, engine_options
@@ -93,11 +87,11 @@ class LearningModelSession(Closeable, CompiledModel):
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
         self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
-        content = content_of(model)
+        content = inside(model)
         if options is not None and not content.is_silent:
             require_known(options, content.header)
-        self._compiled = self._compile(engine_options(options), _stop)
-        self._options = self._compiled.engine.options
+        self._inside = self._compile(engine_options(options), _stop)
+        self._options = self._inside.engine.options
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
 
@@ -116,9 +110,9 @@ class LearningModelSession(Closeable, CompiledModel):
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
-        model, compiler = self._model, compiler_of(self._device)
+        model, compiler = self._model, inside(self._device)
         options = with_dimensions(model.input_features, options)
-        content = content_of(model)
+        content = inside(model)
         source = content.open()  # a disposed model is refused, also where another session has the engine
         own = object() if options.is_profiled else None  # a recording is of one session
         lease = content.engines.lease(
@@ -160,16 +154,16 @@ class LearningModelSession(Closeable, CompiledModel):
 
         "undecided" where the options leave a choice, until the first evaluation decides.
         """
-        return self._compiled.engine.explanation.engine
+        return self._inside.engine.explanation.engine
 
     @property
     def precision(self) -> Precision:
         """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
-        return self._compiled.engine.explanation.precision
+        return self._inside.engine.explanation.precision
 
     def explain(self) -> Explanation:
         """Why this engine and precision were taken, with what was measured; `print` it."""
-        return self._compiled.engine.explanation
+        return self._inside.engine.explanation
 
     @property
     def placement(self) -> list[PlacedNode]:
@@ -181,7 +175,7 @@ class LearningModelSession(Closeable, CompiledModel):
         Raises:
             IllegalCallError: the first evaluation has yet to decide on the engine.
         """
-        return self._compiled.engine.placement()
+        return self._inside.engine.placement()
 
     def end_profiling(self, path: str | os.PathLike[str], /) -> None:
         """Writes what each node took since the session was made, and records no more; see `options.profiling`.
@@ -197,7 +191,7 @@ class LearningModelSession(Closeable, CompiledModel):
             StorageNotFoundError: there is no such folder.
             StorageAccessError: the file cannot be written.
         """
-        engine = self._compiled.engine
+        engine = self._inside.engine
         require_folder(path)
         with written_to(path):
             write_whole(path, engine.end_profiling())
@@ -209,7 +203,7 @@ class LearningModelSession(Closeable, CompiledModel):
             InvalidDeviceError: the session's device has no memory of its own.
             InvalidBindingError: the value is no array of a type that tensors have.
         """
-        engine = device_engine(self._compiled.engine)
+        engine = self._inside.engine.device
         if engine is None:
             raise InvalidDeviceError(
                 f"The session runs on {self._device.name}, which has no memory of its own.",
@@ -218,13 +212,13 @@ class LearningModelSession(Closeable, CompiledModel):
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
             raise InvalidBindingError(f"{type_name(value)} is no tensor of numbers.", hint="Pass an array.")
-        with self._compiled.lock:
+        with self._inside.lock:
             return on_device(type(tensor), engine.upload(tensor.to_numpy()))
 
     @property
     def is_lost(self) -> bool:
         """Whether the device has gone. Then the session is dead: make a new device, and a session on it."""
-        return self._compiled.is_lost
+        return self._inside.is_lost
 
     def evaluate(
         self, binding: LearningModelBinding, correlation_id: str = "", /, *, timeout: float | None = None
@@ -289,9 +283,10 @@ class LearningModelSession(Closeable, CompiledModel):
             InvalidArgumentError: the features are no mapping.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
-        compiled = self._compiled
+        compiled = self._inside
         if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
-            outputs = compiled.plain_arrays.evaluate(compiled.engine, features)
+            run_once = compiled.engine.run_once  # there is one: see `Compiled`
+            outputs = compiled.plain_arrays.evaluate(run_once, features) if run_once is not None else None
             if outputs is not None:
                 return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
         require_type(features, Mapping, "Write {name: value}.")
@@ -321,8 +316,8 @@ class LearningModelSession(Closeable, CompiledModel):
             7
         """
         require_type(features, Mapping, "Write {name: value}.")
-        binds = checked_features(self._compiled, features)
-        return AsyncOperation(lambda stop: self._run(bound_later(self._compiled, binds, stop), correlation_id, stop))
+        binds = checked_features(self._inside, features)
+        return AsyncOperation(lambda stop: self._run(bound_later(self._inside, binds, stop), correlation_id, stop))
 
     def evaluate_many(
         self,
@@ -384,7 +379,7 @@ class LearningModelSession(Closeable, CompiledModel):
         """
         from ..streams.many import StreamSettings, open_stream
 
-        self._compiled.require_open()
+        self._inside.require_open()
         settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices, copy)
         model, options = self._model, self._given_options
         return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
@@ -395,7 +390,7 @@ class LearningModelSession(Closeable, CompiledModel):
         Twice is harmless. Model, device and results stay readable. In a forked process it leaves the parent's engine
         alone.
         """
-        self._compiled.close()
+        self._inside.close()
 
     dispose = close
 
@@ -412,17 +407,17 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def _state(self) -> str:
-        compiled = self._compiled
+        compiled = self._inside
         if compiled.is_inherited:
             return "of another process"
         return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
 
     def _own(self, binding: LearningModelBinding) -> Evaluation:
         """The inside of a binding, which must be this session's."""
-        self._compiled.require_open()
+        self._inside.require_open()
         require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
-        evaluation = evaluation_of(binding)
-        if evaluation.compiled is not self._compiled:
+        evaluation = inside(binding)
+        if evaluation.compiled is not self._inside:
             raise InvalidArgumentError(
                 "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
             )

@@ -21,12 +21,13 @@ from ...errors import (
 )
 from ..base.collections import NameMap
 from ..base.messages import type_name
-from ..evaluation.evaluation import LearningModelBinding, evaluation_of
+from ..base.winrt_object import inside
+from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, completed
 from ..features.containers import as_tensor
-from ..features.conversion import as_picture
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
+from ..features.resolve import as_picture
 from ..features.tensor import Tensor, over
 from ..imaging.contract import ImageContract
 from ..imaging.frame import VideoFrame
@@ -298,7 +299,7 @@ class SessionRunner:
             binding = self._bindings.get_nowait()
         except Empty:
             binding = self._new_binding()
-        evaluation_of(binding).forget()  # or an item would be given what an earlier one bound
+        inside(binding).forget()  # or an item would be given what an earlier one bound
         for name, value in features.items():
             binding.bind(name, value, self._properties.get(name) if self._properties else None)
         result = self._evaluate(binding)

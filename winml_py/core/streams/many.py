@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from ...errors import DeviceLostError, InvalidArgumentError
 from ..base.arguments import truth, whole_number
 from ..base.machine import usable_cores
-from ..evaluation.compiled import Compiled, compiled_of
+from ..base.winrt_object import inside
+from ..evaluation.compiled import Compiled
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.picture_inputs import PictureInputs
 from ..evaluation.result import LearningModelEvaluationResult, placed
@@ -52,7 +53,7 @@ class StreamSession(NamedTuple):
     def of(cls, session: Any) -> StreamSession:
         """The same of a `LearningModelSession`, whose module imports this one."""
         new_binding = partial(LearningModelBinding, session)
-        return cls(compiled_of(session), session.device, new_binding, session.evaluate, session.close)
+        return cls(inside(session), session.device, new_binding, session.evaluate, session.close)
 
     @property
     def slots(self) -> int:

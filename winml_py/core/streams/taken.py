@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import InvalidArgumentError
 from ..base.messages import type_name
-from ..features.conversion import is_pil_image
+from ..features.resolve import is_pil_image
 from ..imaging.frame import VideoFrame
 
 

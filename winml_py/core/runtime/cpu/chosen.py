@@ -27,7 +27,6 @@ from ..engine import (
     HeldValues,
     PlacedNode,
     Value,
-    stateless_engine,
 )
 from ..ort.run import fill, opened
 from ..request import Inputs
@@ -130,17 +129,22 @@ class ChosenEngine:
         self._checked: set[Shapes] = set()
         self._is_needed = False  # inputs that the rival may not have have come, and may come again
 
+    @property
+    def device(self) -> None:
+        """None: it takes the host's memory alone."""
+        return None
+
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""
         self._require_open()
         return _ChosenBinding(self, lock)
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
-        """Runs the model on inputs that are not bound first; see `StatelessEngine`."""
+        """Runs the model on inputs that are not bound first; see `Engine`."""
         if self._is_decided and self.rival is None and self._reference is not None:
-            plain = stateless_engine(self._reference)
-            if plain is not None:
-                return plain.run_once(inputs, lock)
+            run_once = self._reference.run_once
+            if run_once is not None:
+                return run_once(inputs, lock)
         binding = self.bind(lock)
         for name, value in inputs.items():
             binding.set_input(name, value)

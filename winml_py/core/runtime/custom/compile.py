@@ -223,6 +223,16 @@ class CustomEngine:
         self._steps: Sequence[CompiledStep] | None = steps
         self._constants, self._outputs = constants, outputs
 
+    @property
+    def device(self) -> None:
+        """None: it takes the host's memory alone."""
+        return None
+
+    @property
+    def run_once(self) -> None:
+        """None: it runs what is bound."""
+        return None
+
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding, with one of each part."""
         steps = [

@@ -15,7 +15,17 @@ from ....errors import InvalidDeviceError, NotSupportedError, WinMLError
 from ...base.cancellation import Stop
 from ...base.device_array import DeviceArray
 from ...onnx_file.source import Skeleton
-from ..engine import ONNXRUNTIME, Array, DeviceEngineBinding, Engine, EngineOptions, Explanation
+from ..engine import (
+    ONNXRUNTIME,
+    Array,
+    DeviceEngine,
+    DeviceEngineBinding,
+    Engine,
+    EngineBinding,
+    EngineOptions,
+    Explanation,
+    PlacedNode,
+)
 from ..ort.compile import compile_model
 from ..ort.device_memory import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
@@ -56,7 +66,11 @@ class DeviceCompiler:
         target = Target(device, half=request.has_float16)
         engine, recorded = self._compiled(request, target)
         engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
-        return Float32Engine(engine, request.float16_features) if is_float32 else engine
+        if not is_float32:
+            return engine
+        if isinstance(engine, OrtDeviceEngine):
+            return Float32DeviceEngine(engine, request.float16_features)
+        return Float32Engine(engine, request.float16_features)
 
     def _precision(self, request: CompileRequest) -> tuple[str, bool]:
         """Why it computes in the precision it does, and whether that is float32 for a float16 model."""
@@ -180,15 +194,56 @@ class Float32Engine:
         names: the inputs and outputs that are float16.
     """
 
-    def __init__(self, engine: Engine, names: frozenset[str]) -> None:
+    def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
+        self.options, self.explanation = engine.options, engine.explanation
         self._engine, self._names = engine, names
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+    @property
+    def device(self) -> DeviceEngine | None:
+        """None: it takes the host's memory alone."""
+        return None
+
+    @property
+    def run_once(self) -> None:
+        """None: it runs what is bound."""
+        return None
+
+    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
+        """A new, empty binding."""
+        return _Float32Binding(cast(DeviceEngineBinding, self._engine.bind(lock)), self._names)
+
+    def placement(self) -> list[PlacedNode]:
+        """Which provider runs which node."""
+        return self._engine.placement()
+
+    def end_profiling(self) -> bytes:
+        """The trace since the engine was made."""
+        return self._engine.end_profiling()
+
+    def close(self) -> None:
+        """Frees the compiled model. Twice is harmless."""
+        self._engine.close()
+
+
+class Float32DeviceEngine(Float32Engine):
+    """The same on a device whose memory can be bound."""
+
+    def __init__(self, engine: OrtDeviceEngine, names: frozenset[str]) -> None:
+        super().__init__(engine, names)
+        self._on_device, self.location = engine, engine.location
+
+    @property
+    def device(self) -> DeviceEngine:
+        """The engine itself."""
+        return self
 
     def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
-        """A new, empty binding; it takes tensors of the device where the engine does."""
-        return _Float32Binding(cast(DeviceEngineBinding, self._engine.bind(lock)), self._names)
+        """A new, empty binding; it takes tensors of the device, too."""
+        return _Float32Binding(self._on_device.bind(lock), self._names)
+
+    def upload(self, array: Array) -> DeviceArray:
+        """A copy of a C-contiguous array in the device's memory."""
+        return self._on_device.upload(array)
 
 
 class _Float32Binding:

@@ -59,6 +59,16 @@ class OpenVinoEngine:
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         child_process.watch_forks(self)
 
+    @property
+    def device(self) -> None:
+        """None: it takes the host's memory alone."""
+        return None
+
+    @property
+    def run_once(self) -> None:
+        """None: it runs what is bound."""
+        return None
+
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding, which has an infer request of its own."""
         binding = OpenVinoBinding(opened(self._compiled), *self._names, self._trace)

@@ -17,6 +17,7 @@ from ...base.cancellation import Stop, held
 from ...base.device_array import DeviceArray
 from ..engine import (
     Array,
+    DeviceEngine,
     DeviceEngineBinding,
     EngineBinding,
     EngineOptions,
@@ -214,6 +215,11 @@ class OrtEngine:
         self._passed = {given.name for given in session.get_inputs()} & set(self._outputs)
         child_process.watch_forks(self)
 
+    @property
+    def device(self) -> DeviceEngine | None:
+        """None: it takes the host's memory alone."""
+        return None
+
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
         session = opened(self._session)
@@ -225,7 +231,7 @@ class OrtEngine:
         return self._closed_with_this(LockedIoBinding(session, shrinks, lock))
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
-        """Runs the model on inputs that are not bound first; see `StatelessEngine`."""
+        """Runs the model on inputs that are not bound first; see `Engine`."""
         session = opened(self._session)
         try:
             with lock:
@@ -307,6 +313,11 @@ class OrtDeviceEngine(OrtEngine):
         self._memory = DeviceMemory(provider_of(device.provider), device.number)
         self.location = self._memory.location
         self._recording = recording
+
+    @property
+    def device(self) -> DeviceEngine:
+        """The engine itself."""
+        return self
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""

@@ -1,0 +1,86 @@
+"""Values for an evaluation in a thread: checked at once, as far as that is quick, and bound in the thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from ..base.cancellation import Stop, held
+from ..base.machine import usable_cores
+from ..features.bind_properties import NO_PROPERTIES
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..features.pictures import ImageFeatureValue
+from ..features.resolve import as_picture, is_pil_image
+from .compiled import Compiled
+from .evaluation import Evaluation, checked_input, checked_output
+
+Bind = Callable[[Evaluation], None]
+
+
+def checked_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bind]:
+    """What binds each value later.
+
+    Raises:
+        WinMLError: as a bind does, where no picture must be decoded to find it out.
+    """
+    compiled.require_open()
+    return [_checked(compiled, *compiled.find(name), value) for name, value in features.items()]
+
+
+def bound_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
+    """An evaluation with the values.
+
+    No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
+    event loop waiting for its turn.
+
+    Raises:
+        CanceledError: the stop was requested.
+        WinMLError: as a bind does.
+    """
+    evaluation = Evaluation(compiled)
+    with held(_cores(os.getpid()), stop):
+        for bind in binds:
+            stop.require_not_requested()
+            bind(evaluation)
+    return evaluation
+
+
+def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: Any) -> Bind:
+    if not is_input:
+        output = checked_output(value, descriptor, NO_PROPERTIES, compiled.location)
+        return lambda evaluation: evaluation.set_output(descriptor, value, output)
+    if isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor):
+        return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
+    if _has_pillow(value):
+        return lambda evaluation: evaluation.bind_input(descriptor, _converted(value), NO_PROPERTIES)
+    found = checked_input(value, descriptor, NO_PROPERTIES, compiled.location)
+    compiled.missing_contracts.tell(found, NO_PROPERTIES)
+    return lambda evaluation: evaluation.set_input(descriptor, value, found)
+
+
+def _has_pillow(value: Any) -> bool:
+    """Whether a value is a Pillow image, or a list with one: those may be decoded when they are looked at."""
+    return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
+
+
+def _converted(value: Any) -> Any:
+    """The value as pictures, where it is such: one thread at a time, for threads may share an image.
+
+    Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.
+    """
+    with _pillow(os.getpid()):
+        return as_picture(value) or value
+
+
+# Of a process each: in a forked one, nobody would release those of its parent.
+@cache
+def _pillow(process: int) -> threading.Lock:
+    return threading.Lock()
+
+
+@cache
+def _cores(process: int) -> threading.Semaphore:
+    return threading.Semaphore(usable_cores())
