@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 
 from winml_py import LearningModelDevice, Precision
-from winml_py.core.base.device_array import DeviceArray, MemoryLocation
+from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.engine import EngineOptions, Explanation, PlacedNode
 from winml_py.core.runtime.providers import cuda
 from winml_py.core.runtime.providers.catalogue import UNLOCKED

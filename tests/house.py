@@ -137,8 +137,9 @@ def look(frame, event, _):
     if event == "call":
         to, back = frame.f_code.co_filename, frame.f_back
         path.setdefault(to, set()).add(back.f_code.co_filename if back else "")
-values = [np.zeros((1, 1, 28, 28), np.float32), TensorFloat.from_numpy(np.zeros((1, 1, 28, 28), np.float32)), Image.new("L", (40, 30)),
-    SoftwareBitmap.from_pil(Image.new("RGB", (30, 30))), np.zeros((30, 30), np.uint8)]
+array = np.zeros((1, 1, 28, 28), np.float32)
+image = Image.new("RGB", (40, 30))
+values = [array, TensorFloat.from_numpy(array), image, SoftwareBitmap.from_pil(image), np.zeros((30, 30), np.uint8)]
 for value in values:
     sys.setprofile(look)
     digits.bind("image", value)

@@ -28,7 +28,7 @@ from winml_py import (
     TensorFloat,
     VideoFrame,
 )
-from winml_py.core.base.device_array import DeviceArray
+from winml_py.core.base.arrays import DeviceArray
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers import nvidia, probe, tensorrt

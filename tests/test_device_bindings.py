@@ -14,7 +14,7 @@ from build import data, tensor, unary
 from onnx import helper
 
 from winml_py import ClosedError, NotSupportedError, SizeMismatchError
-from winml_py.core.base.device_array import DeviceArray, MemoryLocation
+from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import DeviceBinding
 from winml_py.core.runtime.ort.device_memory import DeviceMemory, RecordedGraph, Recording

@@ -15,8 +15,8 @@ from onnx import helper
 from test_cli import call
 
 from winml_py.cli.main import main
+from winml_py.core.base.messages import REPORT_SCHEMA
 from winml_py.perf import tune as tuning
-from winml_py.perf.report_schema import SCHEMA
 
 pytestmark = pytest.mark.one_python
 
@@ -27,7 +27,7 @@ def validated(text: str) -> dict[str, Any]:
     """The document in a text, which the schema allows."""
     facts: dict[str, Any] = json.loads(text)
     schema = json.loads(SCHEMA_FILE.read_text())
-    assert facts["schema"] == SCHEMA
+    assert facts["schema"] == REPORT_SCHEMA
     kind = schema["$defs"][f"kind_{facts['kind']}"]
     assert {"$ref": f"#/$defs/kind_{facts['kind']}"} in schema["oneOf"]
     for one in kind.get("oneOf", [kind]):

@@ -17,9 +17,9 @@ from onnx import helper
 from test_cli import call, failure
 
 from winml_py import LearningModelSession
+from winml_py.cli import gains
+from winml_py.cli.gains import measure_speed
 from winml_py.cli.main import main
-from winml_py.perf import speed
-from winml_py.perf.speed import measure_speed
 
 pytestmark = pytest.mark.one_python
 
@@ -168,14 +168,14 @@ def test_a_model_that_is_not_smaller_or_not_faster_is_told(
 ) -> None:
     out = tmp_path / "out.onnx"
     more = ["--float16", "--keep-float32", "Conv"] if name == "convert" else []
-    for gains, verdict in (([1.0, 0.5], "faster"), ([1.0, 2.0], "slower"), ([1.0, 1.01], "same")):
-        turns = iter([0.001, 0.001, *gains * speed.ROUNDS])  # the first two say how long a block is
-        monkeypatch.setattr(speed, "_seconds", lambda *_, turns=turns: next(turns))
+    for times, verdict in (([1.0, 0.5], "faster"), ([1.0, 2.0], "slower"), ([1.0, 1.01], "same")):
+        turns = iter([0.001, 0.001, *times * gains.ROUNDS])  # the first two say how long a block is
+        monkeypatch.setattr(gains, "_seconds", lambda *_, turns=turns: next(turns))
         done = call(name, DIGITS, *more, "--output", out, "--json")
         facts = json.loads(done.stdout)["speed"]
-        assert (facts["verdict"], facts["before_ms"], facts["after_ms"]) == (verdict, 1e3, gains[1] * 1e3)
-        assert facts["ratio"] == pytest.approx(gains[0] / gains[1])
-        told = f"{out}: It is not faster on the CPU: {gains[0] / gains[1]:.2f} times as fast."
+        assert (facts["verdict"], facts["before_ms"], facts["after_ms"]) == (verdict, 1e3, times[1] * 1e3)
+        assert facts["ratio"] == pytest.approx(times[0] / times[1])
+        told = f"{out}: It is not faster on the CPU: {times[0] / times[1]:.2f} times as fast."
         assert (told in " ".join(done.stderr.split())) is (verdict != "faster")
         if name == "convert" and verdict != "faster":
             assert f"winml-py perf {out} --device gpu" in done.stderr
@@ -205,13 +205,13 @@ def test_the_speed_is_that_of_evaluations_in_turns(tmp_path: Path, monkeypatch: 
         ends = [tensor(end, [size]) for end in "xy"]
         (tmp_path / name).write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
     monkeypatch.setattr(LearningModelSession, "evaluate", evaluating)
-    monkeypatch.setattr(speed.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(speed, "_as_taken", lambda feature, _: np.zeros(feature.shape, np.float32))
+    monkeypatch.setattr(gains.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(gains, "_as_taken", lambda feature, _: np.zeros(feature.shape, np.float32))
     found = measure_speed(str(tmp_path / "large"), str(tmp_path / "small"), {"x": None})
     assert (found.before_ms, found.after_ms, found.ratio) == (1e3 / 256, 1e3 / 1024, 4)
     assert found.verdict == "faster"
     counts = [sum(1 for _ in group) for _, group in itertools.groupby(turns)]
-    assert counts == [2, 2, *[5, 20] * speed.ROUNDS]  # a warm-up and a trial of each; then blocks of 20 ms
+    assert counts == [2, 2, *[5, 20] * gains.ROUNDS]  # a warm-up and a trial of each; then blocks of 20 ms
 
 
 def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.core.base.buffers import Buffer
-from winml_py.core.streams.taken import taken
+from winml_py.core.streams.jobs import taken
 from winml_py.testing import FakeDevice
 
 COUNT = 100

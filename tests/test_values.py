@@ -22,7 +22,7 @@ from winml_py import (
     TensorFloat,
     TensorInt64Bit,
 )
-from winml_py.core.base.device_array import DeviceArray, MemoryLocation
+from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 
 PICTURES = unary(shape=("n", 3, 4, 6), denotation="IMAGE")
 

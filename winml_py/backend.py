@@ -88,7 +88,7 @@ class WinMLBackend(Backend):
         return device.startswith("CPU")
 
 
-def _bindable(value: Any) -> Any:
+def _bindable(value: object) -> Any:
     return np.asarray(value) if isinstance(value, (np.generic, int, float)) else value
 
 

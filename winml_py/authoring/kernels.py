@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.arrays import Array
 from ..core.imaging.contract import ImageContract, has_gray_padding
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
 from ..core.imaging.tensorize import channel_order, gray_table
@@ -224,8 +225,6 @@ def _levels(planes: Value) -> Value:
 
 # From the bytes of a picture to a model's tensor, as nodes of a graph: what `imaging/tensorize.py` does.
 
-
-Array = np.ndarray[Any, Any]
 
 _GRAY = BitmapPixelFormat.GRAY8
 

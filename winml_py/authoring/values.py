@@ -182,7 +182,7 @@ class Graph:
         self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
         return tuple(Value(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
 
-    def constant(self, value: Any, dtype: DType) -> Value:
+    def constant(self, value: object, dtype: DType) -> Value:
         """Numbers or texts that are part of the model."""
         from onnx import helper, numpy_helper
 

@@ -13,9 +13,9 @@ from typing import IO, Any
 import click
 
 from .. import errors
+from ..core.base.messages import REPORT_SCHEMA
 from ..core.model.contracts import MissingContractWarning
 from ..inputs.files import WrongInputsError
-from ..perf.report_schema import SCHEMA
 from .style import say, to_json
 
 EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7
@@ -146,7 +146,7 @@ class JsonError(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Prints both."""
         self._error.show(file)
-        facts = {"schema": SCHEMA, "kind": "error", "command": self._command, "error": error_facts(self._error)}
+        facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": self._command, "error": error_facts(self._error)}
         click.echo(to_json(facts))
 
 

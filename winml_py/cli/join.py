@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from ..core.base.agreement import FLOAT_TOLERANCE
-from ..graphs.join import LearningModelJoinOptions
-from ..graphs.join_files import join_files
+from ..graphs.join import LearningModelJoinOptions, join_files
 from .arguments import inputs_argument, json_option, pairs_option, tolerance_option, written_model
 from .failures import naming
 from .style import emit, progress, say

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 import click
 
 from ..core.base.arguments import is_text
-from ..core.base.messages import shown, shown_in_json
-from ..perf.report_schema import SCHEMA
+from ..core.base.messages import REPORT_SCHEMA, shown, shown_in_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +35,7 @@ def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]],
         table: otherwise prints the facts for people.
     """
     if as_json:
-        click.echo(to_json({"schema": SCHEMA, "kind": click.get_current_context().command.name} | facts))
+        click.echo(to_json({"schema": REPORT_SCHEMA, "kind": click.get_current_context().command.name} | facts))
     else:
         table(facts)
 
@@ -51,7 +50,7 @@ def to_json(facts: dict[str, Any]) -> str:
     return shown_in_json(text)
 
 
-def _in_json(value: Any) -> Any:
+def _in_json(value: object) -> Any:
     if isinstance(value, dict):
         return {_spelled(str(key)): _in_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -14,6 +14,7 @@ import click
 import numpy as np
 
 from ..core.base.agreement import as_numpy
+from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, written_whole
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -245,7 +246,7 @@ def tensor_picture(outputs: Mapping[str, Any]) -> TensorPicture | None:
     return None
 
 
-def _layout(array: np.ndarray[Any, Any]) -> TensorLayout | None:
+def _layout(array: Array) -> TensorLayout | None:
     """Where the channels of one picture are; None where it is none."""
     shape = array.shape[-3:]
     is_one = array.ndim == 3 or (array.ndim == 4 and array.shape[0] == 1)
@@ -256,7 +257,7 @@ def _layout(array: np.ndarray[Any, Any]) -> TensorLayout | None:
     return TensorLayout.NHWC if shape[2] in (1, 3) and min(shape[:2]) >= _SMALLEST else None
 
 
-def _read(name: str, array: np.ndarray[Any, Any], layout: TensorLayout) -> TensorPicture:
+def _read(name: str, array: Array, layout: TensorLayout) -> TensorPicture:
     channels, *sides = array.shape if layout is TensorLayout.NCHW else (array.shape[2], *array.shape[:2])
     order = BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.RGB8
     contract = ImageContract(order, _range(array), layout=layout)
@@ -265,7 +266,7 @@ def _read(name: str, array: np.ndarray[Any, Any], layout: TensorLayout) -> Tenso
     return TensorPicture(name, bitmap, contract)
 
 
-def _range(array: np.ndarray[Any, Any]) -> LearningModelPixelRange:
+def _range(array: Array) -> LearningModelPixelRange:
     numbers = array[np.isfinite(array)]
     low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
     if array.dtype == np.uint8 or high > 1.5 or low < -1.5:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from ..core.base.arrays import Array
 from ..core.imaging.contract import OUR_KEYS
 from ..core.runtime.gpu.float32_graph import TYPE_ATTRIBUTES
 from ..core.runtime.ort.transformers import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
@@ -155,7 +156,7 @@ class _Surgery:
             end.name, value.name, end.doc_string = value.name, end.name, value.doc_string
 
 
-def _halved(weight: Any) -> np.ndarray[Any, Any]:
+def _halved(weight: Any) -> Array:
     """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
     array = weight.numpy()  # which has the tensor's type with every version of onnx
     return np.asarray(convert_np_to_float16(array.reshape(-1))).reshape(array.shape)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import Agreement, Array, relative_error, top1_kept
+from ..core.base.agreement import Agreement, relative_error, top1_kept
+from ..core.base.arrays import Array
 from ..core.features.example_inputs import ExampleShape
 from ..inputs.model import to_json
 

@@ -214,7 +214,7 @@ class Search:
         return list(found.values())
 
 
-def _overflows(value: Any) -> bool:
+def _overflows(value: object) -> bool:
     array = np.asarray(value)
     return array.dtype == np.float32 and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, overload
 
+import onnx
+from google.protobuf.message import Message
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+from .. import __version__
+from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Object
-from ..core.features.descriptors import FeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.model.model import LearningModel
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from .draft import Draft
 from .model_file import save_model, to_bytes
+from .node import built_node
 from .operator import LearningModelOperator
-from .values import tensor_descriptor
+from .opsets import imports_of, oldest_ir_version, require_opset, version_of
+from .values import as_constant, descriptor_of, require_name, tensor_descriptor, value_info
 
 Shape = Iterable[int | str]
 
@@ -150,7 +159,7 @@ class LearningModelInputs(_Part):
     def add(self, descriptor: FeatureDescriptor, /) -> LearningModelBuilder: ...
 
     @overload
-    def add(self, input_name: str, input_description: str, default_value: Any, /) -> LearningModelBuilder: ...
+    def add(self, input_name: str, input_description: str, default_value: object, /) -> LearningModelBuilder: ...
 
     def add(self, *feature: Any) -> LearningModelBuilder:
         """Adds an input: `(descriptor)`, or `(name, description, default_value)` for one with a default.
@@ -178,7 +187,7 @@ class LearningModelInputs(_Part):
                 )
         return self._builder
 
-    def add_constant(self, input_name: str, value: Any, /) -> LearningModelBuilder:
+    def add_constant(self, input_name: str, value: object, /) -> LearningModelBuilder:
         """Adds a constant, which operators refer to by its name, and nothing is bound to.
 
         Args:
@@ -229,3 +238,217 @@ class LearningModelOperatorSet(_Part):
         """
         self._draft.add_operator(operator)
         return self._builder
+
+
+# Draft: what a builder and its collections share, and the checks of what is built.
+
+
+_GRAPH_NAME = "model"  # ONNX's checker asks for one
+
+
+class Draft:
+    """A model that is being built: its graph, and the nodes in the order in which they were added."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = require_opset(opset)
+        self._graph = GraphProto(name=_GRAPH_NAME)
+        self._nodes: dict[str, NodeProto] = {}
+        self._metadata: dict[str, str] = {}
+
+    def add_input(self, feature: FeatureDescriptor) -> None:
+        """Adds an input.
+
+        Raises:
+            InvalidArgumentError: it is no descriptor, or its name is taken.
+        """
+        self._graph.input.append(self._feature(feature, self._names()))
+
+    def add_output(self, feature: FeatureDescriptor) -> None:
+        """Adds an output; raises as `add_input` does."""
+        self._graph.output.append(self._feature(feature, {info.name for info in self._graph.output}))
+
+    def add_constant(self, name: str, value: object) -> None:
+        """Adds a constant; raises as `add_input` does, and where ONNX has no tensor of the value."""
+        self._require_free(require_name(name, "The name of the constant"), self._names())
+        self._graph.initializer.append(as_constant(value, name))
+
+    def add_default(self, name: str, description: str, value: object) -> None:
+        """Adds an input with a value that it has where nothing is bound; raises as `add_constant` does."""
+        constant = as_constant(value, require_name(name, "The name of the input"))
+        self.add_input(descriptor_of(name, description, constant))
+        self._graph.initializer.append(constant)
+
+    def add_operator(self, operator: LearningModelOperator) -> None:
+        """Adds an operator, and names it where it has no name.
+
+        Raises:
+            InvalidArgumentError: it does not fit its schema, or its name is taken.
+        """
+        if not isinstance(operator, LearningModelOperator):
+            raise InvalidArgumentError(
+                f"An operator is a LearningModelOperator, not {type_name(operator)}.",
+                hint='Write LearningModelOperator("Add").set_input("A", name) and so on.',
+            )
+        name = operator.name or self._numbered(operator.type)
+        self._require_free(name, set(self._nodes))
+        node, constants = built_node(operator, name, version_of(operator.domain, self.opset))
+        for constant in constants:
+            self._require_free(constant.name, self._names())
+        operator.set_name(name)
+        self._nodes[name] = node
+        self._graph.initializer.extend(constants)
+
+    def _numbered(self, kind: str) -> str:
+        """A name that depends on this model alone, so that the same program always builds the same bytes."""
+        number = len(self._nodes)
+        while f"{kind}_{number}" in self._nodes:
+            number += 1
+        return f"{kind}_{number}"
+
+    def _feature(self, feature: FeatureDescriptor, taken: set[str]) -> ValueInfoProto:
+        info = value_info(feature)
+        self._require_free(info.name, taken)
+        if isinstance(feature, ImageFeatureDescriptor):
+            self._take_metadata(feature.name, feature.contract.to_metadata())
+        return info
+
+    def _take_metadata(self, name: str, metadata: Mapping[str, str]) -> None:
+        if self._metadata and self._metadata != metadata:
+            raise InvalidArgumentError(
+                f"The image {name} has another contract than the images before it, and a model states one for all.",
+                hint="Describe it as a tensor: create_tensor_feature_descriptor.",
+            )
+        self._metadata = dict(metadata)
+
+    def _names(self) -> set[str]:
+        return {item.name for item in (*self._graph.input, *self._graph.initializer)}
+
+    @staticmethod
+    def _require_free(name: str, taken: Iterable[str]) -> None:
+        if name in taken:
+            raise InvalidArgumentError(f"The name {name!r} is taken already.", hint="Give each its own name.")
+
+    def finished(self) -> ModelProto:
+        """The model as it is so far; the draft stays as it is.
+
+        Raises:
+            InvalidArgumentError: it does not hold together.
+        """
+        if not self._graph.output:
+            raise InvalidArgumentError("The model has no output.", hint="Call builder.outputs.add(descriptor).")
+        graph = GraphProto()
+        graph.CopyFrom(self._graph)
+        graph.node.extend(sorted_nodes(list(self._nodes.values()), graph))
+        imports = imports_of((node.domain for node in graph.node), self.opset)
+        made = helper.make_model(graph, opset_imports=imports, producer_name="winml-py", producer_version=__version__)
+        made.ir_version = oldest_ir_version(made)
+        helper.set_model_props(made, self._metadata)
+        require_consistent(made)
+        return made
+
+
+# Whether a graph that was built holds together: names, order, types and shapes.
+
+
+_SMALL = 1024  # bytes; shapes and scalars, whose values the inference of shapes needs
+
+
+def sorted_nodes(nodes: Sequence[NodeProto], graph: GraphProto) -> list[NodeProto]:
+    """The nodes so that each stands after those whose outputs it reads.
+
+    Args:
+        nodes: in any order.
+        graph: with the inputs, outputs and constants.
+
+    Raises:
+        InvalidArgumentError: a name is made twice or not at all, or operators wait for each other.
+    """
+    makers = _makers(nodes, graph)
+    for node in nodes:
+        for name in filter(None, node.input):
+            if name not in makers:
+                raise _unknown(f"The {_words(node)} reads {name!r}", makers, name)
+    for info in graph.output:
+        if info.name not in makers:
+            raise _unknown(f"The output {info.name!r} of the model is read", makers, info.name)
+    waits_for = {
+        index: [maker for name in node.input if (maker := makers.get(name)) is not None]
+        for index, node in enumerate(nodes)
+    }
+    try:
+        return [nodes[index] for index in TopologicalSorter(waits_for).static_order()]
+    except CycleError as error:
+        circle = ", ".join("the " + _words(nodes[index]) for index in error.args[1])
+        raise InvalidArgumentError(
+            f"Operators wait for each other: {circle}.", hint="Connect them in one direction."
+        ) from error
+
+
+def _makers(nodes: Iterable[NodeProto], graph: GraphProto) -> dict[str, int | None]:
+    """Which node makes each name; None for what is there from the start."""
+    makers: dict[str, int | None] = {item.name: None for item in (*graph.input, *graph.initializer)}
+    for index, node in enumerate(nodes):
+        for name in filter(None, node.output):
+            if name in makers:
+                raise InvalidArgumentError(
+                    f"The {_words(node)} makes {name!r}, and that name is taken already.",
+                    hint="Give each output its own.",
+                )
+            makers[name] = index
+    return makers
+
+
+def _unknown(what: str, makers: Iterable[str], name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{what}, and no input, constant or operator gives it.", hint=did_you_mean(name, makers)
+    )
+
+
+def _words(node: NodeProto) -> str:
+    return f"operator {node.name} ({node.op_type})"
+
+
+def require_consistent(model: ModelProto) -> None:
+    """Runs ONNX's checker, and infers types and shapes.
+
+    Raises:
+        InvalidArgumentError: they found something; the message names the operator and its input.
+    """
+    light = _without_weights(model)
+    try:
+        onnx.checker.check_model(light)
+        onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise InvalidArgumentError(
+            f"The model does not hold together: {_plain(str(error))}.",
+            hint="Compare the types and shapes with https://onnx.ai/onnx/operators.",
+        ) from error
+
+
+def _without_weights(model: ModelProto) -> ModelProto:
+    """The model with inputs in place of large constants, which checks would copy, and which may exceed 2 GB."""
+    light = ModelProto()
+    for field, value in model.ListFields():
+        if field.name != "graph":
+            _copy(light, field.name, value)
+    for field, value in model.graph.ListFields():
+        if field.name != "initializer":
+            _copy(light.graph, field.name, value)
+    listed = {info.name for info in model.graph.input}
+    for weight in model.graph.initializer:
+        if len(weight.raw_data) <= _SMALL:
+            light.graph.initializer.append(weight)
+        elif weight.name not in listed:
+            light.graph.input.append(helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
+    return light
+
+
+def _copy(message: Message, field: str, value: object) -> None:
+    message.MergeFrom(type(message)(**{field: value}))
+
+
+def _plain(text: str) -> str:
+    """What ONNX says, without its own error classes and line breaks."""
+    text = re.sub(r"\[\w+Error\]|Inference error\(s\):|==> Context:", " ", text)
+    text = re.sub(r"\(op_type:(\w+), node name: ([^)]*)\)", r"\2 (\1)", text)
+    return re.sub(r"\s+", " ", text).strip().rstrip(".")

@@ -9,11 +9,12 @@ import onnx
 from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, defs, helper
 from onnx.defs import OpSchema
 
+from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import inside
 from ..errors import InvalidArgumentError, NotSupportedError
 from .operator import Connections, Constant, LearningModelOperator
-from .values import Array, as_array, as_constant
+from .values import as_array, as_constant
 
 
 class BuiltNode(NamedTuple):
@@ -140,7 +141,7 @@ _LIST_OF: dict[int, int] = {
 _LISTS = tuple(_LIST_OF.values())
 
 
-def attribute(name: str, value: Any, kind: int | None, operator: str) -> AttributeProto:
+def attribute(name: str, value: object, kind: int | None, operator: str) -> AttributeProto:
     """An attribute of a node.
 
     Args:

@@ -75,7 +75,7 @@ class LearningModelOperator(Object):
         self._inside.inputs[self._part(operator_input_name, "input")] = _names(input_name, f"{self._type}'s input")
         return self
 
-    def set_constant(self, operator_input_name: str, default_value: Any, /) -> Self:
+    def set_constant(self, operator_input_name: str, default_value: object, /) -> Self:
         """Gives an input a value: a tensor, an array, a number or a list. Python's floats become float32.
 
         Tensors and arrays are read when the operator is added.
@@ -90,7 +90,7 @@ class LearningModelOperator(Object):
         self._inside.outputs[self._part(operator_output_name, "output")] = _names(output_name, f"{self._type}'s output")
         return self
 
-    def set_attribute(self, name: str, value: Any, /) -> Self:
+    def set_attribute(self, name: str, value: object, /) -> Self:
         """Sets an attribute: to a tensor, as Windows ML does, or to a number, text, an array or a list."""
         self._inside.attributes[self._part(name, "attribute")] = value
         return self

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from ..core.base.arguments import is_text, member
+from ..core.base.arrays import Array
 from ..core.base.collections import Vector
 from ..core.base.messages import type_name
 from ..core.features.descriptors import (
@@ -21,8 +22,6 @@ from ..core.features.from_onnx import TENSOR_KINDS
 from ..core.features.tensor import Tensor
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-
-Array = np.ndarray[Any, Any]
 
 
 def require_name(name: object, what: str) -> str:
@@ -108,7 +107,7 @@ def _tensor_type(feature: TensorFeatureDescriptor | ImageFeatureDescriptor) -> T
     return made
 
 
-def as_array(value: Any, what: str) -> Array:
+def as_array(value: object, what: str) -> Array:
     """A tensor, array, number or list as an array; Python's floats become float32.
 
     Args:
@@ -133,7 +132,7 @@ def as_array(value: Any, what: str) -> Array:
     )
 
 
-def as_constant(value: Any, name: str) -> TensorProto:
+def as_constant(value: object, name: str) -> TensorProto:
     """A value as a constant of a graph; raises as `as_array` does."""
     return numpy_helper.from_array(as_array(value, f"The constant {name}"), name)
 

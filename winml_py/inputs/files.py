@@ -194,7 +194,7 @@ def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
     return {name: _array(features[name], value) for name, value in values.items()}
 
 
-def _array(feature: FeatureDescriptor, value: Any) -> Any:
+def _array(feature: FeatureDescriptor, value: object) -> Any:
     """A picture as the tensor that bind makes of it; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value

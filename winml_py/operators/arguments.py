@@ -131,7 +131,7 @@ def _converted(signature: Signature, values: list[Any]) -> list[Any]:
     return [_value(parameter_at(signature, index), value, known) for index, value in enumerate(values)]
 
 
-def _value(parameter: Parameter, value: Any, known: Mapping[str, np.dtype[Any]]) -> Any:
+def _value(parameter: Parameter, value: object, known: Mapping[str, np.dtype[Any]]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind == "U":
         return value.astype(object)
     if isinstance(value, _AS_THEY_ARE):

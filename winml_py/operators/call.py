@@ -254,7 +254,7 @@ def _options(values: Sequence[Any]) -> LearningModelSessionOptions:
     return options
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: object) -> Hashable:
     """Equal for equal attributes alone: 1 and 1.0 are different attributes, and so are 0.0 and -0.0."""
     if isinstance(value, dict):
         return tuple([(name, _key(item)) for name, item in value.items()])

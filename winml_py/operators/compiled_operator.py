@@ -227,7 +227,7 @@ def _as_tensor(value: Any) -> Any:
     return over(CLASSES_BY_DTYPE[value.dtype], value) if is_known else value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, list):
         return [_plain(element) for element in value]
     return value.to_numpy() if isinstance(value, Tensor) else value

@@ -133,7 +133,7 @@ def require_types(signature: Signature, kinds: Sequence[ValueType]) -> None:
             )
 
 
-def _attribute(signature: Signature, name: str, value: Any) -> onnx.AttributeProto:
+def _attribute(signature: Signature, name: str, value: object) -> onnx.AttributeProto:
     from onnx import AttributeProto, helper
 
     kind = signature.attributes[name].type

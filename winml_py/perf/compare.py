@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+from ..core.base.messages import REPORT_SCHEMA
 from ..errors import InvalidArgumentError
 from .measurement import Interval
-from .report_schema import SCHEMA
 
 MARGIN = 0.05
 """A smaller change than this counts as none: two processes with the same work differ by as much."""
@@ -48,8 +48,10 @@ def load(path: str) -> list[SavedCase]:
     try:
         with open(path, "rb") as file:  # of bytes, json finds out the encoding: PowerShell's ">" writes UTF-16
             facts = json.load(file)
-        if facts.get("schema") != SCHEMA or facts.get("kind") != "perf":
-            raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema')!r}, not {SCHEMA}")
+        if facts.get("schema") != REPORT_SCHEMA or facts.get("kind") != "perf":
+            raise ValueError(
+                f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema')!r}, not {REPORT_SCHEMA}"
+            )
         return [_case(case) for case in facts["cases"]]
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error

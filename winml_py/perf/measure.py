@@ -247,7 +247,7 @@ class Stopwatch:
             self._wrap(tensorizer, "write", "tensorize")
         self._wrap(evaluation.engine_binding, "run", "evaluate")
 
-    def _wrap(self, owner: Any, method: str, phase: str) -> None:
+    def _wrap(self, owner: object, method: str, phase: str) -> None:
         original: Callable[..., Any] = getattr(owner, method)
 
         def timed(*arguments: Any, **named: Any) -> Any:

@@ -44,7 +44,7 @@ class Answer:
             return None
         return tuple(feature.shape)[1:] if self.is_batched else tuple(feature.shape)
 
-    def cell(self, value: Any) -> Any:
+    def cell(self, value: object) -> Any:
         """What stands in a row for an output of one item: an array, a number, a text, a PNG, a dict or a list.
 
         Raises:
@@ -89,7 +89,7 @@ def _first(feature: FeatureDescriptor) -> tuple[int, str] | None:
     return size, feature.dimension_names[0] if size == -1 and feature.dimension_names else ""
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Maps and sequences as Python has them, with arrays in place of tensors and PNGs in place of pictures."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.arrays import Array
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -46,7 +47,7 @@ def cells_of(column: Any) -> Sequence[Any]:
     return [None if cell is None else _array(cell) for cell in column.to_numpy(zero_copy_only=False)]
 
 
-def _array(cell: Any) -> np.ndarray[Any, Any]:
+def _array(cell: Any) -> Array:
     """Lists of lists are arrays of arrays, which become one."""
     return np.stack([_array(part) for part in cell]) if cell.dtype == object and cell.size else np.asarray(cell)
 
@@ -57,7 +58,7 @@ def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells:
     return arrow.array([_nested(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))
 
 
-def _nested(value: Any) -> Any:
+def _nested(value: object) -> Any:
     """What Arrow makes lists and maps of: it takes arrays of one dimension only."""
     if isinstance(value, dict):
         return [(key, _nested(item)) for key, item in value.items()]

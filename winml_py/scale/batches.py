@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean, type_name
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -45,7 +46,7 @@ class Batch(Protocol):
         """A new batch of the same kind: columns of this one, the answers, and the errors."""
 
 
-def batch_of(value: Any) -> Batch:
+def batch_of(value: object) -> Batch:
     """What an engine passed, as a batch.
 
     Raises:
@@ -124,7 +125,7 @@ class ArrowBatch:
         return arrow.table(columns | {ERROR: arrow.array(errors, arrow.string())})
 
 
-def objects(cells: Iterable[Any]) -> np.ndarray[Any, Any]:
+def objects(cells: Iterable[Any]) -> Array:
     """An array of the cells themselves, also where they are arrays."""
     listed = list(cells)
     array = np.empty(len(listed), object)
@@ -133,7 +134,7 @@ def objects(cells: Iterable[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _stacked(answer: Answer, cells: Cells) -> np.ndarray[Any, Any]:
+def _stacked(answer: Answer, cells: Cells) -> Array:
     """One array for all rows, where their cells have one shape."""
     dtype, shape = answer.dtype, answer.shape
     if dtype is None or shape is None:
@@ -244,7 +245,7 @@ class Reader:
         except WinMLError as error:
             return error
 
-    def _value(self, feature: FeatureDescriptor, cell: Any) -> Any:
+    def _value(self, feature: FeatureDescriptor, cell: object) -> Any:
         if cell is None or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
             raise InvalidBindingError(f"There is no value for {feature.name} in this row.")
         if isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not _is_text(feature):
@@ -265,13 +266,13 @@ def _is_text(feature: FeatureDescriptor) -> bool:
     return isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
 
 
-def _picture(pixels: np.ndarray[Any, Any]) -> ImageFeatureValue:
+def _picture(pixels: Array) -> ImageFeatureValue:
     """Pixels as Pillow and Ray have them: red first."""
     channels = 2 if pixels.ndim == 2 else pixels.shape[2]
     return ImageFeatureValue.from_array(pixels, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
 
 
-def _tensor(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, array: np.ndarray[Any, Any]) -> Any:
+def _tensor(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, array: Array) -> Any:
     """Numbers as the input has them, with the batch in front where the row is without it.
 
     Raises:

@@ -128,7 +128,7 @@ class Evaluator(Closeable):
         answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
         return columns.answered(kept, answers, errors)
 
-    def paths(self, batch: Any) -> list[str]:
+    def paths(self, batch: object) -> list[str]:
         """The files that the rows of a batch are read from: the texts in the columns of inputs that are no text."""
         return self._reader.paths(batch_of(batch))
 

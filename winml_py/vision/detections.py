@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.base.arguments import whole_number
+from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
 from .layouts import DetectionLayout, Facts, Found, candidates, decoded, recognised
-from .outputs import Array, Labels, arrays, names_of, placement_of
+from .outputs import Labels, arrays, names_of, placement_of
 from .resampling import InstanceMasks
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Detections:
             found[index] = self.mask(index)
         return found
 
-    def draw(self, picture: Any) -> Image:
+    def draw(self, picture: object) -> Image:
         """A copy of the picture with boxes, names, masks and points drawn on it.
 
         Args:

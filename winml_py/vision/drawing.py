@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import colorsys
 import os
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from ..core.base.arrays import Array
 from ..core.base.messages import type_name
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.resolve import as_picture
 from ..errors import InvalidArgumentError
-from .outputs import Array
 
 Colour = tuple[int, int, int]
 _GOLDEN = 0.618034  # steps of this share of the circle keep hues apart, however many there are
@@ -36,7 +35,7 @@ class Drawing:
         image: the copy.
     """
 
-    def __init__(self, picture: Any, width: int, height: int) -> None:
+    def __init__(self, picture: object, width: int, height: int) -> None:
         self.image = _image(picture, width, height)
         self._draw = ImageDraw.Draw(self.image)
         longest = max(width, height)
@@ -68,7 +67,7 @@ class Drawing:
         self._draw.text((x + 3, y + 2), text, fill="black" if luma > 140 else "white", font=self._font)
 
 
-def _image(picture: Any, width: int, height: int) -> Image.Image:
+def _image(picture: object, width: int, height: int) -> Image.Image:
     """A copy of the picture in RGB, upright."""
     value = ImageFeatureValue.load(picture) if isinstance(picture, (str, bytes, os.PathLike)) else as_picture(picture)
     if value is None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
-from .outputs import Array
 
 _GRIDS = ((8, 16, 32), (8, 16, 32, 64))  # the strides of YOLO's usual grids, and of those for large pictures
 PROTOTYPES = 32

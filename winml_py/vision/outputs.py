@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..core.base.arrays import Array
 from ..core.contracts.labels import labels_of
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.ranking import Prediction
@@ -15,7 +15,6 @@ from ..core.features.tensor import Tensor
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
 
-Array = np.ndarray[Any, Any]
 Labels = Sequence[str] | os.PathLike[str]
 """The names of classes, by their index; or a file that holds them: see `labels_of`."""
 
@@ -121,7 +120,7 @@ def embedding(result: LearningModelEvaluationResult, *, output: str | None = Non
     return _of_length_1(next(iter(rows.values())).reshape(-1))
 
 
-def cosine_similarity(first: Any, second: Any) -> float:
+def cosine_similarity(first: object, second: object) -> float:
     """How near two embeddings are: 1 for the same direction, 0 for none in common, -1 for the opposite.
 
     Args:

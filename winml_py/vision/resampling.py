@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
-from .outputs import Array
 
 Box = tuple[int, int, int, int]
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError
-from .outputs import Array, Labels, arrays, names_of, placement_of
+from .outputs import Labels, arrays, names_of, placement_of
 from .resampling import sampled
 
 if TYPE_CHECKING:

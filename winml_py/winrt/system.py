@@ -57,7 +57,7 @@ class Array(np.ndarray[Any, Any]):
     __hash__ = None
 
 
-def _as_it_is(value: Any, /) -> Any:
+def _as_it_is(value: object, /) -> Any:
     """The value itself: Python needs no boxes."""
     return value
 

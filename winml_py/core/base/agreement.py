@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arrays import Array
+
 FLOAT_TOLERANCE = 1e-3
 """The largest relative error between two ways to compute in float32."""
 
@@ -52,7 +54,7 @@ def compare_outputs(expected: Mapping[str, Any], came: Mapping[str, Any], tolera
     return _worst(found, tolerance)
 
 
-def compare_values(expected: Any, came: Any, tolerance: float) -> Agreement:
+def compare_values(expected: object, came: object, tolerance: float) -> Agreement:
     """How one output compares: floats by their error and their ranks, other types must be equal.
 
     Args:
@@ -82,8 +84,6 @@ def _worst(found: list[Agreement], tolerance: float) -> Agreement:
 
 # The relative error of a result, channel by channel.
 
-
-Array = np.ndarray[Any, Any]
 
 SMALLEST_SCALE = 1e-3
 """A channel's magnitude counts as at least this share of the output's: what is smaller drowns in rounding errors."""
@@ -191,7 +191,7 @@ def _kept(expected: Array, came: Array, axis: int, tolerance: float) -> float:
 # The outputs of an evaluation as values of numpy and of Python.
 
 
-def as_numpy(value: Any) -> Any:
+def as_numpy(value: object) -> Any:
     """An output as numpy and Python have it.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...errors import ClosedError, InvalidArgumentError
+from .arrays import Array
 from .winrt_object import Closeable
 
 
@@ -51,11 +52,11 @@ class Buffer(ByteArray):
         buffer.length = 0
         return buffer
 
-    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
+    def __array_finalize__(self, array: Array | None) -> None:
         self._length = self.size
 
     @classmethod
-    def of(cls, data: Any) -> Self:
+    def of(cls, data: object) -> Self:
         """A buffer with a copy of bytes, all in use."""
         memory = byte_view(data)
         buffer = cls(len(memory))
@@ -104,7 +105,7 @@ class MemoryBufferReference(ByteArray, Closeable):
         reference.is_closed = buffer is None
         return reference
 
-    def __array_finalize__(self, array: np.ndarray[Any, Any] | None) -> None:
+    def __array_finalize__(self, array: Array | None) -> None:
         self.is_closed = getattr(array, "is_closed", False)
 
     @property

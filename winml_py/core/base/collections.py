@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 import numpy as np
 
 from ...errors import E_BOUNDS, InvalidArgumentError, NotBoundError
+from .arrays import Array
 
 V = TypeVar("V")
 
@@ -152,7 +153,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
         [0, 0, 8, 8]
     """
 
-    def insert(self, key: str, value: Any, /) -> bool:
+    def insert(self, key: str, value: object, /) -> bool:
         """Sets a value, and says whether it replaced another."""
         replaced = key in self
         self[key] = value
@@ -235,7 +236,7 @@ class VectorView(VectorNames[Any]):
 
     __slots__ = ("_array",)
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self._array = array.reshape(-1)
         self._array.flags.writeable = False
 
@@ -261,7 +262,7 @@ class VectorView(VectorNames[Any]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self._array, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:

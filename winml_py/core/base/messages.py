@@ -99,3 +99,7 @@ def _spell_out(record: logging.LogRecord) -> bool:
 
 logger = logging.getLogger("winml_py")
 logger.addFilter(_spell_out)
+
+
+REPORT_SCHEMA = 2
+"""The version of the JSON documents that commands print: one more where a key goes or means something else."""

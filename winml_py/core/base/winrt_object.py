@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from ...errors import E_NOINTERFACE, InvalidArgumentError
 from .messages import type_name
@@ -29,7 +29,7 @@ class Object:
         return self
 
     @classmethod
-    def _from(cls, value: Any, /) -> Self:
+    def _from(cls, value: object, /) -> Self:
         """What `as_` does, as older programs write it."""
         if not isinstance(value, cls):
             raise InvalidArgumentError(f"A {type_name(value)} is no {cls.__name__}.", hresult=E_NOINTERFACE)

@@ -61,7 +61,7 @@ _LARGEST = 1 << 53
 """Whole numbers from here on are not exact as float64, and no size."""
 
 
-def require_numbers(name: str, key: str, value: Any) -> None:
+def require_numbers(name: str, key: str, value: object) -> None:
     """Refuses numbers that JSON can spell and no setting can be, such as 1e400, wherever they are in a value.
 
     Raises:

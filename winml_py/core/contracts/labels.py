@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from ...errors import InvalidArgumentError, StorageNotFoundError
 from ..base.arguments import is_text
@@ -78,7 +77,7 @@ def _lines(path: str) -> tuple[str, ...]:
         raise InvalidArgumentError(f"{path}: It is not UTF-8 text.", hint="Write one name a line.") from error
 
 
-def _in_order(stated: Any) -> tuple[str, ...] | None:
+def _in_order(stated: object) -> tuple[str, ...] | None:
     """Names as a tuple; None where they are no list of texts, and no mapping of 0, 1, 2... to texts."""
     if isinstance(stated, Mapping):
         numbered = {str(key): label for key, label in stated.items()}

@@ -127,7 +127,7 @@ def _geometry(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
 
 
-def _size(name: str, value: Any) -> Size:
+def _size(name: str, value: object) -> Size:
     if (
         isinstance(value, (list, tuple))
         and len(value) == 3
@@ -138,7 +138,7 @@ def _size(name: str, value: Any) -> Size:
     raise refused(name, f"input_size is {value!r}, and not three channels, height and width")
 
 
-def _levels(name: str, mean: Any) -> tuple[int, ...]:
+def _levels(name: str, mean: object) -> tuple[int, ...]:
     if isinstance(mean, (list, tuple)) and all(isinstance(number, (int, float)) for number in mean):
         return tuple(min(max(round(255 * number), 0), 255) for number in mean)
     raise refused(name, f"mean is {mean!r}, and not a number for each channel")

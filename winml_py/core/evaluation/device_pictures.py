@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...enums import BitmapPixelFormat, ImageKernel
-from ..base.device_array import DeviceArray
+from ..base.arrays import Array, DeviceArray
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract
 from ..imaging.formats import INTERLEAVED_FORMATS
@@ -105,7 +105,7 @@ class DeviceTensorizer:
 
     def write_pixels(
         self,
-        pixels: np.ndarray[Any, Any] | DeviceArray,
+        pixels: Array | DeviceArray,
         source: BitmapPixelFormat,
         contract: ImageContract,
         shape: tuple[int, ...],

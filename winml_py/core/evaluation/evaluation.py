@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-import numpy as np
-
 from ...errors import (
     ClosedError,
     DeviceLostError,
@@ -16,9 +14,9 @@ from ...errors import (
     MissingInputError,
     NotBoundError,
 )
+from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
-from ..base.device_array import DeviceArray, MemoryLocation
 from ..base.messages import type_name
 from ..base.winrt_object import Object, inside
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
@@ -86,7 +84,7 @@ class LearningModelBinding(Object, MapView[Any]):
         self._is_silent = compiled.is_silent
         self._inside = Evaluation(compiled)
 
-    def bind(self, name: str, value: Any, properties: Mapping[str, Any] | None = None, /) -> None:
+    def bind(self, name: str, value: object, properties: Mapping[str, Any] | None = None, /) -> None:
         """Binds a value to an input or an output; a name bound before gets the new value.
 
         Args:
@@ -194,20 +192,20 @@ class Evaluation:
             self._missing = set(self.compiled.inputs)
             self._given, self.bound = {}, {}
 
-    def bind(self, name: str, value: Any, properties: BindProperties = NO_PROPERTIES) -> None:
+    def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
         descriptor, is_input = self.compiled.find(name)
         bind = self.bind_input if is_input else self.bind_output
         bind(descriptor, value, properties)
 
-    def bind_input(self, descriptor: FeatureDescriptor, value: Any, properties: BindProperties) -> None:
+    def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `checked_input` does, and where the session is closed."""
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
         found = checked_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
         self.set_input(descriptor, value, found)
         self.compiled.missing_contracts.tell(found, properties)  # without the lock: it calls what the program says
 
-    def set_input(self, descriptor: FeatureDescriptor, value: Any, found: Bindable) -> None:
+    def set_input(self, descriptor: FeatureDescriptor, value: object, found: Bindable) -> None:
         """Binds what `checked_input` found in a value."""
         with self._lock:
             self._given.pop(descriptor.name, None)
@@ -250,12 +248,12 @@ class Evaluation:
             self.engine_binding.set_input(name, tensor)
             self.pictures.tensors[name] = tensor
 
-    def bind_output(self, descriptor: FeatureDescriptor, bound: Any, properties: BindProperties) -> None:
+    def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
         """Binds what an output is to be written into; raises as `checked_output`, and where the session is closed."""
         self.compiled.require_open()
         self.set_output(descriptor, bound, checked_output(bound, descriptor, properties, self.compiled.location))
 
-    def set_output(self, descriptor: FeatureDescriptor, bound: Any, checked: CheckedOutput) -> None:
+    def set_output(self, descriptor: FeatureDescriptor, bound: object, checked: CheckedOutput) -> None:
         """Binds what `checked_output` found in a value."""
         name = descriptor.name
         with self._lock:
@@ -338,7 +336,7 @@ def bound_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation
 
 
 def checked_input(
-    value: Any,
+    value: object,
     descriptor: FeatureDescriptor,
     properties: BindProperties,
     location: MemoryLocation | None,
@@ -391,7 +389,7 @@ class CheckedOutput(NamedTuple):
     """
 
     slot: OutputSlot
-    memory: np.ndarray[Any, Any] | DeviceArray | None = None
+    memory: Array | DeviceArray | None = None
     stays_on_device: bool = False
 
     def set(self, binding: DeviceEngineBinding, name: str) -> None:
@@ -403,7 +401,7 @@ class CheckedOutput(NamedTuple):
 
 
 def checked_output(
-    bound: Any, descriptor: FeatureDescriptor, properties: BindProperties, location: MemoryLocation | None
+    bound: object, descriptor: FeatureDescriptor, properties: BindProperties, location: MemoryLocation | None
 ) -> CheckedOutput:
     """What a caller binds to an output of a session that runs at a location.
 
@@ -429,12 +427,12 @@ def checked_output(
     )
 
 
-def _kept_output(bound: Any, tensor: Tensor, descriptor: FeatureDescriptor) -> CheckedOutput:
+def _kept_output(bound: object, tensor: Tensor, descriptor: FeatureDescriptor) -> CheckedOutput:
     check_tensor(tensor, descriptor)  # nothing is cast there
     return CheckedOutput(TensorOutput(bound, tensor), stays_on_device=True)
 
 
-def _host_memory(bound: Any, value: HostTensor, descriptor: FeatureDescriptor) -> CheckedOutput:
+def _host_memory(bound: object, value: HostTensor, descriptor: FeatureDescriptor) -> CheckedOutput:
     array = writable_array(bound, value.tensor)
     if value.is_cast:
         return CheckedOutput(CastOutput(bound, value.tensor, array, descriptor))

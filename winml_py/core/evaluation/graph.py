@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...enums import BitmapPixelFormat, ImageKernel, TensorLayout
+from ..base.arrays import Array
 from ..imaging.contract import ImageContract, has_gray_padding
 from ..imaging.formats import GRAY_WEIGHTS, layout_of
 from ..imaging.geometry import Placement
@@ -22,7 +23,6 @@ from ..imaging.tensorize import channel_order, gray_table
 if TYPE_CHECKING:
     import onnx
 
-Array = np.ndarray[Any, Any]
 
 FLOAT, UINT8, INT32, FLOAT16 = 1, 2, 6, 10  # onnx.TensorProto.DataType, without importing onnx for it
 OPSET = 17
@@ -245,7 +245,7 @@ class _Graph:
         self._nodes.append(helper.make_node(operator, inputs, [name], **attributes))
         return name
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         from onnx import numpy_helper
 
         name = f"c{len(self._constants)}"

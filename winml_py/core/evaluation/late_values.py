@@ -48,7 +48,7 @@ def bound_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evalua
     return evaluation
 
 
-def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: Any) -> Bind:
+def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: object) -> Bind:
     if not is_input:
         output = checked_output(value, descriptor, NO_PROPERTIES, compiled.location)
         return lambda evaluation: evaluation.set_output(descriptor, value, output)
@@ -61,12 +61,12 @@ def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, 
     return lambda evaluation: evaluation.set_input(descriptor, value, found)
 
 
-def _has_pillow(value: Any) -> bool:
+def _has_pillow(value: object) -> bool:
     """Whether a value is a Pillow image, or a list with one: those may be decoded when they are looked at."""
     return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
 
 
-def _converted(value: Any) -> Any:
+def _converted(value: object) -> Any:
     """The value as pictures, where it is such: one thread at a time, for threads may share an image.
 
     Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
+from ..base.arrays import Array, DeviceArray, exports_dlpack, host_array
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
-from ..base.device_array import DeviceArray, exports_dlpack, host_array
 from ..base.messages import type_name
 from ..base.winrt_object import inside
 from ..features.containers import for_engine, is_buffer, is_element
@@ -41,7 +41,7 @@ class OutputSlot(Protocol):
         memory: the host's array that is bound to the output; None where nothing, or something else, is bound.
     """
 
-    memory: np.ndarray[Any, Any] | None
+    memory: Array | None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
@@ -53,7 +53,7 @@ class OutputSlot(Protocol):
 class UnboundOutput:
     """An output nobody bound: a new object after every run."""
 
-    memory: np.ndarray[Any, Any] | None = None
+    memory: Array | None = None
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
@@ -76,7 +76,7 @@ class UnboundOutput:
     def invalidate(self) -> None:
         """Nothing is bound: what earlier runs gave is the caller's, and stays."""
 
-    def _picture(self, value: np.ndarray[Any, Any], contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+    def _picture(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
         require_pictures(value, contract, self._descriptor)
         height, width = (value.shape[axis] for axis in contract.axes()[1:])
         frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
@@ -89,7 +89,7 @@ class UnboundOutput:
 class ContainerOutput:
     """An output bound to a dict or a list, which is cleared and refilled."""
 
-    memory: np.ndarray[Any, Any] | None = None
+    memory: Array | None = None
 
     def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
@@ -112,7 +112,7 @@ class ContainerOutput:
 class BuffersOutput:
     """An output bound to several buffers, which are filled one after the other."""
 
-    memory: np.ndarray[Any, Any] | None = None
+    memory: Array | None = None
 
     def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
@@ -154,7 +154,7 @@ class BuffersOutput:
 class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
 
-    def __init__(self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None = None) -> None:
+    def __init__(self, bound: object, tensor: Tensor, memory: Array | None = None) -> None:
         self._bound, self._storage, self.memory = bound, inside(tensor), memory
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
@@ -177,9 +177,7 @@ class TensorOutput:
 class CastOutput:
     """A float16 picture bound to a float32 tensor, which gets the numbers cast."""
 
-    def __init__(
-        self, bound: Any, tensor: Tensor, memory: np.ndarray[Any, Any] | None, descriptor: FeatureDescriptor
-    ) -> None:
+    def __init__(self, bound: object, tensor: Tensor, memory: Array | None, descriptor: FeatureDescriptor) -> None:
         self._bound, self._storage, self.memory = bound, inside(tensor), memory
         self._descriptor = descriptor
 
@@ -209,10 +207,10 @@ class CastOutput:
 class ImageOutput:
     """An output bound to pictures, which are stretched over and written in place."""
 
-    memory: np.ndarray[Any, Any] | None = None
+    memory: Array | None = None
 
     def __init__(
-        self, bound: Any, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
+        self, bound: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
     ) -> None:
         self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
         if any(bitmap.is_read_only for bitmap in self._bitmaps):
@@ -244,7 +242,7 @@ class ImageOutput:
             bitmap.is_valid = False
 
 
-def spoil(array: np.ndarray[Any, Any] | None) -> None:
+def spoil(array: Array | None) -> None:
     """Fills an array that a failed run was to write: it cannot say by itself that it holds no result.
 
     Floats become NaN, and integers the number of their type that is the farthest from a result: the least one, or the
@@ -259,7 +257,7 @@ def spoil(array: np.ndarray[Any, Any] | None) -> None:
         array.fill(info.min or info.max)
 
 
-def refilled(bound: Any, descriptor: FeatureDescriptor) -> OutputSlot | None:
+def refilled(bound: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
     """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
 
     Raises:
@@ -310,7 +308,7 @@ def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
     return pythonic(value, descriptor.element_descriptor)
 
 
-def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+def writable_array(bound: Any, tensor: Tensor) -> Array | None:
     """The memory an output tensor offers the engine: None for a placeholder, or for strings.
 
     Raises:
@@ -336,7 +334,7 @@ def writable_array(bound: Any, tensor: Tensor) -> np.ndarray[Any, Any] | None:
     return array
 
 
-def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> np.ndarray[Any, Any]:
+def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Array:
     if isinstance(value, np.ndarray):
         return value
     raise unexpected(descriptor, value)
@@ -364,7 +362,7 @@ def require_apart(slots: Mapping[str, OutputSlot]) -> None:
             )
 
 
-def require_pictures(value: np.ndarray[Any, Any], contract: ImageContract, descriptor: FeatureDescriptor) -> None:
+def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
     """Refuses an output that the model calls a picture and is none."""
     if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
         raise unexpected(descriptor, value)
@@ -429,7 +427,7 @@ class _Fit(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
-    def takes(self, array: np.ndarray[Any, Any]) -> bool:
+    def takes(self, array: Array) -> bool:
         came, flags = array.shape, array.flags
         if array.dtype != self.dtype or not flags.c_contiguous or not flags.aligned:
             return False

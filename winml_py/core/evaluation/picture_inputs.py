@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...enums import ImageKernel, Precision, TensorKind
-from ..base.device_array import DeviceArray
+from ..base.arrays import Array, DeviceArray
 from ..features.pictures import PictureDescriptor, bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
@@ -18,7 +18,7 @@ from ..imaging.resize import PILLOW_FILTERS
 from ..imaging.tensorize import BatchTensorizer
 from .compiled import Compiled
 
-PictureTensor = np.ndarray[Any, Any] | DeviceArray
+PictureTensor = Array | DeviceArray
 
 
 class PictureInputs:

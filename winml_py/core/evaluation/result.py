@@ -167,7 +167,7 @@ class LearningModelEvaluationResult(Object):
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
 
 
-def completed(result: LearningModelEvaluationResult, source: Any, index: int) -> LearningModelEvaluationResult:
+def completed(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:
     """The result, once it knows which item of a stream it is of. For streams, and no part of the public class."""
     result._source, result._index = source, index  # noqa: SLF001 - users read results, and streams make them
     return result

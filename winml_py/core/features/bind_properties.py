@@ -115,7 +115,7 @@ def _bounds(value: Any) -> BitmapBounds:
     return BitmapBounds(*numbers)
 
 
-def _contract(value: Any) -> ImageContract:
+def _contract(value: object) -> ImageContract:
     if not isinstance(value, ImageContract):
         raise InvalidBindingError(
             f"The property ImageContract is {value!r}.", hint="Write ImageContract.imagenet(), or make one."
@@ -123,7 +123,7 @@ def _contract(value: Any) -> ImageContract:
     return value
 
 
-def _size(value: Any) -> Size | None:
+def _size(value: object) -> Size | None:
     try:
         return size_of(value)
     except InvalidArgumentError as error:

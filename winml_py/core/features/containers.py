@@ -10,8 +10,8 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import InvalidArgumentError
+from ..base.arrays import exports_dlpack, host_array
 from ..base.buffers import ByteArray
-from ..base.device_array import exports_dlpack, host_array
 from ..base.messages import type_name
 from .descriptors import (
     FeatureDescriptor,
@@ -69,7 +69,7 @@ def spell_container(value: MapOrSequence) -> str:
     return f"Sequence<{_spell_value(value[0]) if value else ''}>"
 
 
-def is_element(value: Any, kind: TensorKind) -> bool:
+def is_element(value: object, kind: TensorKind) -> bool:
     """Whether a Python value can be an element of that kind without losing anything but precision."""
     if isinstance(value, (bool, np.bool_)):
         return kind is TensorKind.BOOLEAN
@@ -81,7 +81,7 @@ def is_element(value: Any, kind: TensorKind) -> bool:
     return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 
-def _element_for_engine(element: Any, descriptor: FeatureDescriptor) -> Any:
+def _element_for_engine(element: object, descriptor: FeatureDescriptor) -> Any:
     if isinstance(element, Mapping):
         return for_engine(element, descriptor)
     tensor = as_tensor(element)
@@ -90,7 +90,7 @@ def _element_for_engine(element: Any, descriptor: FeatureDescriptor) -> Any:
     return None
 
 
-def as_tensor(value: Any) -> Tensor | None:
+def as_tensor(value: object) -> Tensor | None:
     """A tensor as it is, an array of any library as a tensor over its memory, and nothing else."""
     if isinstance(value, Tensor):
         return value
@@ -104,18 +104,18 @@ def as_tensor(value: Any) -> Tensor | None:
     return None if tensor_class is None else tensor_class.from_numpy(array)
 
 
-def _as_is(value: Any) -> Any:
+def _as_is(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _spell_value(value: Any) -> str:
+def _spell_value(value: object) -> str:
     if isinstance(value, Mapping):
         return spell_container(value)
     tensor = as_tensor(value)
     return spell_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type_name(value)
 
 
-def _spell_element(value: Any) -> str:
+def _spell_element(value: object) -> str:
     return spell_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)
 
 

@@ -11,13 +11,12 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import InvalidArgumentError
+from ..base.arrays import Array
 from ..base.collections import Vector
 from ..base.messages import did_you_mean
 from ..imaging.scaling import Size
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from .tensor_classes import TENSOR_CLASSES
-
-Array = np.ndarray[Any, Any]
 
 MAX_NUMBERS = 1 << 27
 """The most numbers that an example has: half a gigabyte. A damaged model may ask for any size."""

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from ...errors import WinMLError
+from ..base.arrays import Array
 from ..imaging.frame import VideoFrame
 from .descriptors import FeatureDescriptor
 from .pictures import ImageFeatureValue, pictures_html
@@ -63,14 +62,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _value(value: Any, labels: Sequence[str] = ()) -> str:
+def _value(value: object, labels: Sequence[str] = ()) -> str:
     try:
         return _shown(value, labels)
     except WinMLError:  # what was closed, or cannot be read, is shown as text
         return _text(value)
 
 
-def _shown(value: Any, labels: Sequence[str]) -> str:
+def _shown(value: object, labels: Sequence[str]) -> str:
     if isinstance(value, ImageFeatureValue):
         return pictures_html(value, PREVIEW)
     if isinstance(value, VideoFrame):
@@ -80,12 +79,12 @@ def _shown(value: Any, labels: Sequence[str]) -> str:
     return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     text = repr(value).strip("<>")
     return escape(text if len(text) <= 200 else text[:199] + "…")
 
 
-def _scores(array: np.ndarray[Any, Any], labels: Sequence[str]) -> str:
+def _scores(array: Array, labels: Sequence[str]) -> str:
     """The best five of a row of scores; nothing for another tensor."""
     if not is_row(array) or not have_order(array):
         return ""

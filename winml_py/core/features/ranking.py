@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...errors import EvaluationError, InvalidArgumentError
+from ..base.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +20,22 @@ class Prediction:
     label: str = ""
 
 
-def is_row(array: np.ndarray[Any, Any]) -> bool:
+def is_row(array: Array) -> bool:
     """Whether an array is one row of scores: floats, all dimensions but one of size 1."""
     return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
 
 
-def have_order(scores: np.ndarray[Any, Any]) -> bool:
+def have_order(scores: Array) -> bool:
     """Whether the best of them can be told: none is NaN, and none is infinite. -inf is how models leave a class out."""
     return not (np.isnan(scores).any() or np.isposinf(scores).any())
 
 
-def fitting(labels: Sequence[str], array: np.ndarray[Any, Any]) -> Sequence[str]:
+def fitting(labels: Sequence[str], array: Array) -> Sequence[str]:
     """The labels, where there is one for each score of the row; else none."""
     return labels if len(labels) == array.size else ()
 
 
-def ranked(array: np.ndarray[Any, Any], count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+def ranked(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
     """The best of a row, the highest first; among equals the lower index.
 
     Raises:

@@ -15,8 +15,8 @@ import numpy as np
 from ...enums import BitmapPixelFormat
 from ...errors import InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arguments import is_stream
+from ..base.arrays import DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
 from ..base.buffers import ByteArray
-from ..base.device_array import DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
 from ..base.messages import type_name
 from ..base.winrt_object import inside
 from ..imaging.bitmap import SoftwareBitmap
@@ -118,7 +118,7 @@ Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
 
 
 def resolve(
-    value: Any, descriptor: FeatureDescriptor, properties: BindProperties, before: PictureFit | None = None
+    value: object, descriptor: FeatureDescriptor, properties: BindProperties, before: PictureFit | None = None
 ) -> Bindable:
     """Finds out what a caller's value is, and checks it against the feature that it is bound to.
 
@@ -206,7 +206,7 @@ def _feature_value(
     return found, properties
 
 
-def as_picture(value: Any) -> ImageFeatureValue | None:
+def as_picture(value: object) -> ImageFeatureValue | None:
     """The value as pictures, or None where it is none."""
     if isinstance(value, (list, tuple)) and value:
         frames = [_frame(element) for element in value]
@@ -230,12 +230,12 @@ def _frame(value: Any) -> VideoFrame | None:
     return None
 
 
-def is_pil_image(value: Any) -> bool:
+def is_pil_image(value: object) -> bool:
     """Whether the value is a Pillow image, without importing Pillow to ask."""
     return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
 
 
-def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+def _vector(value: object, descriptor: TensorFeatureDescriptor) -> Tensor | None:
     """A number, a buffer, or a list of either as a tensor of the feature's shape; bytes have no element type."""
     if isinstance(value, (int, float, str)):
         return from_scalar(value, descriptor)
@@ -248,7 +248,7 @@ def _vector(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
     return from_vector(value, descriptor)
 
 
-def _spell(value: Any) -> str:
+def _spell(value: object) -> str:
     name = type_name(value)
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
@@ -259,7 +259,7 @@ def _spell(value: Any) -> str:
     return name
 
 
-def _hint(value: Any, descriptor: FeatureDescriptor) -> str:
+def _hint(value: object, descriptor: FeatureDescriptor) -> str:
     if isinstance(descriptor, ImageFeatureDescriptor):
         if isinstance(value, (str, bytes, os.PathLike)) or is_stream(value):
             return "To bind a picture file: ImageFeatureValue.load(path)."

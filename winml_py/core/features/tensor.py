@@ -13,12 +13,11 @@ import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
 from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
+from ..base.arrays import Array, DeviceArray, host_array
 from ..base.buffers import MemoryBufferReference, byte_view
 from ..base.collections import Vector, VectorView
-from ..base.device_array import DeviceArray, host_array
 from ..base.winrt_object import Closeable, Object
 
-Array = np.ndarray[Any, Any]
 T = TypeVar("T", bound="Tensor")
 
 
@@ -72,7 +71,7 @@ class Tensor(Closeable, Object):
     create2 = create  # pywinrt 3's name
 
     @classmethod
-    def create_from_array(cls, shape: Iterable[int], data: Any, /) -> Self:
+    def create_from_array(cls, shape: Iterable[int], data: object, /) -> Self:
         """A tensor with a copy of `data`.
 
         Args:
@@ -106,12 +105,12 @@ class Tensor(Closeable, Object):
         return cls.create_from_array(shape, elements)
 
     @classmethod
-    def create_from_shape_array_and_data_array(cls, shape: Iterable[int], data: Any, /) -> Self:
+    def create_from_shape_array_and_data_array(cls, shape: Iterable[int], data: object, /) -> Self:
         """WinRT's name for `create_from_array` with plain arrays."""
         return cls.create_from_array(shape, data)
 
     @classmethod
-    def create_from_buffer(cls, shape: Iterable[int], buffer: Any, /) -> Self:
+    def create_from_buffer(cls, shape: Iterable[int], buffer: object, /) -> Self:
         """A tensor over the caller's memory: later writes to the buffer are seen, outputs are written into it.
 
         Args:
@@ -152,12 +151,12 @@ class Tensor(Closeable, Object):
         return cls._over(given, given.shape)
 
     @classmethod
-    def from_dlpack(cls, array: Any, /) -> Self:
+    def from_dlpack(cls, array: object, /) -> Self:
         """A tensor over the memory of anything on the CPU that speaks DLPack; raises as `from_numpy`."""
         return cls.from_numpy(host_array(array, InvalidArgumentError))
 
     @classmethod
-    def _elements(cls, data: Any) -> Array:
+    def _elements(cls, data: object) -> Array:
         """The data as a flat array of `dtype`."""
         if hasattr(data, "dtype") and data.dtype not in (cls.view_dtype, cls.dtype):
             raise InvalidArgumentError(

@@ -10,9 +10,10 @@ import numpy as np
 from ...enums import TensorKind
 from ...errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError, InvalidBindingError
 from ..base.arguments import is_text
+from ..base.arrays import Array
 from ..base.messages import type_name
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from .tensor import Array, Tensor
+from .tensor import Tensor
 
 
 class TensorFloat(Tensor):
@@ -126,7 +127,7 @@ class TensorString(Tensor):
     _length_hresult = E_UNEXPECTED
 
     @classmethod
-    def create_from_buffer(cls, shape: Iterable[int], buffer: Any, /) -> NoReturn:
+    def create_from_buffer(cls, shape: Iterable[int], buffer: object, /) -> NoReturn:
         """Refused: strings have no common memory."""
         raise IllegalCallError("TensorString cannot be created from IBuffers!", hint="Use create_from_array.")
 
@@ -137,7 +138,7 @@ class TensorString(Tensor):
         return cls.create_from_array(given.shape, given)
 
     @classmethod
-    def _elements(cls, data: Any) -> Array:
+    def _elements(cls, data: object) -> Array:
         elements = np.array(data, dtype=object).reshape(-1)
         for element in elements:
             if not isinstance(element, str):

@@ -206,7 +206,7 @@ class SoftwareBitmap(Object, Closeable):
     @classmethod
     def create_copy_from_buffer(
         cls,
-        source: Any,
+        source: object,
         pixel_format: BitmapPixelFormat,
         width: int,
         height: int,
@@ -221,7 +221,7 @@ class SoftwareBitmap(Object, Closeable):
     convert_with_alpha = convert  # pywinrt 3's names
     create_copy_with_alpha_from_buffer = create_copy_from_buffer
 
-    def copy_from_buffer(self, source: Any, /) -> None:
+    def copy_from_buffer(self, source: object, /) -> None:
         """Copies pixels from a buffer, which may be larger than the picture.
 
         Raises:
@@ -235,7 +235,7 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(f"The buffer holds {given.nbytes} bytes, and the picture {pixels.nbytes}.")
         pixels[:] = np.frombuffer(given[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
 
-    def copy_to_buffer(self, target: Any, /) -> None:
+    def copy_to_buffer(self, target: object, /) -> None:
         """Copies the pixels into a writable buffer, which may be larger than the picture.
 
         Raises:

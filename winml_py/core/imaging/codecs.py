@@ -147,7 +147,7 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
             yield image, file
 
 
-def _path_or_bytes(source: Any) -> str | os.PathLike[str] | bytes:
+def _path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
     if isinstance(source, (bytes, str, os.PathLike)):
         return source
     if isinstance(source, (bytearray, memoryview)):

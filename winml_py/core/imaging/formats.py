@@ -10,8 +10,9 @@ import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapPixelFormat
 from ...errors import InvalidArgumentError
+from ..base.arrays import Array
 
-Pixels = np.ndarray[Any, Any]
+Pixels = Array
 
 
 class Layout(NamedTuple):
@@ -216,8 +217,6 @@ def convert_alpha(
 # is `formats.gray_of`.
 
 
-Array = np.ndarray[Any, Any]
-
 GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
 """What red, green and blue give to gray: ITU-R BT.709's weights, as Windows ML has them (`CpuTensorizer.h`)."""
 
@@ -279,8 +278,8 @@ class Scratch:
     """Arrays by name, kept as long as their shape stays, and the last conversion. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self._planes: list[np.ndarray[Any, Any]] = []
+        self._arrays: dict[str, Array] = {}
+        self._planes: list[Array] = []
         self._last: tuple[Any, Any] = (None, None)
 
     def recall(self, key: tuple[Any, ...], make: Callable[..., Any]) -> Any:
@@ -289,14 +288,14 @@ class Scratch:
             self._last = (key, make(*key))
         return self._last[1]
 
-    def get(self, name: str, shape: tuple[int, ...], dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
+    def get(self, name: str, shape: tuple[int, ...], dtype: object = np.uint8) -> Array:
         """An array that holds what was last written to it, or undefined numbers; a name has one dtype."""
         array = self._arrays.get(name)
         if array is None or array.shape != shape:
             array = self._arrays[name] = np.empty(shape, dtype)
         return array
 
-    def planes(self, count: int, shape: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
+    def planes(self, count: int, shape: tuple[int, int]) -> list[Array]:
         """`count` arrays of uint8, each contiguous."""
         if len(self._planes) != count or self._planes[0].shape != shape:
             size = shape[0] * shape[1]

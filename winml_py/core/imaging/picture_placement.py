@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidArgumentError
+from ..base.arrays import Array
 from ..base.winrt_object import Object
 from .geometry import Placement
-
-Array = np.ndarray[Any, Any]
 
 
 class PicturePlacement(Object):
@@ -61,7 +60,7 @@ class PicturePlacement(Object):
         scale = np.array(self._placement.shrink)
         return scale, np.array([part.x, part.y]) + scale * (cut.x - target.x, cut.y - target.y)
 
-    def points_to_picture(self, points: Any) -> Array:
+    def points_to_picture(self, points: object) -> Array:
         """Points of the tensor as points of the picture.
 
         Args:
@@ -76,7 +75,7 @@ class PicturePlacement(Object):
         scale, shift = self._scale_and_shift
         return np.asarray(_numbers(points, 2) * scale + shift)
 
-    def points_to_tensor(self, points: Any) -> Array:
+    def points_to_tensor(self, points: object) -> Array:
         """Points of the picture as points of the tensor; outside of it where they were cropped."""
         scale, shift = self._scale_and_shift
         return np.asarray((_numbers(points, 2) - shift) / scale)
@@ -98,12 +97,12 @@ class PicturePlacement(Object):
         found = _numbers(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
         return np.asarray(np.clip(found, 0, [self.picture_width, self.picture_height] * 2) if clip else found)
 
-    def boxes_to_tensor(self, boxes: Any) -> Array:
+    def boxes_to_tensor(self, boxes: object) -> Array:
         """Boxes of the picture as boxes of the tensor."""
         scale, shift = self._scale_and_shift
         return np.asarray((_numbers(boxes, 4) - np.tile(shift, 2)) / np.tile(scale, 2))
 
-    def mask_to_picture(self, mask: Any, outside: Any = 0) -> Array:
+    def mask_to_picture(self, mask: object, outside: object = 0) -> Array:
         """A mask over the tensor as a mask over the picture: each pixel gets the number at its middle.
 
         Args:
@@ -121,7 +120,7 @@ class PicturePlacement(Object):
         y = (np.arange(self.picture_height) + 0.5 - top) / down / self.tensor_height
         return _sampled(mask, x, y, outside)
 
-    def mask_to_tensor(self, mask: Any, outside: Any = 0) -> Array:
+    def mask_to_tensor(self, mask: object, outside: object = 0) -> Array:
         """A mask over the picture as a mask over the tensor; see `mask_to_picture`."""
         (across, down), (left, top) = self._scale_and_shift
         x = ((np.arange(self.tensor_width) + 0.5) * across + left) / self.picture_width
@@ -139,7 +138,7 @@ class PicturePlacement(Object):
         return f"<PicturePlacement of {picture} in {tensor}>"
 
 
-def _numbers(values: Any, count: int) -> Array:
+def _numbers(values: object, count: int) -> Array:
     numbers = np.asarray(values, np.float64)
     if numbers.ndim == 0 or numbers.shape[-1] != count:
         words = "x, y" if count == 2 else "left, top, right, bottom"
@@ -147,7 +146,7 @@ def _numbers(values: Any, count: int) -> Array:
     return numbers
 
 
-def _sampled(mask: Any, x: Array, y: Array, outside: Any) -> Array:
+def _sampled(mask: object, x: Array, y: Array, outside: object) -> Array:
     """The numbers at these shares of the mask's width and height."""
     mask = np.asarray(mask)
     if mask.ndim != 2:

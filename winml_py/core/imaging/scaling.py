@@ -246,7 +246,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     return value.name.lower() if isinstance(value, (ImageRounding, ImageAnchor)) else str(value)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorLayout
+from ..base.arrays import Array
 from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
@@ -21,7 +22,7 @@ from .resize import crop, resize
 if TYPE_CHECKING:
     pass
 
-Tensor = np.ndarray[Any, Any]
+Tensor = Array
 
 _WORTH_A_THREAD = 1 << 18
 """The size of a tensor, in numbers, below which another thread costs more than it saves."""

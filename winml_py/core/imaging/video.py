@@ -194,7 +194,7 @@ class _Capture:
                 self._remove_copy()
 
 
-def _copy_of(stream: Any) -> str:
+def _copy_of(stream: object) -> str:
     """The path of a temporary file with what is left in a stream: OpenCV's reader of streams can end the process."""
     data = read_bytes(stream, "The video stream", PictureError)
     descriptor, path = tempfile.mkstemp(suffix=".video")
@@ -208,7 +208,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _opened(source: Any) -> tuple[str, Any]:
+def _opened(source: object) -> tuple[str, Any]:
     import cv2
 
     if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):

@@ -91,7 +91,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
     def __repr__(self) -> str:
         return f"AttachedContracts({self._attached!r})"
 
-    def get(self, name: str, default: Any = None, /) -> Any:
+    def get(self, name: str, default: object = None, /) -> Any:
         """The contract that is attached to an input, or the default; without the words of an error."""
         return self._attached.get(name, default)
 

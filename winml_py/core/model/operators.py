@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ...errors import InvalidArgumentError, ModelNotFoundError
 from ..base.messages import type_name
@@ -81,7 +81,7 @@ class ModelOperators(NamedTuple):
         return cls.of(operators)
 
 
-def _library(path: Any) -> str:
+def _library(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidArgumentError(
             f"An operator is a CustomOperator or the path of a shared library, not {type_name(path)}.",

@@ -96,7 +96,7 @@ class LearningModelDevice(Object):
         )
 
     @classmethod
-    def create_from_direct3d11_device(cls, device: Any, /) -> NoReturn:
+    def create_from_direct3d11_device(cls, device: object, /) -> NoReturn:
         """Windows ML's way to share a Direct3D device.
 
         Raises:

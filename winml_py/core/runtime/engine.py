@@ -9,13 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
 from ..base.arguments import truth, whole_number
+from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop
-from ..base.device_array import DeviceArray, MemoryLocation
 from ..onnx_file.source import Skeleton
 
 EXECUTION_MODES = ("sequential", "parallel")
@@ -82,7 +80,6 @@ class Tuning:
 ONNXRUNTIME = "onnxruntime"
 """The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
 
-Array = np.ndarray[Any, Any]
 
 Value = Array | list[Any] | dict[Any, Any]
 """A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
+from ..base.arrays import Array
 from ..base.cancellation import Stop
 from ..onnx_file.nodes import Graph
 from ..onnx_file.source import Skeleton
 from .engine import Engine, EngineInput, EngineOptions
 
-Inputs = Mapping[str, np.ndarray[Any, Any]]
+Inputs = Mapping[str, Array]
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Setting(Generic[T]):
         value: T = vars(options)[self.key]
         return value
 
-    def __set__(self, options: object, value: Any) -> None:
+    def __set__(self, options: object, value: object) -> None:
         vars(options)[self.key] = self.check(value)
 
     def to_json(self, value: T) -> Any:
@@ -90,7 +90,7 @@ class Setting(Generic[T]):
             raise TypeError(f"{self.key} is {value!r}, and not true or false")
         return self.check(value)
 
-    def _known(self, word: Any, known: Mapping[str, Any]) -> str:
+    def _known(self, word: object, known: Mapping[str, Any]) -> str:
         """The word in the spelling of the known ones."""
         spelling = word.lower() if isinstance(word, str) else word
         if not isinstance(spelling, str) or spelling not in known:

@@ -16,10 +16,9 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, inside
-from ..evaluation.compiled import Compiled, CompiledModel
+from ..evaluation.compiled import Compiled, CompiledModel, with_dimensions
 from ..evaluation.evaluation import Evaluation, LearningModelBinding, bound_at_once
 from ..evaluation.late_values import bound_later, checked_features
-from ..evaluation.overrides import with_dimensions
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
@@ -196,7 +195,7 @@ class LearningModelSession(Closeable, CompiledModel):
         with written_to(path):
             write_whole(path, engine.end_profiling())
 
-    def upload(self, value: Any, /) -> Tensor:
+    def upload(self, value: object, /) -> Tensor:
         """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.
 
         Raises:
@@ -321,7 +320,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
     def evaluate_many(
         self,
-        inputs: Any,
+        inputs: object,
         /,
         *,
         concurrency: int | None = None,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
+from ..base.arrays import Array
 from ..base.file_kinds import ARRAY, ZIP, kind_of_file
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
@@ -63,7 +64,7 @@ def _one_value(path: str) -> PictureError:
     )
 
 
-def read_array(path: str) -> np.ndarray[Any, Any]:
+def read_array(path: str) -> Array:
     """The array in a .npy file.
 
     Raises:
@@ -89,7 +90,7 @@ def read_array(path: str) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
+def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
     try:
@@ -109,9 +110,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> np.ndarray[Any, Any]:
     return as_feature(feature, numbers, path)
 
 
-def as_feature(
-    feature: TensorFeatureDescriptor | ImageFeatureDescriptor, numbers: np.ndarray[Any, Any], path: str
-) -> np.ndarray[Any, Any]:
+def as_feature(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, numbers: Array, path: str) -> Array:
     """Numbers in a feature's shape and type.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -19,6 +20,7 @@ from ...errors import (
     InvalidBindingError,
     WinMLError,
 )
+from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import inside
@@ -27,14 +29,13 @@ from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, compl
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
-from ..features.resolve import as_picture
+from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, over
 from ..imaging.contract import ImageContract
 from ..imaging.frame import VideoFrame
 from ..model.contracts import fits, spell_type
 from .file_values import read_value
 from .sources import Item
-from .taken import taken
 
 
 class Loading:
@@ -78,7 +79,7 @@ class Loading:
         named = value if isinstance(value, Mapping) else {self._only_input(value): value}
         return {name: self._value(name, value) for name, value in named.items()}
 
-    def _only_input(self, value: Any) -> str:
+    def _only_input(self, value: object) -> str:
         if len(self.inputs) != 1:
             raise InvalidArgumentError(
                 f"The model has {len(self.inputs)} inputs, and a {type_name(value)} came for all of them.",
@@ -86,7 +87,7 @@ class Loading:
             )
         return next(iter(self.inputs))
 
-    def _value(self, name: str, value: Any) -> Any:
+    def _value(self, name: str, value: object) -> Any:
         if not isinstance(value, (str, os.PathLike, bytes, bytearray)) or name not in self._spelling:
             return value
         return read_value(self.inputs[self._spelling[name]], value, self._fast_decode)
@@ -211,20 +212,20 @@ def joined(values: Sequence[Any]) -> Any:
     return np.concatenate([_array(value) for value in values])
 
 
-def _array(value: Any) -> np.ndarray[Any, Any]:
+def _array(value: object) -> Array:
     tensor = as_tensor(value)
     if tensor is None:
         raise InvalidBindingError(f"{type_name(value)} cannot be part of a batch.", hint="Bind arrays or pictures.")
     return tensor.to_numpy()
 
 
-def count(value: Any) -> int:
+def count(value: object) -> int:
     """How many entries of a batch a value is."""
     picture = as_picture(value)
     return len(picture.sizes) if picture is not None else len(_array(value))
 
 
-def split(name: str, value: Any, counts: Sequence[int]) -> list[Any]:
+def split(name: str, value: object, counts: Sequence[int]) -> list[Any]:
     """Each item's part of an output.
 
     Raises:
@@ -313,3 +314,40 @@ class SessionRunner:
                 self._bindings.get_nowait()
             except Empty:
                 return
+
+
+# What a stream takes of the values in an item before it asks for the next: a source may write them again by then.
+#
+# Cameras, files and sockets are read into one buffer again and again, and threads evaluate an item while the source
+# makes the next ones. So what the program can still write is copied; what cannot change is not.
+
+
+def taken(value: Any) -> Any:
+    """A value that nobody else writes: itself, or a deep copy.
+
+    Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
+
+    Raises:
+        InvalidArgumentError: it cannot be copied.
+    """
+    if isinstance(value, (str, bytes, os.PathLike, int, float, np.generic)):
+        return value
+    if isinstance(value, VideoFrame) and value.is_stable:
+        return value
+    if isinstance(value, Mapping):
+        return {key: taken(element) for key, element in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(taken, value))
+    if is_pil_image(value):
+        return value if getattr(value, "tile", None) else value.copy()  # tiles are what is still to be decoded
+    try:
+        if type(value) is np.ndarray:
+            return value.copy()
+        if isinstance(value, memoryview):
+            return np.array(value).data
+        return copy.deepcopy(value)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise InvalidArgumentError(
+            f"{type_name(value)} cannot be copied before the next item is taken: {error}.",
+            hint="If every item has memory of its own, write evaluate_many(..., copy=False).",
+        ) from error

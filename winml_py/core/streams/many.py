@@ -62,7 +62,7 @@ class StreamSession(NamedTuple):
 
 
 def open_stream(
-    inputs: Any, settings: StreamSettings, session: Any, new_session: Callable[[LearningModelDevice], Any]
+    inputs: object, settings: StreamSettings, session: object, new_session: Callable[[LearningModelDevice], Any]
 ) -> EvaluationStream:
     """The stream of results.
 
@@ -254,7 +254,7 @@ class Preparation:
             pictures.device_tensorizer = None
             return pictures
 
-    def _value(self, name: str, value: Any, pictures: PictureInputs) -> Any:
+    def _value(self, name: str, value: object, pictures: PictureInputs) -> Any:
         if name not in self._spelling:  # an output's, or unknown
             return value
         feature, properties = self._compiled.inputs[self._spelling[name]], self._properties[self._spelling[name]]

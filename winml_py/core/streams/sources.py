@@ -105,7 +105,7 @@ def _frames(reader: VideoReader, known: Known, is_ours: bool) -> Generator[tuple
             reader.close()
 
 
-def _stands_alone(inputs: Any) -> bool:
+def _stands_alone(inputs: object) -> bool:
     """Whether `inputs` is one source, and not an iterable of them."""
     if isinstance(inputs, (str, os.PathLike, bytes, bytearray, Mapping, VideoReader)) or hasattr(inputs, "read"):
         return True
@@ -122,7 +122,7 @@ def _each(inputs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
             yield source, found
 
 
-def _expanded(source: Any) -> Sequence[Any] | VideoReader | None:
+def _expanded(source: object) -> Sequence[Any] | VideoReader | None:
     """The files or the video that a source stands for; None where it is one item."""
     if isinstance(source, VideoReader):
         return source
@@ -135,7 +135,7 @@ def _expanded(source: Any) -> Sequence[Any] | VideoReader | None:
     return VideoReader(path) if is_video(path) else None
 
 
-def _content(source: Any) -> Any:
+def _content(source: object) -> Any:
     """What an item is evaluated on: the bytes of an open file, read now, while the program keeps it open."""
     read = getattr(source, "read", None)
     if read is None or isinstance(source, Mapping):

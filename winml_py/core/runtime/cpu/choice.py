@@ -20,9 +20,9 @@ from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_know
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from .chosen import ChosenEngine
-from .compile import compile_kept
 from .decision import CpuChoice, memory_of, refusal, shortage
 from .exact import obstacle
+from .measure import compile_kept
 
 AUTO = "auto"
 

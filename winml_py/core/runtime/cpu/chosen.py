@@ -16,18 +16,10 @@ import numpy as np
 
 from ....enums import Precision
 from ....errors import CanceledError, ClosedError, EngineWarning, IllegalCallError, SizeMismatchError, WinMLError
+from ...base.arrays import Array
 from ...base.cancellation import Stop, held
 from ...base.messages import warn_caller
-from ..engine import (
-    Array,
-    Engine,
-    EngineBinding,
-    EngineOptions,
-    Explanation,
-    HeldValues,
-    PlacedNode,
-    Value,
-)
+from ..engine import Engine, EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode, Value
 from ..ort.run import fill, opened
 from ..request import Inputs
 

@@ -25,8 +25,7 @@ from ..providers.catalogue import provider_of
 from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
 from .chosen import Decision, Shapes
-from .compile import compile_kept
-from .measure import compare
+from .measure import compare, compile_kept
 
 _trusted: dict[str, set[Shapes]] = {}
 """Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""

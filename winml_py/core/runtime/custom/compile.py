@@ -13,13 +13,13 @@ import numpy as np
 
 from ....enums import Precision
 from ....errors import CorruptModelError, EvaluationError, NotSupportedError
+from ...base.arrays import Array
 from ...base.cancellation import Stop
 from ...base.messages import type_name
 from ...onnx_file.header import external_locations
 from ...onnx_file.source import Skeleton
 from ..engine import (
     ONNXRUNTIME,
-    Array,
     Engine,
     EngineBinding,
     EngineInput,
@@ -323,7 +323,7 @@ class _Function:
             if name:
                 values[name] = self._checked(result, OperatorOutput(*declared), name)
 
-    def _checked(self, result: Any, declared: OperatorOutput, name: str) -> Array:
+    def _checked(self, result: object, declared: OperatorOutput, name: str) -> Array:
         array = np.asarray(result, order="C")
         array = array.astype(object) if array.dtype.kind == "U" else array
         if array.dtype != declared.dtype or declared.rank not in (None, array.ndim):

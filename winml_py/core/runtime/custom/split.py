@@ -198,7 +198,7 @@ def _attribute(item: onnx.AttributeProto) -> Any:
     return _plain(helper.get_attribute_value(item))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Text and arrays, in place of ONNX's bytes and tensors."""
     from onnx import TensorProto, numpy_helper
 

@@ -12,12 +12,11 @@ import numpy as np
 
 from ....enums import Precision
 from ....errors import InvalidDeviceError, NotSupportedError, WinMLError
+from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop
-from ...base.device_array import DeviceArray
 from ...onnx_file.source import Skeleton
 from ..engine import (
     ONNXRUNTIME,
-    Array,
     DeviceEngine,
     DeviceEngineBinding,
     Engine,

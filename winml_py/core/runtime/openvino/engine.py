@@ -18,8 +18,9 @@ import numpy as np
 from ....enums import Precision
 from ....errors import IllegalCallError
 from ...base import child_process
+from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import Array, EngineBinding, Explanation, PlacedNode, Value
+from ..engine import EngineBinding, Explanation, PlacedNode, Value
 from ..ort.run import ended_by, fill, opened, shares_memory, trim_heap
 from ..providers.provider import Target
 from ..request import CompileRequest
@@ -273,7 +274,7 @@ class Trace:
         with self._lock:
             self._events += events
 
-    def _event(self, category: str, name: str, began: float, took: float, names: Any = None) -> dict[str, Any]:
+    def _event(self, category: str, name: str, began: float, took: float, names: object = None) -> dict[str, Any]:
         where = {"pid": os.getpid(), "tid": threading.get_ident(), "ts": (began - self._start) * 1e6}
         return {"cat": category, "ph": "X", "name": name, "dur": took, "args": names or {}} | where
 

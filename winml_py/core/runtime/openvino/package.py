@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ....errors import CorruptModelError, EvaluationError, IllegalCallError, NotSupportedError, WinMLError
-from ..engine import Array
+from ...base.arrays import Array
 
 if TYPE_CHECKING:
     import openvino

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....errors import InvalidBindingError
+from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
-from ...base.device_array import DeviceArray
-from ..engine import Array
 from .device_memory import (
     DeviceMemory,
     RecordedGraph,

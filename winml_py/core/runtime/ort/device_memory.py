@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....errors import NotSupportedError, SizeMismatchError
-from ...base.device_array import DeviceArray, MemoryLocation
-from ..engine import Array
+from ...base.arrays import Array, DeviceArray, MemoryLocation
 from ..providers.provider import Provider
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ import numpy as np
 
 from ....errors import IllegalCallError
 from ...base import child_process
+from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
-from ...base.device_array import DeviceArray
 from ..engine import (
-    Array,
     DeviceEngine,
     DeviceEngineBinding,
     EngineBinding,

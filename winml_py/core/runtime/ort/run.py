@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ....errors import ClosedError
+from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import Array
 from .errors import translate, wrong_output_shape
 
 if TYPE_CHECKING:

@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 
 from ....errors import InvalidArgumentError
 from ..engine import EngineOptions
-from .cpu import CPU
 from .cuda import CUDA
 from .openvino import OPENVINO, OPENVINO_PACKAGE
-from .provider import Provider, ProviderDevice, Target, short
+from .provider import CPU_NAME, Provider, ProviderDevice, Target, short
 from .tensorrt import TENSORRT
 from .tensorrt_rtx import TENSORRT_RTX
 from .webgpu import WEBGPU
+
+CPU = Provider(CPU_NAME, option_keys="")
+
 
 PROVIDERS: dict[str, Provider] = {
     provider.name: provider for provider in (CPU, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO_PACKAGE, OPENVINO, WEBGPU)

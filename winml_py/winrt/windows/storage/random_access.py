@@ -14,7 +14,7 @@ from ....core.base.winrt_object import Closeable
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
 
 
-def used_bytes(buffer: Any) -> memoryview:
+def used_bytes(buffer: object) -> memoryview:
     """The bytes of a buffer; of a `Buffer`, those in use."""
     memory = byte_view(buffer)
     return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
@@ -101,7 +101,7 @@ class IRandomAccessStream(Closeable):
             self._position += len(data)
         return data
 
-    def write(self, data: Any, /) -> int:
+    def write(self, data: object, /) -> int:
         """Writes bytes at the position, and says how many.
 
         Raises:
@@ -121,12 +121,12 @@ class IRandomAccessStream(Closeable):
             raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
 
     def read_async(
-        self, buffer: Any, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
+        self, buffer: object, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
     ) -> AsyncOperation[Any]:
         """Reads into a buffer, and gives the buffer; the length of a `Buffer` is then the number of bytes read."""
         return AsyncOperation(lambda _: self._read_into(buffer, count))
 
-    def _read_into(self, buffer: Any, count: int) -> Any:
+    def _read_into(self, buffer: object, count: int) -> Any:
         room = byte_view(buffer)
         if count > len(room):
             raise InvalidArgumentError(f"The buffer has room for {len(room)} bytes, not for {count}.")
@@ -136,7 +136,7 @@ class IRandomAccessStream(Closeable):
             buffer.length = len(data)
         return buffer
 
-    def write_async(self, buffer: Any, /) -> AsyncOperation[int]:
+    def write_async(self, buffer: object, /) -> AsyncOperation[int]:
         """Writes a buffer at the position; of a `Buffer`, the bytes in use."""
         return AsyncOperation(lambda _: self.write(used_bytes(buffer)))
 
@@ -249,7 +249,7 @@ class DataReader(_StreamUser):
         self._loaded = b""
 
     @classmethod
-    def from_buffer(cls, buffer: Any, /) -> DataReader:
+    def from_buffer(cls, buffer: object, /) -> DataReader:
         """A reader of a buffer, loaded with all of it."""
         reader = cls(InMemoryRandomAccessStream())
         reader._loaded = bytes(used_bytes(buffer))
@@ -280,7 +280,7 @@ class DataReader(_StreamUser):
         taken, self._loaded = self._loaded[:count], self._loaded[count:]
         return taken
 
-    def read_bytes(self, value: Any, /) -> None:
+    def read_bytes(self, value: object, /) -> None:
         """Fills a writable buffer.
 
         Raises:
@@ -328,11 +328,11 @@ class DataWriter(_StreamUser):
         """Bytes collected and not written yet."""
         return len(self._collected)
 
-    def write_bytes(self, value: Any, /) -> None:
+    def write_bytes(self, value: object, /) -> None:
         """Collects the bytes of a buffer."""
         self._collected += byte_view(value)
 
-    def write_buffer(self, buffer: Any, /) -> None:
+    def write_buffer(self, buffer: object, /) -> None:
         """Collects the bytes of a buffer; of a `Buffer`, those in use."""
         self._collected += used_bytes(buffer)
 

@@ -1,27 +1,77 @@
-"""BitmapDecoder: from a picture file in a stream to pixels."""
+"""BitmapDecoder and BitmapTransform: from a picture file in a stream to pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from .....core.base.arguments import member
 from .....core.base.async_operation import AsyncOperation
 from .....core.base.messages import type_name
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
 from .....core.imaging.colour_profiles import in_srgb
+from .....core.imaging.geometry import BitmapBounds, require_inside
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
-from .....errors import InvalidArgumentError, PictureError
+from .....errors import InvalidArgumentError, InvalidBindingError, PictureError
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
-from .codecs import BitmapCodecInformation, DecoderIds, codec_information
-from .transform import BitmapTransform, cropped, require_members, scaled, turned
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+class BitmapCodecInformation(NamedTuple):
+    """A codec: its number, its name, and the files it is for."""
+
+    codec_id: UUID
+    friendly_name: str
+    mime_types: tuple[str, ...]
+    file_extensions: tuple[str, ...]
+
+
+class DecoderIds:
+    """The numbers of the decoders, by Pillow's names."""
+
+    __slots__ = ()
+
+    bmp_decoder_id = UUID("6b462062-7cbf-400d-9fdb-813dd10f2778")
+    gif_decoder_id = UUID("381dda3c-9ce9-4834-a23e-1f98f8fc52be")
+    ico_decoder_id = UUID("c61bfcdf-2e0f-4aad-a8d7-e06bafebcdfe")
+    jpeg_decoder_id = UUID("9456a480-e88b-43ea-9e73-0b2d9b71b1ca")
+    png_decoder_id = UUID("389ea17b-5078-4cde-b6ef-25c15175c751")
+    tiff_decoder_id = UUID("b54e85d9-fe23-499f-8b88-6acea713752b")
+    webp_decoder_id = UUID("7693e886-51c9-4070-8419-9f70738ec8fa")
+
+
+class EncoderIds:
+    """The numbers of the encoders, by Pillow's names."""
+
+    __slots__ = ()
+
+    bmp_encoder_id = UUID("69be8bb4-d66d-47c8-865a-ed1589433782")
+    gif_encoder_id = UUID("114f5598-0b22-40a0-86a1-c83ea495adbd")
+    jpeg_encoder_id = UUID("1a34f5c1-4a5a-46dc-b644-1f4567e7a676")
+    png_encoder_id = UUID("27949969-876a-41d7-9447-568f6a35a4dc")
+    tiff_encoder_id = UUID("0131be10-2001-4c5f-a9b0-cc88fab64ce8")
+
+
+_EXTENSIONS = {"JPEG": (".jpeg", ".jpg"), "TIFF": (".tiff", ".tif")}
+
+
+def codecs_by_id(ids: type[DecoderIds] | type[EncoderIds]) -> dict[UUID, str]:
+    """Pillow's name of each codec that has a number."""
+    return {number: name.split("_")[0].upper() for name, number in vars(ids).items() if isinstance(number, UUID)}
+
+
+def codec_information(name: str, ids: type[DecoderIds] | type[EncoderIds]) -> BitmapCodecInformation:
+    """The facts about a codec; a codec without a number in WinRT has the number 0."""
+    number = next((number for number, known in codecs_by_id(ids).items() if known == name), UUID(int=0))
+    extensions = _EXTENSIONS.get(name, (f".{name.lower()}",))
+    return BitmapCodecInformation(number, name, (f"image/{name.lower()}",), extensions)
 
 
 class ExifOrientationMode(IntEnum):
@@ -243,3 +293,108 @@ class BitmapDecoder(BitmapFrame, DecoderIds):
             InvalidArgumentError: there is none of that number; raised by the operation.
         """
         return AsyncOperation(lambda _: BitmapFrame(self._data, frame_index))
+
+
+# BitmapTransform: scaling, turning and cropping on the way from a file or to one.
+
+
+class BitmapInterpolationMode(IntEnum):
+    """How pictures are scaled: Pillow's nearest, bilinear, bicubic and box filters, which antialias."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+    CUBIC = 2
+    FANT = 3
+
+
+class BitmapFlip(IntEnum):
+    """Whether a picture is mirrored, and how."""
+
+    NONE = 0
+    HORIZONTAL = 1
+    VERTICAL = 2
+
+
+class BitmapRotation(IntEnum):
+    """By how much a picture is rotated."""
+
+    NONE = 0
+    CLOCKWISE90_DEGREES = 1
+    CLOCKWISE180_DEGREES = 2
+    CLOCKWISE270_DEGREES = 3
+
+
+class BitmapTransform:
+    """What to do to a picture, in this order: scale, flip, rotate, crop. At first, nothing.
+
+    Attributes:
+        scaled_width: pixels, before the rotation; 0 leaves the width.
+        scaled_height: pixels, before the rotation; 0 leaves the height.
+        interpolation_mode: how it is scaled.
+        flip: whether it is mirrored.
+        rotation: by how much it is rotated.
+        bounds: the part to keep of the scaled and rotated picture; an empty one keeps all.
+    """
+
+    def __init__(self) -> None:
+        self.scaled_width = 0
+        self.scaled_height = 0
+        self.interpolation_mode = BitmapInterpolationMode.NEAREST_NEIGHBOR
+        self.flip = BitmapFlip.NONE
+        self.rotation = BitmapRotation.NONE
+        self.bounds = BitmapBounds(0, 0, 0, 0)
+
+
+def require_members(transform: BitmapTransform) -> None:
+    """Refuses values that are not members of their enumerations, before a picture is opened.
+
+    Raises:
+        InvalidArgumentError: one is not.
+    """
+    member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
+    member(BitmapFlip, transform.flip, "The flip")
+    member(BitmapRotation, transform.rotation, "The rotation")
+
+
+def scaled(image: Image, transform: BitmapTransform) -> Image:
+    """The image in the size that a transform gives.
+
+    Raises:
+        InvalidArgumentError: that size is negative.
+    """
+    from PIL.Image import Resampling
+
+    size = (int(transform.scaled_width) or image.width, int(transform.scaled_height) or image.height)
+    if min(size) < 1:
+        raise InvalidArgumentError(f"A picture cannot be scaled to {size[0]}x{size[1]}.")
+    # in the order of BitmapInterpolationMode
+    filters = (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.BOX)
+    return image.resize(size, filters[transform.interpolation_mode])
+
+
+def turned(image: Image, transform: BitmapTransform) -> Image:
+    """The image mirrored, then rotated."""
+    from PIL import ImageOps
+
+    if transform.flip == BitmapFlip.HORIZONTAL:
+        image = ImageOps.mirror(image)
+    elif transform.flip == BitmapFlip.VERTICAL:
+        image = ImageOps.flip(image)
+    return image.rotate(-90 * transform.rotation, expand=True)  # Pillow rotates counterclockwise
+
+
+def cropped(image: Image, transform: BitmapTransform) -> Image:
+    """The part of the image inside a transform's bounds.
+
+    Raises:
+        InvalidArgumentError: the bounds leave the picture.
+    """
+    bounds = BitmapBounds(*transform.bounds)
+    if bounds == (0, 0, 0, 0):
+        return image
+    try:
+        require_inside(bounds, image.width, image.height)
+    except InvalidBindingError as error:
+        raise InvalidArgumentError(str(error)) from error
+    x, y, width, height = bounds
+    return image.crop((x, y, x + width, y + height))

@@ -15,8 +15,17 @@ from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import IllegalCallError, InvalidArgumentError, NotSupportedError
 from ...foundation import PropertyType
 from ...storage.streams import IRandomAccessStream
-from .codecs import BitmapCodecInformation, EncoderIds, codec_information, codecs_by_id
-from .transform import BitmapTransform, cropped, require_members, scaled, turned
+from .decoder import (
+    BitmapCodecInformation,
+    BitmapTransform,
+    EncoderIds,
+    codec_information,
+    codecs_by_id,
+    cropped,
+    require_members,
+    scaled,
+    turned,
+)
 
 BitmapPropertySet = PropertySet
 
@@ -91,7 +100,7 @@ class BitmapEncoder(EncoderIds):
         height: int,
         dpi_x: float,
         dpi_y: float,
-        pixels: Any,
+        pixels: object,
         /,
     ) -> None:
         """Sets the picture to write: a copy of bytes, row after row.

@@ -14,6 +14,9 @@ import numpy as np
 from ...errors import IllegalCallError, InvalidBindingError, WinMLError
 from .messages import type_name
 
+Array = np.ndarray[Any, Any]
+"""An array of numpy, of any type and shape."""
+
 _leaked: list[Any] = []
 _DLPACK_CUDA = 2  # kDLCUDA
 
@@ -49,14 +52,14 @@ class DeviceArray:
     location: MemoryLocation
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    read: Callable[[], np.ndarray[Any, Any]]
+    read: Callable[[], Array]
     handle: Any = None
     pointer: int | None = None
     owner: Any = None
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     process: int = field(default_factory=os.getpid, init=False)
 
-    def to_numpy(self) -> np.ndarray[Any, Any]:
+    def to_numpy(self) -> Array:
         """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
         if self.handle is not None and os.getpid() != self.process:
             raise IllegalCallError(
@@ -107,7 +110,7 @@ class DeviceArray:
         }
 
 
-def is_cuda_array(value: Any) -> bool:
+def is_cuda_array(value: object) -> bool:
     """Whether a value is an array that another library has in CUDA memory."""
     if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
         return False
@@ -120,12 +123,12 @@ def is_cuda_array(value: Any) -> bool:
         return False
 
 
-def _copy_method(value: Any) -> str | None:
+def _copy_method(value: object) -> str | None:
     """What copies an array of another library to the host: CuPy's `get`, numba's, torch's; None where it has none."""
     return next((name for name in ("get", "copy_to_host", "cpu") if hasattr(value, name)), None)
 
 
-def as_device_array(value: Any) -> DeviceArray:
+def as_device_array(value: object) -> DeviceArray:
     """The memory of such an array, shared and kept alive.
 
     Raises:
@@ -158,7 +161,7 @@ def _from_interface(value: Any) -> DeviceArray:
     return DeviceArray(location, shape, dtype, read, pointer=int(facts["data"][0]), owner=value)
 
 
-def _from_dlpack(value: Any) -> DeviceArray:
+def _from_dlpack(value: object) -> DeviceArray:
     try:
         import cupy
     except ImportError as error:
@@ -180,7 +183,7 @@ def exports_dlpack(value: object) -> bool:
     return hasattr(type(value), "__dlpack__")
 
 
-def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> np.ndarray[Any, Any]:
+def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Array:
     """A numpy array over the memory of such a value, which it shares and keeps alive.
 
     Raises:
@@ -188,7 +191,7 @@ def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> np.
     """
     try:
         _require_host(value)
-        array: np.ndarray[Any, Any] = np.from_dlpack(value)
+        array: Array = np.from_dlpack(value)
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")
         raise error(f"A {type_name(value)} does not export its memory: {reason}.", hint=_remedy(value)) from cause
@@ -201,7 +204,7 @@ def _require_host(value: Any) -> None:
         raise BufferError(f"it is in the memory of a device, number {int(number)} of DLPack's kind {int(kind)}")
 
 
-def _writable(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _writable(value: object, array: Array) -> Array:
     """The array that can be written to, where the value gives one over the same memory.
 
     Before its version 1.0 DLPack did not say what may be written, and numpy makes such arrays read-only.
@@ -212,7 +215,7 @@ def _writable(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _remedy(value: Any) -> str:
+def _remedy(value: object) -> str:
     """What to call on the value; the names are torch's, as other libraries lack what stands in the way."""
     if getattr(value, "requires_grad", False):
         return "Bind tensor.detach(), which shares its memory."
