@@ -214,7 +214,7 @@ def figures() -> dict[str, Any]:
         "climbs on its way": len(climbs),
         "modules after one evaluation": int(run(ONE)),
         "inner names that capabilities use": len(inner_names(sources, modules, public)),
-        "calls of typing.cast": len(re.findall(r"(?<![.\w])cast\(", text)),
+        "calls of typing.cast": len(re.findall(r"(?<![.\w])(?<!def )cast\(", text)),
         "lines with Any": sum("Any" in line for line in text.split("\n")),
         "names": {
             "files that one other imports": single,

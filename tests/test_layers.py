@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -10,6 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from winml_py.core.runtime.providers import plugins
+from winml_py.inputs import trial
 
 ROOT = Path(__file__).parent.parent
 
@@ -77,3 +81,15 @@ def test_the_map_names_what_is_there() -> None:
     assert len(named) > 30
     missing = [path for path in named if not ((ROOT / path).exists() or (ROOT / "winml_py" / path).exists())]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    "name", sorted({"winml_py.cli.doctor_child", plugins._PROBE, *plugins._OWN_PROBES.values(), trial.__name__})
+)
+def test_child_processes_are_modules_that_run(name: str) -> None:
+    """They are started by their names, which no tool follows when a file moves."""
+    assert name == "winml_py.cli.doctor_child" or name.startswith(("winml_py.core.runtime", "winml_py.inputs"))
+    path = Path(importlib.util.find_spec(name).origin)  # type: ignore[union-attr,arg-type]
+    assert 'if __name__ == "__main__":' in path.read_text()
+    started = [file for file in (ROOT / "winml_py").rglob("*.py") if f'"{name}"' in file.read_text()]
+    assert started or name == trial.__name__

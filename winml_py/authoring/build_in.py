@@ -81,6 +81,7 @@ def build_in(
             f"The pictures of a built-in contract cannot be {pictures!r}.",
             hint=f"Use one of {', '.join(known.name for known in INTERLEAVED_FORMATS)}.",
         )
+    # The model is loaded first: what it refuses of a contract, in its own words, must not cost a read of its weights.
     loaded = LearningModel.load_from_file_path(source)
     images = _images(loaded, contract, set(inputs))
     steps = {image.name: _preprocessing(image, pictures) for image in images}
@@ -93,7 +94,7 @@ def build_in(
         _add_boxes(model, names or loaded.labels, placements)
     elif names:
         add_labels(model, names)
-    if not _has_images(model):
+    if not _has_images(model):  # the metadata stay while they describe another image
         set_image_metadata(model, {})
     write_whole(destination, model.SerializeToString())
 

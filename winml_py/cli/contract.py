@@ -100,7 +100,7 @@ def contract(
     made = _stated(**options)
     with naming(model):
         if is_built_in:
-            pictures = pictures or BitmapPixelFormat.RGB8
+            pictures = pictures or BitmapPixelFormat.RGB8  # as Pillow and most programs have their bytes
             names = read_labels(labels) if labels else ()
             build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress)
         elif made is None:

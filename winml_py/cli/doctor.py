@@ -162,6 +162,7 @@ def diagnose() -> dict[str, Any]:
             "vulkan_drivers": _vulkan_drivers(),
         },
         "cache": str(answers.folder() or ""),
+        # Each is tried in a process of its own: a driver that crashes must not take the report with it.
         "devices": [tried(number) for number in range(len(LearningModelDevice.find_all()))],
     }
 

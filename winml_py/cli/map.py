@@ -120,6 +120,7 @@ def _evaluator(
         **same,
     )
     evaluator.require_columns(source.columns)
+    # What a resumed job must have in common with the one that wrote the parts: the model itself, and not its name.
     stated = {
         "model": _digest(model),
         "settings": options and options.to_dict(),

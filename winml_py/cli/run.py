@@ -91,7 +91,7 @@ def run(
     """  # noqa: D301 - click wants the backspace itself
     require_one_engine(options["settings"], options["engine"], options["precision"])
     paths = [path for model in models for path in models_of(model)]
-    if example == bool(inputs):
+    if example == bool(inputs):  # both, or neither: numbers that are made up must be asked for
         raise click.UsageError(
             f"{' '.join(models)}: Name an INPUT after the model (a picture, a video, a folder of pictures, an array), "
             "or write --example, and no INPUT."

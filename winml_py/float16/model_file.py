@@ -17,14 +17,12 @@ from onnx_ir.passes import common
 from ..core.base.atomic_files import write_whole
 from ..core.model.operators import ModelOperators
 from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import Skeleton
 from ..core.runtime.custom.split import declared_outputs, key_of, take_out
 from ..core.runtime.ort.schemas import has_type, infer_outputs, is_known
 from ..errors import ConversionError
 from ..inputs.model import evaluated_apart
-
-PROTOBUF_LIMIT = 1_900_000_000
-"""Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""
 
 _CASTS_FROM = 13
 """The operator set that a model without ONNX's own operators imports for its casts."""

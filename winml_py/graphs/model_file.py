@@ -14,11 +14,9 @@ from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import inside
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
-
-PROTOBUF_LIMIT = 1_900_000_000
-"""Bytes of weights above which they go to a file of their own; protobuf holds 2 GiB."""
 
 
 def read_model(model: LearningModel) -> ModelProto:

@@ -81,7 +81,7 @@ class Tile(NamedTuple):
 
 def page(profile: Profile) -> str:
     """The HTML of a profile."""
-    name = escape(os.path.basename(profile.model))
+    name = escape(os.path.basename(profile.model))  # all names are a stranger's, and stand in HTML
     where = f"{profile.engine} on {profile.device}, " if profile.engine else ""
     about = f"{where}mean of {profile.evaluations} evaluation{'s' * (profile.evaluations > 1)}"
     sums = profile.sums(lambda node: node.operator) | {OUTSIDE: max(profile.outside, 0.0)}

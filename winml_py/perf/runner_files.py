@@ -34,6 +34,7 @@ def performance(path: str, measured: Sequence[Measurement]) -> None:
 
 def _row(case: Measurement) -> dict[str, Any]:
     binds, runs = _milliseconds(case, *_BIND), _milliseconds(case, *_EVALUATE)
+    # The columns of Windows ML's runner, by which its users compare; what cannot be measured here stays empty.
     milliseconds = {
         "Load": [case.first["load"].wall * 1e3],
         "Session Creation": [case.first["session"].wall * 1e3],

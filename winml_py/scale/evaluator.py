@@ -85,6 +85,7 @@ class Evaluator(Closeable):
         threads: int | None = None,
         fast_decode: bool = False,
     ) -> None:
+        # All that can be wrong is found here, in the program that asks, and not in a worker of a cluster an hour later.
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
         require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
         require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")

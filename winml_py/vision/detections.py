@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +164,7 @@ class Detections:
             MissingPackageError: the package supervision is not installed.
         """
         try:
-            supervision = import_module("supervision")
+            import supervision
         except ImportError as error:
             raise MissingPackageError(
                 "The package supervision is not installed.", hint="Install it: pip install supervision."

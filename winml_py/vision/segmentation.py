@@ -109,6 +109,7 @@ def masks(
         return Segmentation(found, names)
     if not np.isfinite(stack).all():
         raise EvaluationError("The model gave numbers that are not finite.", hint="Check the picture's contract.")
+    # Logits are interpolated, and then compared: of classes nothing lies between two. What was cropped away has none.
     seen = place.mask_to_picture(np.ones(stack.shape[1:], np.bool_), outside=False)
     if len(stack) == 1:
         if threshold is None:

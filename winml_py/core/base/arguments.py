@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from numbers import Integral
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, TypeVar
 
 from ...errors import InvalidArgumentError, WinMLError
 from .messages import type_name
@@ -132,14 +132,23 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
 
 def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
     """How messages name a file: its path; an open one as it names itself."""
-    return str(getattr(source, "name", "The stream")) if is_stream(source) else os.fspath(cast(str, source))
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    return str(getattr(source, "name", "The stream"))
 
 
 @contextmanager
 def opened_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
-    """The file at a path, in UTF-8; or an open one, which stays open."""
-    if is_stream(source):
-        yield cast(IO[Any], source)
-    else:
-        with open(cast(str, source), encoding="utf-8") as file:
+    """The file at a path, in UTF-8; or an open one, which stays open.
+
+    Raises:
+        OSError: the system's, where there is no such file.
+        InvalidArgumentError: neither a path nor an open file.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, encoding="utf-8") as file:
             yield file
+    elif is_stream(source):
+        yield source
+    else:
+        raise InvalidArgumentError(f"A file is a path or an open file, not {type_name(source)}.")

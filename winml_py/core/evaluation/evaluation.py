@@ -18,7 +18,7 @@ from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
 from ..base.messages import type_name
-from ..base.winrt_object import Object, inside
+from ..base.winrt_object import HasInside, Object, inside
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import PictureFit
@@ -37,7 +37,7 @@ from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.picture_placement import PicturePlacement
 from ..runtime.engine import DeviceEngineBinding
-from .compiled import Compiled, CompiledModel
+from .compiled import Compiled
 from .outputs import (
     CastOutput,
     ImageOutput,
@@ -78,7 +78,7 @@ class LearningModelBinding(Object, MapView[Any]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, session: CompiledModel, /) -> None:
+    def __init__(self, session: HasInside[Compiled], /) -> None:
         self._session = session  # a session that nobody else holds would close its engine
         compiled = inside(session)
         self._is_silent = compiled.is_silent

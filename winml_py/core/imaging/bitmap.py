@@ -95,6 +95,7 @@ class SoftwareBitmap(Object, Closeable):
         """
         layout = layout_of(pixel_format)
         pixels = np.asarray(array)
+        # Gray pictures of height x width x 1 are what many libraries make.
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
         one = layout.shape(1, 1)
@@ -109,6 +110,7 @@ class SoftwareBitmap(Object, Closeable):
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
+        # NV12 and its like: below the plane of brightness, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
         bitmap = cls._hold(cls.__new__(cls), pixels, pixel_format, alpha, layout)

@@ -133,10 +133,11 @@ class ImageContract:
             "pad": _levels(self.pad),
             "size": size_of(self.size),
         }
-        for name, value in fields.items():
+        for name, value in fields.items():  # around the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name))
+        # In float32, as tensors are computed: 1e-50 is a number here, and 0 there.
         if 0 in np.array(self.std).astype(np.float32):
             raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
         if self.tensor_kind is not None and self.tensor_kind not in _TENSOR_KINDS:

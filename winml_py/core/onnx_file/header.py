@@ -127,7 +127,7 @@ def read_header(buffer: Buffer) -> Header:
     """
     header = Header()
     for item in fields(buffer, 0, len(buffer)):
-        match item.number:
+        match item.number:  # of ModelProto's fields, as onnx.proto has them
             case 1:
                 header.ir_version = item.signed()
             case 2:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ...errors import DeviceLostError, InvalidArgumentError
 from ..base.arguments import truth, whole_number
@@ -40,8 +40,25 @@ class StreamSettings(NamedTuple):
     copy: bool
 
 
+class Evaluates(Protocol):
+    """What a stream asks of a session."""
+
+    @property
+    def _inside(self) -> Compiled: ...
+
+    @property
+    def device(self) -> LearningModelDevice:
+        """Where it runs."""
+
+    def evaluate(self, binding: LearningModelBinding, /) -> LearningModelEvaluationResult:
+        """Evaluates what is bound."""
+
+    def close(self) -> None:
+        """Lets go of the engine."""
+
+
 class StreamSession(NamedTuple):
-    """What a stream needs of a session."""
+    """A session as a stream uses it."""
 
     compiled: Compiled
     device: LearningModelDevice
@@ -50,8 +67,8 @@ class StreamSession(NamedTuple):
     close: Callable[[], None]
 
     @classmethod
-    def of(cls, session: Any) -> StreamSession:
-        """The same of a `LearningModelSession`, whose module imports this one."""
+    def of(cls, session: Evaluates) -> StreamSession:
+        """Collects what a stream needs from a session."""
         new_binding = partial(LearningModelBinding, session)
         return cls(inside(session), session.device, new_binding, session.evaluate, session.close)
 
@@ -62,7 +79,10 @@ class StreamSession(NamedTuple):
 
 
 def open_stream(
-    inputs: object, settings: StreamSettings, session: object, new_session: Callable[[LearningModelDevice], Any]
+    inputs: object,
+    settings: StreamSettings,
+    session: Evaluates,
+    new_session: Callable[[LearningModelDevice], Evaluates],
 ) -> EvaluationStream:
     """The stream of results.
 
@@ -98,7 +118,7 @@ def open_stream(
 def _sessions(
     own: StreamSession,
     devices: Sequence[LearningModelDevice],
-    new_session: Callable[[LearningModelDevice], Any],
+    new_session: Callable[[LearningModelDevice], Evaluates],
     made: ExitStack,
 ) -> list[StreamSession]:
     """A session for each device; `made` closes those that are new."""

@@ -64,6 +64,8 @@ def compile_custom(
     steps = split(model, {operator.key: operator for operator in operators})
     if not any(isinstance(step, CustomNode) for step in steps):
         return compile_part(request)
+    # Parts are compiled in the order they run: a part declares the types of its inputs, which are known once what makes
+    # them has been compiled, or declared by a function.
     types = {value.name: value.type for value in model.graph.input}
     compiled: list[CompiledStep] = []
     try:

@@ -105,6 +105,8 @@ def translate(error: Exception) -> WinMLError:
         return wrong_output_shape(name, _braces(bound), _braces(computed))
     if match := _OLD_OUTPUT.search(text):
         return wrong_output_shape("", *map(_braces, match.groups()))
+    # The runtime has few classes and many messages. The first rule that knows the words decides; they differ from
+    # version to version, so a message that no rule knows keeps its own words below.
     for pattern, kind, message, hint in _RULES:
         if match := re.search(pattern, text, re.DOTALL):
             words = match.groups()
