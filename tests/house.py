@@ -65,7 +65,7 @@ class Source(NamedTuple):
     comments: list[int]
 
 
-def read(path: Path) -> Source:
+def read(path: Path, root: Path = ROOT) -> Source:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     words: set[int] = set()
@@ -82,7 +82,7 @@ def read(path: Path) -> Source:
     comments = [
         each.start[0] for each in tokens if each.type == tokenize.COMMENT and not each.string.startswith(orders)
     ]
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(root).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return Source(name, path, tree, code, len(lines), len(imports), comments)
 

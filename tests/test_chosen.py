@@ -33,6 +33,7 @@ class Plain:
     """An engine that computes y from x with a function, and counts."""
 
     options = EngineOptions(1)
+    device = run_once = None
 
     def __init__(self, name: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
         self.explanation = Explanation(name, Precision.FLOAT32, "as asked for")

@@ -420,7 +420,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "perf digits.onnx --input seven.png",
         2,
-        "--input: Inputs are arguments, without an option: winml-py perf MODEL [INPUT]...",
+        "No such option '--input'.",
     ),
     (
         "perf --compare saved.json saved.json",
