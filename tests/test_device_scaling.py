@@ -24,8 +24,10 @@ from winml_py import (
 )
 from winml_py.core.evaluation.graph import GraphKey, padding, scaling_inputs, tensorize_graph
 from winml_py.core.imaging.geometry import Placement, compute_placement
-from winml_py.core.imaging.resize import PILLOW_FILTERS, crop, resize
+from winml_py.core.imaging.resize import KERNELS, crop, resize
 from winml_py.core.imaging.tensorize import tensorize
+
+PILLOW_FILTERS = {kernel: entry.pillow for kernel, entry in KERNELS.items() if entry.is_antialiased}
 
 Array = np.ndarray[Any, Any]
 

@@ -28,7 +28,9 @@ from winml_py import (
 )
 from winml_py.core.evaluation.graph import GraphKey, padding, scaling_inputs, tensorize_graph
 from winml_py.core.imaging.geometry import compute_placement
-from winml_py.core.imaging.resize import PILLOW_FILTERS
+from winml_py.core.imaging.resize import KERNELS
+
+PILLOW_FILTERS = {kernel: entry.pillow for kernel, entry in KERNELS.items() if entry.is_antialiased}
 
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
 LETTERBOX, STRETCH = ImageCropMode.LETTERBOX, ImageCropMode.STRETCH

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from build import data, tensor, unary
@@ -27,7 +29,10 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
     LearningModelSessionOptions,
+    NotSupportedError,
 )
+from winml_py.authoring import kernels
+from winml_py.core.imaging.resize import BY_PILLOW_NAME, KERNELS
 
 RGB8 = BitmapPixelFormat.RGB8
 SIZES = [(451, 300), (300, 451), (30, 20), (1200, 90), (97, 640), (224, 224)]
@@ -355,3 +360,25 @@ def test_a_rule_needs_its_sides() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=r"needs|two rules"):
             ImageScaling(**fields)  # type: ignore[arg-type]
+
+
+def test_each_kernel_has_one_record() -> None:
+    """And what follows from it: the names of Pillow, of OpenCV, of timm and of transformers, and a formula as nodes."""
+    assert set(KERNELS) == set(ImageKernel)
+    for kernel, entry in KERNELS.items():
+        assert bool(entry.pillow) is not bool(entry.opencv)
+        assert entry.pillow in ("", *(each.name for each in Image.Resampling))
+        assert not entry.opencv or isinstance(getattr(cv2, entry.opencv), int)
+        assert entry.is_antialiased is kernel.name.startswith("ANTIALIASED_")
+        assert (kernel in kernels._FILTERS) is entry.is_antialiased
+        with suppress(NotSupportedError):
+            kernels.require_kernel(kernel)
+            assert entry.pillow or entry.resize_attributes
+    by_number = {
+        each.value: each.name for each in Image.Resampling if each.name in BY_PILLOW_NAME
+    }  # newer ones have more
+    for number, name in by_number.items():
+        config = {"image_processor_type": "ViTImageProcessor", "resample": number}
+        assert ImageContract.from_preprocessor_config(config).kernel is BY_PILLOW_NAME[name]
+        timm = {"pretrained_cfg": {"input_size": [3, 224, 224], "interpolation": name.lower()}}
+        assert ImageContract.from_timm(timm).kernel is BY_PILLOW_NAME[name]

@@ -8,13 +8,14 @@ OpenCV's linear and cubic kernels are those of `Resize`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.base.arrays import Array
 from ..core.imaging.contract import ImageContract, has_gray_padding
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
+from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
@@ -28,7 +29,8 @@ def require_kernel(kernel: ImageKernel) -> None:
     Raises:
         NotSupportedError: it is `AREA`, which has other weights wherever a picture grows or shrinks by a fraction.
     """
-    if kernel not in _FILTERS and kernel not in (ImageKernel.NEAREST, *_RESIZE_MODES):
+    is_known = kernel in _FILTERS or kernel is ImageKernel.NEAREST or KERNELS[kernel].resize_attributes is not None
+    if not is_known:
         raise NotSupportedError(
             f"The kernel {kernel.name} cannot be built into a model.",
             hint="State another one in the contract: ImageKernel.ANTIALIASED_BOX averages pixels, too.",
@@ -85,16 +87,9 @@ def _nearest_positions(side: Value, scaled: Value) -> Value:
 def _resized(pixels: Value, placement: GraphPlacement, kernel: ImageKernel) -> Value:
     graph, (height, width) = pixels.graph, placement.scaled
     planes = planes_of(_cropped(pixels, placement)).unsqueezed(0)
-    size = graph.vector(1, planes.size(1), height, width)
-    return _levels(graph.node("Resize", planes, None, None, size, dtype=np.float32, **_RESIZE_MODES[kernel])).reshaped(
-        -1, height, width
-    )
-
-
-_RESIZE_MODES: dict[ImageKernel, dict[str, Any]] = {  # their pixels are at half_pixel by default
-    ImageKernel.LINEAR: {"mode": "linear"},
-    ImageKernel.CUBIC: {"mode": "cubic", "cubic_coeff_a": -0.75},
-}
+    size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
+    scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # at half_pixel by default
+    return _levels(scaled).reshaped(-1, height, width)
 
 
 def _antialiased(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:

@@ -9,19 +9,13 @@ from typing import Any, NamedTuple
 
 from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
+from ..imaging.resize import BY_PILLOW_NAME
 from .config import Config, Source, named, read_config, refused, require_numbers
 from .processor_sizes import RULES, Geometry, Settings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
-_KERNELS = (
-    ImageKernel.NEAREST,
-    ImageKernel.ANTIALIASED_LANCZOS,
-    ImageKernel.ANTIALIASED_LINEAR,
-    ImageKernel.ANTIALIASED_CUBIC,
-    ImageKernel.ANTIALIASED_BOX,
-    ImageKernel.ANTIALIASED_HAMMING,
-)
+_KERNELS = tuple(BY_PILLOW_NAME[name] for name in ("NEAREST", "LANCZOS", "BILINEAR", "BICUBIC", "BOX", "HAMMING"))
 """By Pillow's numbers, which are those of `resample`."""
 
 _NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")

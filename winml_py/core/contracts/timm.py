@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...enums import BitmapPixelFormat, ImageKernel, ImageRounding, LearningModelPixelRange
+from ...enums import BitmapPixelFormat, ImageRounding, LearningModelPixelRange
 from ..imaging.contract import ImageContract
+from ..imaging.resize import BY_PILLOW_NAME
 from ..imaging.scaling import ImageScaling, Size
 from .config import Config, Source, named, read_config, refused, require_numbers
 
@@ -59,14 +60,7 @@ HARMLESS = frozenset(
 )
 """The keys of a `pretrained_cfg` that never change pixels."""
 
-_KERNELS = {
-    "nearest": ImageKernel.NEAREST,
-    "bilinear": ImageKernel.ANTIALIASED_LINEAR,
-    "bicubic": ImageKernel.ANTIALIASED_CUBIC,
-    "lanczos": ImageKernel.ANTIALIASED_LANCZOS,
-    "box": ImageKernel.ANTIALIASED_BOX,
-    "hamming": ImageKernel.ANTIALIASED_HAMMING,
-}
+_KERNELS = {name.lower(): kernel for name, kernel in BY_PILLOW_NAME.items()}
 
 
 def from_timm(source: Source, use_test_size: bool = False) -> ImageContract:

@@ -17,7 +17,7 @@ from ..base.arrays import Array
 from ..imaging.contract import ImageContract, has_gray_padding
 from ..imaging.formats import GRAY_WEIGHTS, layout_of
 from ..imaging.geometry import Placement
-from ..imaging.resize import PILLOW_FILTERS, block_size, crop, resize, scale_with_pillow, scales_height_first
+from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillow, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class GraphKey(NamedTuple):
     def of(cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, half: bool) -> GraphKey:
         """The key for pictures that go to this placement."""
         block, height_first = _block(placement, contract), False
-        if contract.kernel in PILLOW_FILTERS:
+        if KERNELS[contract.kernel].is_antialiased:
             height_first = scales_height_first(*_sizes(placement), _is_close(contract))
         return cls(contract, source, not placement.is_identity, placement.has_padding, half, block, height_first)
 
@@ -125,7 +125,7 @@ class _Axis(NamedTuple):
 
 
 def _block(placement: Placement, contract: ImageContract) -> tuple[int, int]:
-    if contract.kernel not in PILLOW_FILTERS:
+    if not KERNELS[contract.kernel].is_antialiased:
         return 1, 1
     return block_size(*_sizes(placement), _is_close(contract))
 
@@ -172,7 +172,7 @@ def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) ->
     blocks = -(-part // block)
     matrix = np.zeros((blocks, axis.tensor), np.float32)
     identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
-    whole = scale_with_pillow(identity, axis.scaled, blocks, PILLOW_FILTERS[kernel], used)
+    whole = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
     matrix[:, axis.at : axis.at + axis.left] = axis.cut(whole)
     matrix.flags.writeable = False
     return matrix
@@ -185,9 +185,9 @@ def _scaled(graph: _Graph, value: str, key: GraphKey) -> str:
     down = graph.input("down", FLOAT, "tensor_height", "rows_used")
     for is_height in (key.height_first, not key.height_first):
         value = graph.node("MatMul", *((down, value) if is_height else (value, across)))
-        if key.contract.kernel in PILLOW_FILTERS:  # which rounds after each
+        if KERNELS[key.contract.kernel].is_antialiased:  # which rounds after each
             value = _rounded(graph, value)
-    if key.contract.kernel not in PILLOW_FILTERS:
+    if not KERNELS[key.contract.kernel].is_antialiased:
         value = _rounded(graph, value)
     if not key.has_padding:
         return value

@@ -14,7 +14,7 @@ from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.picture_placement import PicturePlacement
-from ..imaging.resize import PILLOW_FILTERS
+from ..imaging.resize import KERNELS
 from ..imaging.tensorize import BatchTensorizer
 from .compiled import Compiled
 
@@ -56,7 +56,7 @@ class PictureInputs:
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
         if size != fit.sizes[0]:  # a JPEG, which was decoded smaller
             placements = [placements[0].reduced_to(*size)]
-            if contract.kernel in PILLOW_FILTERS:  # it has been averaged once, and a second time would blur it
+            if KERNELS[contract.kernel].is_antialiased:  # it has been averaged once, and a second time would blur it
                 contract = replace(contract, kernel=ImageKernel.AREA)
         for bitmap in bitmaps:  # a closed one raises here, before the first is written over what was bound
             bitmap.to_numpy()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,21 +12,39 @@ from ...enums import ImageKernel
 from .formats import Pixels, to_eight_bits
 from .geometry import BitmapBounds
 
-PILLOW_FILTERS = {
-    ImageKernel.ANTIALIASED_BOX: "BOX",
-    ImageKernel.ANTIALIASED_CUBIC: "BICUBIC",
-    ImageKernel.ANTIALIASED_HAMMING: "HAMMING",
-    ImageKernel.ANTIALIASED_LANCZOS: "LANCZOS",
-    ImageKernel.ANTIALIASED_LINEAR: "BILINEAR",
-}
-"""The antialiased kernels, by the names of Pillow's filters. Pillow rounds to bytes after one axis and again after the
-other; OpenCV, which has the other kernels, rounds once at the end."""
 
-_OPENCV_INTERPOLATIONS = {
-    ImageKernel.LINEAR: "INTER_LINEAR",
-    ImageKernel.CUBIC: "INTER_CUBIC",
-    ImageKernel.AREA: "INTER_AREA",
+class Kernel(NamedTuple):
+    """Who scales with a kernel, and by which name.
+
+    Attributes:
+        pillow: the name of Pillow's filter; "" where OpenCV scales.
+        opencv: the name of OpenCV's flag; "" where Pillow scales.
+        resize_attributes: those of ONNX's Resize that do the same; None where it has no such kernel.
+        is_antialiased: whether it sees every pixel of a picture that shrinks, and rounds to bytes after one axis and
+            again after the other, as Pillow's filters do; OpenCV rounds once at the end.
+    """
+
+    pillow: str = ""
+    opencv: str = ""
+    resize_attributes: Mapping[str, Any] | None = None
+    is_antialiased: bool = False
+
+
+KERNELS: Mapping[ImageKernel, Kernel] = {
+    ImageKernel.NEAREST: Kernel("NEAREST"),
+    ImageKernel.LINEAR: Kernel(opencv="INTER_LINEAR", resize_attributes={"mode": "linear"}),
+    ImageKernel.CUBIC: Kernel(opencv="INTER_CUBIC", resize_attributes={"mode": "cubic", "cubic_coeff_a": -0.75}),
+    ImageKernel.AREA: Kernel(opencv="INTER_AREA"),
+    ImageKernel.ANTIALIASED_LINEAR: Kernel("BILINEAR", is_antialiased=True),
+    ImageKernel.ANTIALIASED_CUBIC: Kernel("BICUBIC", is_antialiased=True),
+    ImageKernel.ANTIALIASED_LANCZOS: Kernel("LANCZOS", is_antialiased=True),
+    ImageKernel.ANTIALIASED_BOX: Kernel("BOX", is_antialiased=True),
+    ImageKernel.ANTIALIASED_HAMMING: Kernel("HAMMING", is_antialiased=True),
 }
+"""All that is special about a kernel; its formula as nodes of a graph stands in `authoring/kernels.py`."""
+
+BY_PILLOW_NAME: Mapping[str, ImageKernel] = {entry.pillow: kernel for kernel, entry in KERNELS.items() if entry.pillow}
+"""The kernels by Pillow's names, by which timm and transformers choose."""
 
 
 def crop(pixels: Pixels, bounds: BitmapBounds) -> Pixels:
@@ -60,13 +80,14 @@ def resize(
     if pixels.shape[:2] == (height, width):
         return pixels
     pixels = to_eight_bits(pixels)
-    if kernel in PILLOW_FILTERS:
-        return _resize_with_pillow(pixels, width, height, PILLOW_FILTERS[kernel], is_close)
-    if kernel is ImageKernel.NEAREST:
-        return scale_with_pillow(pixels, width, height, "NEAREST", (pixels.shape[1], pixels.shape[0]))
+    entry = KERNELS[kernel]
+    if entry.is_antialiased:
+        return _resize_with_pillow(pixels, width, height, entry.pillow, is_close)
+    if entry.pillow:
+        return scale_with_pillow(pixels, width, height, entry.pillow, (pixels.shape[1], pixels.shape[0]))
     import cv2
 
-    interpolation = getattr(cv2, _OPENCV_INTERPOLATIONS[kernel])
+    interpolation = getattr(cv2, entry.opencv)
     return cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
 
 
