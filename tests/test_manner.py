@@ -169,7 +169,8 @@ def test_a_model_that_is_not_smaller_or_not_faster_is_told(
     out = tmp_path / "out.onnx"
     more = ["--float16", "--keep-float32", "Conv"] if name == "convert" else []
     for times, verdict in (([1.0, 0.5], "faster"), ([1.0, 2.0], "slower"), ([1.0, 1.01], "same")):
-        turns = iter([0.001, 0.001, *times * gains.ROUNDS])  # the first two say how long a block is
+        in_turns = (times[:: -1 if number % 2 else 1] for number in range(gains.ROUNDS))
+        turns = iter([0.001, 0.001, *itertools.chain(*in_turns)])  # the first two say how long a block is
         monkeypatch.setattr(gains, "_seconds", lambda *_, turns=turns: next(turns))
         done = call(name, DIGITS, *more, "--output", out, "--json")
         facts = json.loads(done.stdout)["speed"]
@@ -211,7 +212,8 @@ def test_the_speed_is_that_of_evaluations_in_turns(tmp_path: Path, monkeypatch: 
     assert (found.before_ms, found.after_ms, found.ratio) == (1e3 / 256, 1e3 / 1024, 4)
     assert found.verdict == "faster"
     counts = [sum(1 for _ in group) for _, group in itertools.groupby(turns)]
-    assert counts == [2, 2, *[5, 20] * gains.ROUNDS]  # a warm-up and a trial of each; then blocks of 20 ms
+    # A warm-up and a trial of each; then blocks of 20 ms, of which each second round begins with the other.
+    assert counts == [2, 2, 5, *[40, 10] * (gains.ROUNDS // 2), 20]
 
 
 def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.timing import median_ratio, take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.example_inputs import StatedSizes, example_inputs
@@ -87,7 +87,7 @@ class Speed(NamedTuple):
 
 
 def measure_speed(before: str, after: str, values: Mapping[str, Any]) -> Speed:
-    """Evaluates two models in turns, on the same values. What disturbs the machine disturbs both alike.
+    """Evaluates two models in turns, on the same values.
 
     Raises:
         WinMLError: one of them cannot be evaluated.
@@ -96,11 +96,9 @@ def measure_speed(before: str, after: str, values: Mapping[str, Any]) -> Speed:
         LearningModelSession(LearningModel.load(before)) as one,
         LearningModelSession(LearningModel.load(after)) as other,
     ):
-        blocks = [_block(session, values) for session in (one, other)]
-        rounds = [[block() for block in blocks] for _ in range(ROUNDS)]
-    times = [statistics.median(column) * 1e3 for column in zip(*rounds, strict=True)]
-    ratio = statistics.median(operator.truediv(*both) for both in rounds)
-    return Speed(times[0], times[1], ratio, _verdict(ratio))
+        ones, others = take_turns([_block(session, values) for session in (one, other)], ROUNDS)
+    ratio = median_ratio(ones, others)
+    return Speed(statistics.median(ones) * 1e3, statistics.median(others) * 1e3, ratio, _verdict(ratio))
 
 
 def _verdict(ratio: float) -> str:

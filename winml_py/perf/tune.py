@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
+from ..core.base.timing import median_ratio, take_turns
 from ..core.cache import answers
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
@@ -293,13 +293,6 @@ def _merged(values: Settings, change: Settings) -> Settings:
 
 
 def _compared(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:
-    """How many times as fast the other is, as the median ratio of the rounds; and the milliseconds of both.
-
-    They take turns, and who is first changes, so that what disturbs the machine disturbs both alike.
-    """
-    seconds: dict[_Contender, list[float]] = {one: [], other: []}
-    for index in range(rounds):
-        for contender in (other, one) if index % 2 else (one, other):
-            seconds[contender].append(contender.seconds())
-    ratio = statistics.median(map(operator.truediv, seconds[one], seconds[other]))
-    return ratio, 1e3 * statistics.median(seconds[one]), 1e3 * statistics.median(seconds[other])
+    """How many times as fast the other is, as the median ratio of the rounds; and the milliseconds of both."""
+    ones, others = take_turns([one.seconds, other.seconds], rounds)
+    return median_ratio(ones, others), 1e3 * statistics.median(ones), 1e3 * statistics.median(others)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import truediv
 from typing import Any
 
 from ....errors import CanceledError, WinMLError
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
+from ...base.timing import median_ratio, take_turns
 from ..engine import Candidate, Engine, EngineBinding
 from ..ort import compile as ort
 from ..ort.saved_graph import compile_shared
@@ -126,26 +129,24 @@ def _times(
 ) -> dict[Contender, float]:
     """Milliseconds: the first's median, and for the others that times the median of their shares of it in the rounds.
 
-    They take turns, so that what disturbs the machine disturbs all alike: a share of one round is much steadier than
-    the times that it is made of. It goes on until it is clear which of them are faster than the first.
+    It goes on until it is clear which of them are faster than the first.
     """
-    samples: dict[Contender, list[float]] = {rival: [] for rival in bindings}
-    first, *others = samples
-    shares: list[list[float]] = []
-    started = time.perf_counter()
-    for number in range(ROUNDS[1]):
-        if number >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS:
-            break
-        turns = list(bindings.items())
-        for rival, binding in turns if number % 2 else reversed(turns):
-            require_not_stopped()
-            time.sleep(REST_SECONDS)
-            samples[rival].append(_block(binding))
-        shares = [[own / base for own, base in zip(samples[rival], samples[first], strict=True)] for rival in others]
-        if all(map(_is_clear, shares)):
-            break
-    base = statistics.median(samples[first]) * 1e3
-    return {first: base} | {rival: base * statistics.median(own) for rival, own in zip(others, shares, strict=True)}
+    rivals, started = list(bindings), time.perf_counter()
+
+    def block(rival: Contender) -> float:
+        require_not_stopped()
+        time.sleep(REST_SECONDS)  # the threads of the one before spin for a while, and would disturb this one
+        return _block(bindings[rival])
+
+    def is_enough(seconds: Sequence[Sequence[float]]) -> bool:
+        first, *others = seconds
+        is_late = len(first) >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS
+        return is_late or all(_is_clear(list(map(truediv, own, first))) for own in others)
+
+    first, *others = take_turns([partial(block, rival) for rival in rivals], ROUNDS[1], is_enough)
+    base = statistics.median(first) * 1e3
+    shares = [median_ratio(own, first) for own in others]
+    return {rivals[0]: base} | {rival: base * share for rival, share in zip(rivals[1:], shares, strict=True)}
 
 
 def _is_clear(shares: Sequence[float]) -> bool:

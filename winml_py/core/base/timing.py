@@ -1,0 +1,43 @@
+"""Timing of things against each other: they take turns, so that what disturbs the machine disturbs all alike."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+
+
+def take_turns(
+    blocks: Sequence[Callable[[], float]],
+    rounds: int,
+    is_enough: Callable[[Sequence[Sequence[float]]], bool] = lambda seconds: False,
+) -> list[list[float]]:
+    """Times blocks in turns.
+
+    Args:
+        blocks: each does its work once, and gives the seconds of it.
+        rounds: how many turns each has, at most. Who is first changes from round to round.
+        is_enough: is asked after each round, with what has been measured, whether to stop.
+
+    Returns:
+        The seconds of each block, by rounds.
+
+    Example:
+        >>> take_turns([lambda: 2.0, lambda: 1.0], 3)
+        [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]
+    """
+    seconds: list[list[float]] = [[] for _ in blocks]
+    for number in range(rounds):
+        order = list(zip(blocks, seconds, strict=True))
+        for block, own in reversed(order) if number % 2 else order:
+            own.append(block())
+        if is_enough(seconds):
+            break
+    return seconds
+
+
+def median_ratio(ones: Sequence[float], others: Sequence[float]) -> float:
+    """How many times as long the first take as the second: the median of the rounds' ratios.
+
+    A ratio of one round is much steadier than the times that it is made of.
+    """
+    return statistics.median([one / other for one, other in zip(ones, others, strict=True)])
