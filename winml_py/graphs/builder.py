@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
+from graphlib import CycleError
 from typing import Any, ClassVar, overload
 
 import onnx
@@ -17,6 +17,7 @@ from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import sorted_places
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import save_model, to_bytes
@@ -371,12 +372,8 @@ def sorted_nodes(nodes: Sequence[NodeProto], graph: GraphProto) -> list[NodeProt
     for info in graph.output:
         if info.name not in makers:
             raise _unknown(f"The output {info.name!r} of the model is read", makers, info.name)
-    waits_for = {
-        index: [maker for name in node.input if (maker := makers.get(name)) is not None]
-        for index, node in enumerate(nodes)
-    }
     try:
-        return [nodes[index] for index in TopologicalSorter(waits_for).static_order()]
+        return [nodes[place] for place in sorted_places(nodes, [node.input for node in nodes])]
     except CycleError as error:
         circle = ", ".join("the " + _words(nodes[index]) for index in error.args[1])
         raise InvalidArgumentError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError, NotSupportedError
@@ -183,3 +184,21 @@ def messages(message: Message) -> Iterator[Message]:
         if field.message_type is not None:
             for held in [value] if isinstance(value, Message) else value:
                 yield from messages(held)
+
+
+# The order of nodes.
+
+
+def sorted_places(nodes: Sequence[onnx.NodeProto], needs: Sequence[Iterable[str]]) -> list[int]:
+    """An order in which each node stands behind those that make what it needs: the places of the nodes.
+
+    Args:
+        nodes: in any order.
+        needs: for each, the names of the values that it takes; names that no node makes count for nothing.
+
+    Raises:
+        CycleError: nodes need each other's outputs in a circle; the second argument has their places.
+    """
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    waits_for = {place: [makers[name] for name in names if name in makers] for place, names in enumerate(needs)}
+    return list(TopologicalSorter(waits_for).static_order())

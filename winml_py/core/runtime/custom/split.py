@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from graphlib import CycleError, TopologicalSorter
+from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....errors import CorruptModelError, InvalidArgumentError, NotSupportedError
-from ...onnx_file.nodes import messages
+from ...onnx_file.nodes import messages, sorted_places
 from .operator import CustomOperator, declared_types
 
 if TYPE_CHECKING:
@@ -135,10 +135,9 @@ def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
         CorruptModelError: they need each other's outputs in a circle.
     """
     members = [GraphNode(node, _needs(node)) for node in nodes]
-    makers = {name: index for index, member in enumerate(members) for name in member.node.output if name}
-    graph = {index: [makers[name] for name in each.needs if name in makers] for index, each in enumerate(members)}
     try:
-        return [members[index] for index in TopologicalSorter(graph).static_order()]
+        places = sorted_places([member.node for member in members], [member.needs for member in members])
+        return [members[place] for place in places]
     except CycleError as error:
         raise CorruptModelError(
             "Nodes of the model need each other's outputs in a circle.", hint="Export the model again."
