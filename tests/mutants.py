@@ -64,7 +64,7 @@ GROUPS = {
             *(f"winml_py/core/evaluation/{name}.py" for name in ("binding", "evaluation", "picture_inputs", "outputs")),
             "winml_py/core/runtime/ort/engine.py",
         ],
-        ["winml_py/core/evaluation/graph.py"],
+        ["winml_py/core/evaluation/device_pictures.py"],
         "async authoring binding containers contract cuda error_texts errors example_inputs fake_device features "
         "imaging many memory misuse model outputs_trust session sources tensors what_mutants_showed "
         "what_more_mutants_showed winrt",
@@ -74,7 +74,7 @@ GROUPS = {
     ),
     "device": Group(
         [
-            "winml_py/core/evaluation/graph.py",
+            "winml_py/core/evaluation/device_pictures.py",
             *(f"winml_py/core/runtime/ort/device_{name}.py" for name in ("binding", "outputs", "recording")),
         ],
         [],

@@ -38,8 +38,8 @@ from winml_py import (
 )
 from winml_py.authoring import build_in
 from winml_py.authoring.placement import graph_placement
-from winml_py.authoring.values import Graph, Value
 from winml_py.core.imaging.geometry import compute_placement
+from winml_py.core.onnx_file.expressions import Graph, Value
 
 ROOT = Path(__file__).parent.parent
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8

@@ -22,7 +22,7 @@ from winml_py import (
     ImageScaling,
     SoftwareBitmap,
 )
-from winml_py.core.evaluation.graph import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.core.evaluation.device_pictures import GraphKey, padding, scaling_inputs, tensorize_graph
 from winml_py.core.imaging.geometry import Placement, compute_placement
 from winml_py.core.imaging.resize import KERNELS, crop, resize
 from winml_py.core.imaging.tensorize import tensorize

@@ -26,7 +26,7 @@ from winml_py import (
     LearningModelSession,
     TensorLayout,
 )
-from winml_py.core.evaluation.graph import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.core.evaluation.device_pictures import GraphKey, padding, scaling_inputs, tensorize_graph
 from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.imaging.resize import KERNELS
 

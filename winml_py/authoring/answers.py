@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.imaging.formats import layout_of
+from ..core.onnx_file.expressions import Graph, Value, onnx_type
 from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .kernels import Preprocessing
 from .placement import GraphPlacement
-from .values import Graph, Value, onnx_type
 
 if TYPE_CHECKING:
     import onnx

@@ -15,13 +15,13 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
 from ..core.model.contracts import as_image, fits, fitting_inputs, spell_type
 from ..core.model.model import LearningModel
+from ..core.onnx_file.expressions import OPSET
 from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from .answers import add_boxes, add_labels, put_before
 from .kernels import Preprocessing, require_kernel
 from .placement import GraphPlacement
-from .values import OPSET
 from .write_contract import read_for_copy, set_image_metadata
 
 if TYPE_CHECKING:

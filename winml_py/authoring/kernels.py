@@ -17,10 +17,10 @@ from ..core.imaging.contract import ImageContract, has_gray_padding
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
 from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table
+from ..core.onnx_file.expressions import DType, Graph, Operand, Value
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 from .placement import GraphPlacement, graph_placement
-from .values import DType, Graph, Operand, Value
 
 
 def require_kernel(kernel: ImageKernel) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.scaling import ImageScaling, Size
+from ..core.onnx_file.expressions import Operand, Value
 from ..enums import ImageAnchor, ImageCropMode, ImageRounding
-from .values import Operand, Value
 
 
 class Rectangle(NamedTuple):

@@ -5,19 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, ImageKernel
+from ...enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..base.arrays import Array, DeviceArray
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.contract import ImageContract
-from ..imaging.formats import INTERLEAVED_FORMATS
+from ..imaging.contract import ImageContract, has_gray_padding
+from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, layout_of
 from ..imaging.geometry import Placement
+from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillow, scales_height_first
+from ..imaging.tensorize import channel_order, gray_table
+from ..onnx_file.expressions import DType, Graph, Value, onnx_type
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest
-from .graph import GraphKey, padding, scaling_inputs, tensorize_graph
+
+if TYPE_CHECKING:
+    import onnx
 
 
 class DevicePictures:
@@ -130,3 +136,247 @@ class DeviceTensorizer:
             return before
         binding.keep_output("tensor")
         return cast(DeviceArray, binding.run()["tensor"])  # because it was kept
+
+
+# A contract as an ONNX graph, so that a GPU crops, scales and tensorizes pictures itself.
+#
+# Scaling is linear in the pixels: a matrix from the left scales the columns of a picture, one from the right its rows.
+# Both are made by scaling an identity matrix with the library that scales on the CPU (Pillow or OpenCV): the GPU gets
+# the same weights, and we need not copy the code that computes them. What is rounded, and when, is as on the CPU, too.
+
+
+OPSET = 17
+IR_VERSION = 8
+
+
+class GraphKey(NamedTuple):
+    """What the graph depends on. Sizes are not part of it: the matrices are inputs.
+
+    Attributes:
+        contract: how pictures become numbers.
+        source: the pictures' format, one of eight bits a channel.
+        is_scaled: whether anything is cropped, scaled or padded.
+        has_padding: whether there is room around the picture in the tensor.
+        half: whether the tensor is float16.
+        block: width and height of the blocks of pixels that are averaged before the picture is scaled.
+        height_first: whether the height is scaled before the width; see `scales_height_first`.
+    """
+
+    contract: ImageContract
+    source: BitmapPixelFormat
+    is_scaled: bool
+    has_padding: bool
+    half: bool
+    block: tuple[int, int]
+    height_first: bool
+
+    @classmethod
+    def of(cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, half: bool) -> GraphKey:
+        """The key for pictures that go to this placement."""
+        block, height_first = _block(placement, contract), False
+        if KERNELS[contract.kernel].is_antialiased:
+            height_first = scales_height_first(*_sizes(placement), _is_close(contract))
+        return cls(contract, source, not placement.is_identity, placement.has_padding, half, block, height_first)
+
+
+def tensorize_graph(key: GraphKey) -> bytes:
+    """A model from pixels to the tensor.
+
+    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling_inputs`, where something is
+    scaled; where the picture does not fill the tensor, `padding`, 1 or 3 x tensor height x tensor width, float32. Its
+    output is
+    `tensor`, in the contract's layout, float32 or float16.
+    """
+    graph = _PictureGraph()
+    contract, layout = key.contract, layout_of(key.source)
+    is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
+    pixels = graph.input("pixels", np.uint8, "n", "height", "width", layout.channels)
+    value = pixels.cast(np.float32).transposed(0, 3, 1, 2)
+    has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
+    if has_colour:
+        value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
+    if key.is_scaled:
+        value = _scaled(graph, value, key)
+    if is_gray:
+        value = _gray(graph, value, has_colour)
+    factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
+    value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
+    if contract.layout is TensorLayout.NHWC:
+        value = value.transposed(0, 2, 3, 1)
+    dtype: DType = np.float16 if key.half else np.float32
+    return graph.model(graph.node("Cast", value, dtype=dtype, to=onnx_type(dtype), output="tensor"))
+
+
+def scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
+    """The inputs that bring a picture to its place in the tensor.
+
+    These are `across`, width x tensor width, and `down`, tensor height x height, float32. Where blocks are averaged
+    first, they are for the picture of the averages, and `columns` and `rows` say which pixels the blocks are made of.
+    """
+    part, scaled, cut, target, picture, tensor = placement
+    across_axis = _Axis(scaled[1], cut.x, cut.width, tensor[1], target.x)
+    down_axis = _Axis(scaled[0], cut.y, cut.height, tensor[0], target.y)
+    kernel, (block_width, block_height) = contract.kernel, _block(placement, contract)
+    if (block_width, block_height) == (1, 1):
+        across = _matrix(picture[1], part.x, part.width, across_axis, kernel)
+        down = _matrix(picture[0], part.y, part.height, down_axis, kernel)
+        return {"across": across, "down": np.ascontiguousarray(down.T)}
+    across = _matrix_of_means(part.width, block_width, across_axis, kernel)
+    down = _matrix_of_means(part.height, block_height, down_axis, kernel)
+    columns = _in_blocks(part.x, part.width, block_width)
+    rows = _in_blocks(part.y, part.height, block_height)
+    return {"across": across, "down": np.ascontiguousarray(down.T), "columns": columns, "rows": rows}
+
+
+class _Axis(NamedTuple):
+    """How a row is scaled and cut: to `scaled` numbers, of which `left` from `start` go to the tensor's row at `at`."""
+
+    scaled: int
+    start: int
+    left: int
+    tensor: int
+    at: int
+
+    def cut(self, matrix: Array) -> Array:
+        """The columns that are left."""
+        return matrix[:, self.start : self.start + self.left]
+
+
+def _block(placement: Placement, contract: ImageContract) -> tuple[int, int]:
+    if not KERNELS[contract.kernel].is_antialiased:
+        return 1, 1
+    return block_size(*_sizes(placement), _is_close(contract))
+
+
+def _sizes(placement: Placement) -> tuple[int, int, int, int]:
+    """Width and height of the part, and of what it is scaled to."""
+    (height, width), part = placement.scaled, placement.part
+    return part.width, part.height, width, height
+
+
+def _is_close(contract: ImageContract) -> bool:
+    return contract.scaling is not None
+
+
+def _in_blocks(start: int, part: int, block: int) -> Array:
+    """The positions of the pixels of whole blocks; the last pixel is repeated where the last block is not full."""
+    return (start + np.minimum(np.arange(-(-part // block) * block), part - 1)).astype(np.int32)
+
+
+def padding(placement: Placement, contract: ImageContract) -> Array:
+    """The colour around the picture, and 0 where the picture is: 3 x height x width; 1 x height x width if gray."""
+    levels = contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
+    image = np.full((*placement.tensor, 3), levels, np.float32)
+    crop(image, placement.target)[:] = 0
+    planes = np.ascontiguousarray(image.transpose(2, 0, 1))
+    return planes[:1] if has_gray_padding(contract) else planes
+
+
+@lru_cache(maxsize=64)
+def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel) -> Array:
+    """Length x tensor: what each pixel of a row gives to each number of the tensor's row."""
+    matrix = np.zeros((length, axis.tensor), np.float32)
+    identity = np.eye(part, dtype=np.float32)
+    matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(
+        resize(identity, axis.scaled, part, kernel, is_close=True)
+    )
+    matrix.flags.writeable = False
+    return matrix
+
+
+@lru_cache(maxsize=64)
+def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) -> Array:
+    """Blocks x tensor: what the average of each block gives to each number of the tensor's row."""
+    blocks = -(-part // block)
+    matrix = np.zeros((blocks, axis.tensor), np.float32)
+    identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
+    whole = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
+    matrix[:, axis.at : axis.at + axis.left] = axis.cut(whole)
+    matrix.flags.writeable = False
+    return matrix
+
+
+def _scaled(graph: _PictureGraph, value: Value, key: GraphKey) -> Value:
+    if key.block != (1, 1):
+        value = _averaged(graph, value, *key.block)
+    across = graph.input("across", np.float32, "columns_used", "tensor_width")
+    down = graph.input("down", np.float32, "tensor_height", "rows_used")
+    for is_height in (key.height_first, not key.height_first):
+        value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
+        if KERNELS[key.contract.kernel].is_antialiased:  # which rounds after each
+            value = _rounded(value)
+    if not KERNELS[key.contract.kernel].is_antialiased:
+        value = _rounded(value)
+    if not key.has_padding:
+        return value
+    return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
+
+
+def _averaged(graph: _PictureGraph, value: Value, width: int, height: int) -> Value:
+    """The means of blocks of pixels, in whole levels, as OpenCV rounds them."""
+    value = value.take(graph.input("columns", np.int32, "column_count"), 3)
+    value = value.take(graph.input("rows", np.int32, "row_count"), 2)
+    value = value.apply("AveragePool", kernel_shape=[height, width], strides=[height, width])
+    if width == height == 2:  # OpenCV has code of its own for these, which rounds halves up
+        return _rounded(value)
+    magic = graph.constant(1 << 23, np.float32)  # float32 has no digits after the point there: halves go to even
+    return (value + magic) - magic
+
+
+def _rounded(value: Value) -> Value:
+    """To whole levels of 0 to 255, halves up, as both libraries do."""
+    graph = value.graph
+    floor = (value + 0.5).apply("Floor")
+    return graph.node("Clip", floor, *(graph.constant(level, np.float32) for level in (0, 255)), dtype=np.float32)
+
+
+def _gray(graph: _PictureGraph, value: Value, has_colour: bool) -> Value:
+    if not has_colour:
+        levels = value.cast(np.int32)
+        return graph.constant(gray_table(), np.float32).take(levels, 0)
+    total: Value | None = None
+    for channel, weight in enumerate(GRAY_WEIGHTS):
+        plane = value.take(graph.constant([channel], np.int64), 1)
+        term = plane * weight
+        total = term if total is None else total + term
+    assert total is not None  # there are three weights
+    return total.apply("Floor")
+
+
+class _PictureGraph(Graph):
+    """Expressions as a model of their own: with inputs, and with constants beside the nodes."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._tensors: list[onnx.TensorProto] = []
+
+    def input(self, name: str, dtype: DType, *shape: str | int) -> Value:
+        from onnx import helper
+
+        self._inputs.append(helper.make_tensor_value_info(name, onnx_type(dtype), shape))
+        return Value(self, name, dtype)
+
+    def node(self, operator: str, *inputs: Value | None, dtype: DType, output: str = "", **attributes: Any) -> Value:
+        from onnx import helper
+
+        name = output or f"v{len(self.nodes)}"
+        self.nodes.append(
+            helper.make_node(operator, [value.name if value else "" for value in inputs], [name], **attributes)
+        )
+        return Value(self, name, dtype)
+
+    def constant(self, value: object, dtype: DType) -> Value:
+        from onnx import numpy_helper
+
+        name = f"c{len(self._tensors)}"
+        self._tensors.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return Value(self, name, dtype)
+
+    def model(self, output: Value) -> bytes:
+        from onnx import helper
+
+        outputs = [helper.make_tensor_value_info(output.name, onnx_type(output.dtype), ["n", None, None, None])]
+        graph = helper.make_graph(self.nodes, "pictures", self._inputs, outputs, self._tensors)
+        model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])
+        return bytes(model.SerializeToString())
