@@ -8,7 +8,16 @@ from typing import Any
 
 from .core.base.cancellation import Stop
 from .core.runtime.device import LearningModelDevice
-from .core.runtime.engine import Engine, EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode, Value
+from .core.runtime.engine import (
+    Engine,
+    EngineBinding,
+    EngineOptions,
+    Explanation,
+    HeldValues,
+    HostEngine,
+    PlacedNode,
+    Value,
+)
 from .core.runtime.ort.run import fill
 from .core.runtime.request import CompileRequest
 from .enums import Precision
@@ -64,7 +73,7 @@ class FakeCompiler:
         return nullcontext()
 
 
-class FakeEngine:
+class FakeEngine(HostEngine):
     """An engine whose runs call a function; None once it is closed."""
 
     explanation = Explanation("fake", Precision.FLOAT32, "a function stands in for the model")
@@ -72,16 +81,6 @@ class FakeEngine:
     def __init__(self, function: Function, options: EngineOptions) -> None:
         self.options = options
         self.function: Function | None = function
-
-    @property
-    def device(self) -> None:
-        """None: it takes the host's memory alone."""
-        return None
-
-    @property
-    def run_once(self) -> None:
-        """None: it runs what is bound."""
-        return None
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""

@@ -232,6 +232,20 @@ class Engine(Protocol):
         """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
 
 
+class HostEngine:
+    """The part of an engine that takes the host's memory alone, and runs only what is bound."""
+
+    @property
+    def device(self) -> DeviceEngine | None:
+        """None: there is no memory of a device."""
+        return None
+
+    @property
+    def run_once(self) -> RunOnce | None:
+        """None: it runs what is bound."""
+        return None
+
+
 class DeviceEngine(Engine, Protocol):
     """An engine on a device whose memory can be bound.
 

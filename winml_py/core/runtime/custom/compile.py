@@ -26,6 +26,7 @@ from ..engine import (
     EngineOptions,
     Explanation,
     HeldValues,
+    HostEngine,
     PlacedNode,
     Value,
 )
@@ -202,7 +203,7 @@ def _array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
 CompiledStep = tuple[Part, Engine] | CustomNode
 
 
-class CustomEngine:
+class CustomEngine(HostEngine):
     """Runs compiled parts and functions by turns. Threads may run bindings of it at the same time.
 
     Args:
@@ -224,16 +225,6 @@ class CustomEngine:
         self.explanation = _explained(self._engines, steps)
         self._steps: Sequence[CompiledStep] | None = steps
         self._constants, self._outputs = constants, outputs
-
-    @property
-    def device(self) -> None:
-        """None: it takes the host's memory alone."""
-        return None
-
-    @property
-    def run_once(self) -> None:
-        """None: it runs what is bound."""
-        return None
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding, with one of each part."""

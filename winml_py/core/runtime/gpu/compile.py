@@ -23,6 +23,7 @@ from ..engine import (
     EngineBinding,
     EngineOptions,
     Explanation,
+    HostEngine,
     PlacedNode,
 )
 from ..ort.compile import compile_model
@@ -185,7 +186,7 @@ def _graph(request: CompileRequest) -> onnx.GraphProto:
 # An engine that computes a float16 model in float32, behind the float16 inputs and outputs that the model declares.
 
 
-class Float32Engine:
+class Float32Engine(HostEngine):
     """Casts at the edges: what is bound stays float16. All but `bind` is the engine's own.
 
     Args:
@@ -196,16 +197,6 @@ class Float32Engine:
     def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
         self.options, self.explanation = engine.options, engine.explanation
         self._engine, self._names = engine, names
-
-    @property
-    def device(self) -> DeviceEngine | None:
-        """None: it takes the host's memory alone."""
-        return None
-
-    @property
-    def run_once(self) -> None:
-        """None: it runs what is bound."""
-        return None
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""

@@ -20,7 +20,7 @@ from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import EngineBinding, Explanation, PlacedNode, Value
+from ..engine import EngineBinding, Explanation, HostEngine, PlacedNode, Value
 from ..ort.run import ended_by, fill, opened, shares_memory, trim_heap
 from ..providers.provider import Target
 from ..request import CompileRequest
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NO_NODES = ("Input", "Output", "Const")
 
 
-class OpenVinoEngine:
+class OpenVinoEngine(HostEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
     Its bindings may run at the same time, each in its own thread. It closes them when it is closed: every one drops the
@@ -59,16 +59,6 @@ class OpenVinoEngine:
         self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         child_process.watch_forks(self)
-
-    @property
-    def device(self) -> None:
-        """None: it takes the host's memory alone."""
-        return None
-
-    @property
-    def run_once(self) -> None:
-        """None: it runs what is bound."""
-        return None
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding, which has an infer request of its own."""
