@@ -37,9 +37,9 @@ from winml_py import (
     TensorKind,
 )
 from winml_py.cli.main import main
-from winml_py.core.features.example_inputs import example_inputs
 from winml_py.float16 import ConversionReport, convert
 from winml_py.float16.report import compare
+from winml_py.inputs.examples import example_inputs
 
 pytestmark = pytest.mark.one_python
 

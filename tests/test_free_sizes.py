@@ -13,7 +13,7 @@ from onnx import helper
 from test_cli import call, failure
 
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
-from winml_py.core.features.example_inputs import StatedSizes, example_shape
+from winml_py.inputs.examples import StatedSizes, example_shape
 from winml_py.perf import tune as tuning
 
 pytestmark = pytest.mark.one_python

@@ -46,9 +46,9 @@ from winml_py import (
 )
 from winml_py.core.base.agreement import relative_error
 from winml_py.core.base.winrt_object import inside
-from winml_py.core.features.example_inputs import example_value
 from winml_py.core.runtime.gpu.compile import CONSTRAINTS
 from winml_py.core.runtime.ort.errors import translate
+from winml_py.inputs.examples import example_value
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
 

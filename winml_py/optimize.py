@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from .core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from .core.base.atomic_files import require_folder, write_whole
-from .core.features.example_inputs import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
 from .core.imaging.contract import ImageContract
 from .core.model.operators import ModelOperators, Operators
 from .core.onnx_file.nodes import messages
@@ -21,6 +20,7 @@ from .core.runtime.ort.compile import save_optimized
 from .core.runtime.ort.transformers import fused
 from .errors import ConversionError, InvalidArgumentError, NotSupportedError
 from .inputs import trial
+from .inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
 from .inputs.model import evaluated, evaluated_apart, input_sizes, load_model, to_json
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import click
 from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file
 from ..core.contracts.files import PRESETS, read_contract
 from ..core.contracts.labels import labels_of
-from ..core.features.example_inputs import StatedSizes
 from ..enums import Precision
+from ..inputs.examples import StatedSizes
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

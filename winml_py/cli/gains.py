@@ -12,10 +12,10 @@ import numpy as np
 from ..core.base.timing import median_ratio, take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.example_inputs import StatedSizes, example_inputs
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
+from ..inputs.examples import StatedSizes, example_inputs
 from .arguments import is_same_file
 from .style import number, say
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.base.atomic_files import require_folder, written_to
-from ..core.features.example_inputs import NOTHING_STATED, StatedSizes, example_inputs
 from ..core.imaging.contract import ImageContract
 from ..core.model.operators import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError
+from ..inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
 from ..inputs.model import input_sizes, load_model
 from .report import ConversionReport, Progress
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.base.agreement import Agreement, relative_error, top1_kept
 from ..core.base.arrays import Array
-from ..core.features.example_inputs import ExampleShape
+from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
 Progress = Callable[[str], object]

@@ -15,9 +15,9 @@ from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
-from ..core.features.example_inputs import example_inputs, has_example
 from ..core.model.model import LearningModel
 from ..errors import ConversionError, InvalidArgumentError
+from ..inputs.examples import example_inputs, has_example
 from ..inputs.files import given_values
 from ..inputs.model import evaluated
 from .join_names import names_in, sizes_in

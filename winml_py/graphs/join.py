@@ -16,10 +16,10 @@ from ..core.base.atomic_files import require_folder
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
-from ..core.features.example_inputs import example_inputs
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
 from ..core.model.model import LearningModel
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
+from ..inputs.examples import example_inputs
 from ..inputs.files import given_values
 from ..inputs.model import evaluated
 from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix

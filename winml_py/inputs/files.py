@@ -11,14 +11,6 @@ import numpy as np
 from ..core.base.messages import did_you_mean
 from ..core.features.bind_properties import BindProperties
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.example_inputs import (
-    NOTHING_STATED,
-    StatedSizes,
-    example_shape,
-    example_value,
-    has_example,
-    require_size,
-)
 from ..core.features.pictures import ImageFeatureValue, PictureFit, bitmaps_of
 from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -29,6 +21,7 @@ from ..core.streams.file_values import as_feature, read_value
 from ..core.streams.sources import files_in, files_of
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
+from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size
 
 
 class WrongInputsError(InvalidArgumentError):

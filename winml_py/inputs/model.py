@@ -12,7 +12,6 @@ from ..core.base.agreement import as_numpy
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.bind_properties import BindProperties
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.example_inputs import ExampleShape, example_shape
 from ..core.features.pictures import ImageFeatureValue, PictureFit
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
@@ -21,6 +20,7 @@ from ..core.model.model import LearningModel
 from ..core.model.operators import ModelOperators, Operators
 from ..core.session.session import LearningModelSession
 from . import trial
+from .examples import ExampleShape, example_shape
 
 
 def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]:

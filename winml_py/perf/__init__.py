@@ -7,7 +7,7 @@ Example:
     ['bind', 'detensorize', 'evaluate', 'load', 'session']
 """
 
-from ..core.features.example_inputs import ExampleShape, StatedSizes
+from ..inputs.examples import ExampleShape, StatedSizes
 from .case import Case
 from .measure import measure
 from .measurement import PHASES, Measurement

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.features.example_inputs import NOTHING_STATED, StatedSizes
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..enums import LearningModelDeviceKind, Precision
+from ..inputs.examples import NOTHING_STATED, StatedSizes
 from ..inputs.model import load_model
 
 _KINDS = {

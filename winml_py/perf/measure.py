@@ -12,10 +12,10 @@ from typing import Any
 from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.example_inputs import ExampleShape
 from ..core.runtime.providers import nvidia
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError
+from ..inputs.examples import ExampleShape
 from ..inputs.files import generated, jobs, read
 from ..inputs.model import input_sizes
 from .case import Case

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.features.example_inputs import ExampleShape
+from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
 PHASES = ("load", "session", "decode", "tensorize", "bind", "evaluate", "detensorize")

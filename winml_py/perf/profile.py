@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.features.example_inputs import ExampleShape
 from ..errors import IllegalCallError, InvalidArgumentError
+from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 from .case import Case
 from .measure import Prepared

@@ -16,7 +16,6 @@ from ..core.base.timing import median_ratio, take_turns
 from ..core.cache import answers
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.example_inputs import NOTHING_STATED, ExampleShape, StatedSizes
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.runtime.providers import plugins
@@ -26,6 +25,7 @@ from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import EvaluationError, WinMLError
 from ..inputs import trial
+from ..inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
 from ..inputs.files import generated, jobs, read
 from ..inputs.model import input_sizes, load_model
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from ...enums import TensorKind
-from ...errors import InvalidArgumentError
-from ..base.arrays import Array
-from ..base.collections import Vector
-from ..base.messages import did_you_mean
-from ..imaging.scaling import Size
-from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from .tensor_classes import TENSOR_CLASSES
+from ..core.base.arrays import Array
+from ..core.base.collections import Vector
+from ..core.base.messages import did_you_mean
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.scaling import Size
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
 
 MAX_NUMBERS = 1 << 27
 """The most numbers that an example has: half a gigabyte. A damaged model may ask for any size."""
