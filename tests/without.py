@@ -102,18 +102,18 @@ def check(capabilities: list[str], is_import_only: bool) -> bool:
                 if name.count(".") == 1
             )
         )
-        dropped = {path.stem for path in (folder / "tests").glob("*.py") if named.search(path.read_text())}
+        dropped = {path.stem for path in (folder / "tests").rglob("*.py") if named.search(path.read_text())}
         while True:  # tests import helpers of their own
             helped = re.compile(rf"^(?:from|import) (?:{'|'.join(dropped)})\b", re.MULTILINE)
             more = {
                 p.stem
-                for p in (folder / "tests").glob("*.py")
+                for p in (folder / "tests").rglob("*.py")
                 if p.stem not in dropped and helped.search(p.read_text())
             }
             if not more:
                 break
             dropped |= more
-        tests = [str(path) for path in sorted((folder / "tests").glob("test_*.py")) if path.stem not in dropped]
+        tests = [str(path) for path in sorted((folder / "tests").rglob("test_*.py")) if path.stem not in dropped]
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not once", "-p", "no:cacheprovider", *tests]
         done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
         last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-300:]

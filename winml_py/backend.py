@@ -23,7 +23,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from .core.model.model import LearningModel
 from .core.session.session import LearningModelSession
-from .inputs.model import evaluated_by
+from .inputs.model import evaluate_by
 
 __all__ = ["WinMLBackend", "WinMLBackendRep", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -50,7 +50,7 @@ class WinMLBackendRep(BackendRep):
             values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
             inputs = {feature.name: value for feature, value in zip(features, values, strict=False)}
         # ONNX's backend has no pictures, and its numbers may be Python's
-        outputs = evaluated_by(self._session, {name: _bindable(value) for name, value in inputs.items()})
+        outputs = evaluate_by(self._session, {name: _bindable(value) for name, value in inputs.items()})
         result: tuple[Any, ...] = namedtupledict("Outputs", list(outputs))(*outputs.values())
         return result
 

@@ -17,11 +17,11 @@ from .core.model.operators import ModelOperators, Operators
 from .core.onnx_file.nodes import messages
 from .core.runtime.custom.split import put_back, take_out
 from .core.runtime.ort.compile import save_optimized
-from .core.runtime.ort.transformers import fused
+from .core.runtime.ort.transformers import fuse_layers
 from .errors import ConversionError, InvalidArgumentError, NotSupportedError
 from .inputs import trial
 from .inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
-from .inputs.model import evaluated, evaluated_apart, input_sizes, load_model, to_json
+from .inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, to_json
 
 if TYPE_CHECKING:
     import onnx
@@ -118,7 +118,7 @@ def optimize(
     loaded = load_model(model, contract, own.given)
     features = sizes.applied(loaded.input_features)
     values, _ = example_inputs(features, inputs or {})
-    expected = evaluated(loaded, values)
+    expected = evaluate_all_outputs(loaded, values)
     changed = onnx.load(os.fspath(model))
     moved = _initializers_out_of_inputs(changed)
     original = copy.deepcopy(changed)
@@ -126,15 +126,15 @@ def optimize(
     if changed.graph.output:  # there is something beside functions
         with _dying("optimises the model"):
             if transformer is not None:
-                changed = trial.call(fused, changed, transformer)
+                changed = trial.call(fuse_layers, changed, transformer)
             if level != "none":
                 changed = trial.call(_optimized, changed, level, own.libraries)
     put_back(changed, calls, original)
     nodes = len(original.graph.node), len(changed.graph.node)
     _take_graph(original, changed)
-    data = _serialized(original)
+    data = _serialize(original)
     with _dying("compiles the optimised model"):
-        came = evaluated_apart(data, own, values)
+        came = evaluate_apart(data, own, values)
     agreement = compare_outputs(expected, came, tolerance)
     if not agreement.is_good:
         raise ConversionError(
@@ -163,7 +163,7 @@ def _optimized(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> 
 
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
         path = os.path.join(folder, "optimized.onnx")
-        save_optimized(_serialized(model), path, level, libraries)
+        save_optimized(_serialize(model), path, level, libraries)
         return onnx.load(path)
 
 
@@ -193,7 +193,7 @@ def _take_graph(model: onnx.ModelProto, changed: onnx.ModelProto) -> None:
         getattr(model.graph, name).extend(getattr(changed.graph, name))
 
 
-def _serialized(model: onnx.ModelProto) -> bytes:
+def _serialize(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _MAX_BYTES:
         raise NotSupportedError(
             "The model is larger than 2 GB, which one file cannot hold.",

@@ -69,7 +69,7 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
             hint="Leave suppression out where the model has its own, or gives masks, points or turned boxes.",
         )
     graph = graph_for(model, f"{found[0].name}/boxes")
-    boxes, scores, classes = _suppressed(_floats(graph, found[0]), len(labels))
+    boxes, scores, classes = _suppress(_floats(graph, found[0]), len(labels))
     boxes = _in_picture(boxes, Value(graph, picture, np.uint8), placement)
     names, count = graph.constant(labels, np.str_).take(classes, 0), "box_count"
     outputs: dict[str, tuple[Value, Shape]] = {
@@ -81,7 +81,7 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
     put_after(model, graph, outputs)
 
 
-def _suppressed(answer: Value, classes: int) -> tuple[Value, Value, Value]:
+def _suppress(answer: Value, classes: int) -> tuple[Value, Value, Value]:
     """Corners, scores and classes of the boxes that are kept."""
     graph = answer.graph
     places = answer.part((0,), (4,), (1,)).transposed(0, 2, 1)

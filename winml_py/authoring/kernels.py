@@ -50,13 +50,13 @@ def scaled_planes(pixels: Value, placement: GraphPlacement, kernel: ImageKernel,
         Channels x height x width, whole levels from 0 to 255, float32.
     """
     if kernel in _FILTERS:
-        return _antialiased(pixels, placement, kernel, is_close)
+        return _antialias(pixels, placement, kernel, is_close)
     if kernel is ImageKernel.NEAREST:
         return _nearest(pixels, placement)
-    return _resized(pixels, placement, kernel)
+    return _resize(pixels, placement, kernel)
 
 
-def _cropped(pixels: Value, placement: GraphPlacement) -> Value:
+def _crop(pixels: Value, placement: GraphPlacement) -> Value:
     x, y, width, height = placement.part
     return pixels.part((y, x), (height, width), (0, 1)) if placement.is_cropped else pixels
 
@@ -84,25 +84,25 @@ def _nearest_positions(side: Value, scaled: Value) -> Value:
     return sums.apply("Floor").cast(np.int64).at_most(side - 1)
 
 
-def _resized(pixels: Value, placement: GraphPlacement, kernel: ImageKernel) -> Value:
+def _resize(pixels: Value, placement: GraphPlacement, kernel: ImageKernel) -> Value:
     graph, (height, width) = pixels.graph, placement.scaled
-    planes = planes_of(_cropped(pixels, placement)).unsqueezed(0)
+    planes = planes_of(_crop(pixels, placement)).unsqueezed(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
     scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # at half_pixel by default
     return _levels(scaled).reshaped(-1, height, width)
 
 
-def _antialiased(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:
+def _antialias(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:
     """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
     height, width = placement.scaled
     block = _divisor if is_close else _whole_factor
-    planes = _cropped(pixels, placement).transposed(2, 0, 1)
+    planes = _crop(pixels, placement).transposed(2, 0, 1)
     # two quick steps: without a Reshape between them, ONNX Runtime makes one of both, which takes ten times as long
     planes = planes.reshaped(pixels.size(2), placement.part.height, placement.part.width)
-    rows = _scaled_rows(planes.transposed(0, 2, 1), width, kernel, block(placement.part.width, width)).transposed(
+    rows = _scale_rows(planes.transposed(0, 2, 1), width, kernel, block(placement.part.width, width)).transposed(
         0, 2, 1
     )
-    return _scaled_rows(rows, height, kernel, block(placement.part.height, height))
+    return _scale_rows(rows, height, kernel, block(placement.part.height, height))
 
 
 def _whole_factor(side: Value, scaled: Value) -> Value:
@@ -120,7 +120,7 @@ def _divisor(side: Value, scaled: Value) -> Value:
     return graph.node("ReduceMax", dividing, dtype=np.int64, keepdims=0)
 
 
-def _scaled_rows(planes: Value, scaled: Value, kernel: ImageKernel, block: Value) -> Value:
+def _scale_rows(planes: Value, scaled: Value, kernel: ImageKernel, block: Value) -> Value:
     """Scales the second axis.
 
     A few rows of the result are made at once, of those rows that any of them sees: one matrix for all would be nearly
@@ -250,16 +250,16 @@ class Preprocessing(NamedTuple):
         is_padded = placement is not None and placement.target is not None
         is_gray = self.source is _GRAY and self.contract.pixel_format is _GRAY
         stays_gray = is_gray and not (is_padded and not has_gray_padding(self.contract))
-        planes = self._scaled(pixels, placement)
-        planes = planes if stays_gray else self._ordered(planes)
-        planes = self._padded(planes, placement) if placement is not None else planes
+        planes = self._scale(pixels, placement)
+        planes = planes if stays_gray else self._order(planes)
+        planes = self._pad(planes, placement) if placement is not None else planes
         numbers = self._numbers(planes, stays_gray)
         if self.contract.layout is TensorLayout.NHWC:
             numbers = numbers.transposed(1, 2, 0)
         graph.node("Unsqueeze", numbers, graph.vector(0), dtype=self.dtype, output=tensor)
         return placement
 
-    def _scaled(self, pixels: Value, placement: GraphPlacement | None) -> Value:
+    def _scale(self, pixels: Value, placement: GraphPlacement | None) -> Value:
         """Channels x height x width: whole levels in float32, cropped and scaled."""
         if placement is None:
             return planes_of(pixels)
@@ -269,14 +269,14 @@ class Preprocessing(NamedTuple):
         x, y, width, height = placement.cut
         return planes.part((y, x), (height, width), (1, 2))
 
-    def _ordered(self, planes: Value) -> Value:
+    def _order(self, planes: Value) -> Value:
         """Three planes, in the contract's order."""
         order = channel_order(self.source, self.contract)
         if order == tuple(range(layout_of(self.source).channels)):
             return planes
         return planes.take(planes.graph.constant(order, np.int64), 0)
 
-    def _padded(self, planes: Value, placement: GraphPlacement) -> Value:
+    def _pad(self, planes: Value, placement: GraphPlacement) -> Value:
         """With the padding around it."""
         if placement.target is None:
             return planes
@@ -294,13 +294,13 @@ class Preprocessing(NamedTuple):
         if stays_gray:
             table = table[:, gray_table()]
         elif self.contract.pixel_format is _GRAY:
-            planes = _mixed(planes)
+            planes = _mix(planes)
         if (table == np.arange(256)).all():
             return planes.cast(self.dtype)
-        return _looked_up(planes, table, self.dtype)
+        return _look_up(planes, table, self.dtype)
 
 
-def _mixed(planes: Value) -> Value:
+def _mix(planes: Value) -> Value:
     """The gray of red, green and blue, as Windows ML mixes it: in float32, without what is after the point."""
     red, green, blue = (
         planes.take(planes.graph.constant([channel], np.int64), 0) * weight
@@ -323,7 +323,7 @@ def _table(contract: ImageContract, dtype: DType) -> Array:
     return np.concatenate(rows)
 
 
-def _looked_up(planes: Value, table: Array, dtype: DType) -> Value:
+def _look_up(planes: Value, table: Array, dtype: DType) -> Value:
     """The numbers of a table for levels: exact whatever the arithmetic of the runtime is."""
     graph, positions = planes.graph, planes.cast(np.int32)
     if (table == table[:1]).all():

@@ -63,9 +63,9 @@ def graph_placement(
     if scaling is None:
         return _RULES[contract.crop_mode](whole, (high, wide))
     if scaling.crops_first:
-        return _stretched(_square(whole, scaling), (high, wide), is_cropped=True)
+        return _stretch(_square(whole, scaling), (high, wide), is_cropped=True)
     graph = width.graph
-    return _anchored(whole, scaled(scaling, width, height, (high, wide)), (graph.of(high), graph.of(wide)), scaling)
+    return _anchor(whole, scaled(scaling, width, height, (high, wide)), (graph.of(high), graph.of(wide)), scaling)
 
 
 def _free(whole: Rectangle, tensor: tuple[int | None, int | None], rule: ImageScaling) -> GraphPlacement:
@@ -78,10 +78,10 @@ def _free(whole: Rectangle, tensor: tuple[int | None, int | None], rule: ImageSc
     else:
         size = followed(rule, whole.height * (wide or 1) / whole.width), graph.of(wide or 1)
     fixed = [graph.of(side) if side else padded(rule, own) for side, own in zip(tensor, size, strict=True)]
-    return _anchored(whole, size, (fixed[0], fixed[1]), rule)
+    return _anchor(whole, size, (fixed[0], fixed[1]), rule)
 
 
-def _anchored(
+def _anchor(
     part: Rectangle, scaled: tuple[Value, Value], tensor: tuple[Value, Value], rule: ImageScaling
 ) -> GraphPlacement:
     """Crops what leaves the tensor, and pads where it is larger, along each axis."""
@@ -92,7 +92,7 @@ def _anchored(
     return GraphPlacement(part, scaled, cut, target, tensor)
 
 
-def _stretched(part: Rectangle, tensor: Size, is_cropped: bool = False) -> GraphPlacement:
+def _stretch(part: Rectangle, tensor: Size, is_cropped: bool = False) -> GraphPlacement:
     """The part becomes the whole tensor."""
     sides = part.width.graph.of(tensor[0]), part.width.graph.of(tensor[1])
     return GraphPlacement(part, sides, None, None, sides, is_cropped)
@@ -104,7 +104,7 @@ def _square(whole: Rectangle, rule: ImageScaling) -> Rectangle:
     return Rectangle((whole.width - side) // 2, (whole.height - side) // 2, side, side)
 
 
-def _centred(whole: Rectangle, tensor: Size) -> GraphPlacement:
+def _centre(whole: Rectangle, tensor: Size) -> GraphPlacement:
     """Windows ML's crop, in its float32 arithmetic: `center_crop`."""
     _, _, width, height = whole
     where = width.graph.where
@@ -115,10 +115,10 @@ def _centred(whole: Rectangle, tensor: Size) -> GraphPlacement:
     is_wide = from_height < wide
     part_width, part_height = where(is_wide, narrower, width), where(is_wide, height, lower)
     part = Rectangle((width - part_width) // 2, (height - part_height) // 2, part_width, part_height)
-    return _stretched(part, tensor, is_cropped=True)
+    return _stretch(part, tensor, is_cropped=True)
 
 
-def _letterboxed(whole: Rectangle, tensor: Size) -> GraphPlacement:
+def _letterbox(whole: Rectangle, tensor: Size) -> GraphPlacement:
     """The whole picture in the middle of padding: `letterbox`."""
     high, wide = tensor
     graph = whole.width.graph
@@ -132,9 +132,9 @@ def _letterboxed(whole: Rectangle, tensor: Size) -> GraphPlacement:
 
 
 _RULES: dict[ImageCropMode, Callable[[Rectangle, Size], GraphPlacement]] = {
-    ImageCropMode.CENTER: _centred,
-    ImageCropMode.STRETCH: _stretched,
-    ImageCropMode.LETTERBOX: _letterboxed,
+    ImageCropMode.CENTER: _centre,
+    ImageCropMode.STRETCH: _stretch,
+    ImageCropMode.LETTERBOX: _letterbox,
 }
 
 

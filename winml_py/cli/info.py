@@ -83,7 +83,7 @@ def _print(facts: dict[str, Any]) -> None:
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **facts["metadata"],
     }
-    pairs((name, _shortened(value)) for name, value in about.items())
+    pairs((name, _shorten(value)) for name, value in about.items())
     say("")
     rows = []
     for direction in ("input", "output"):
@@ -95,7 +95,7 @@ def _print(facts: dict[str, Any]) -> None:
     show(rows, ["", "name", "kind", "type", "shape", "notes"])
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """The beginning of a long text, and how long it is: some models carry their whole vocabulary."""
     lines = text.splitlines()
     if len(text) <= LONGEST and len(lines) <= LINES:

@@ -22,7 +22,7 @@ from .optimize import optimize
 from .perf import perf
 from .profile import profile
 from .run import run
-from .style import shown_streams
+from .style import show_streams
 from .tune import tune
 
 _AS_JSON = "winml_py.as_json"
@@ -35,7 +35,7 @@ class _Program(click.Group):
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        with shown_streams():
+        with show_streams():
             return super().main(*args, **extra)
 
     def make_context(

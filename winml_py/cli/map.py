@@ -80,7 +80,7 @@ def map_command(
     with (
         progress("evaluating") as advance,
         failures(),
-        kept_interrupts() as check,
+        keep_interrupts() as check,
         redirect_stdout(sys.stderr),  # Ray writes to standard output
     ):
 
@@ -168,7 +168,7 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 @contextmanager
-def kept_interrupts() -> Iterator[Callable[[], None]]:
+def keep_interrupts() -> Iterator[Callable[[], None]]:
     """Within the block, gives a function that raises KeyboardInterrupt where a Ctrl-C came before.
 
     Arrow looks for pandas at each table, and drops an exception that is raised meanwhile, this one too.

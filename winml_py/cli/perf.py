@@ -17,7 +17,7 @@ from ..core.runtime.providers.plugins import runtime_version
 from ..inputs.files import models_of
 from ..perf import runner_files
 from ..perf.case import Case
-from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, paired
+from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, pair_cases
 from ..perf.measure import Prepared, Receiver, prepare_together
 from ..perf.measurement import ONCE, Measurement
 from .arguments import (
@@ -169,7 +169,7 @@ def compare_runs(old: str, new: str, as_json: bool) -> None:
         click.UsageError: nothing in them belongs together.
         WinMLError: a file holds no measurement.
     """
-    pairs, left = paired(load(old), load(new))
+    pairs, left = pair_cases(load(old), load(new))
     if not pairs:
         raise click.UsageError(f"{new}: It has no case in common with {old}: no model, and not as many cases.")
     facts = {"pairs": [compare(*pair) for pair in pairs], "unpaired": list(map(str, left)), "margin": MARGIN}

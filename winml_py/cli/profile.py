@@ -61,7 +61,7 @@ def profile(
         require_folder(path)
     with progress("profiling"), naming(trace_in or options["model"]):
         case = {name: value for name, value in options.items() if value}
-        profiled = _recorded(trace_in) if trace_in else record(Case(**case), iterations)
+        profiled = _record(trace_in) if trace_in else record(Case(**case), iterations)
     if html:
         write_whole(html, page(profiled).encode())
     if trace:
@@ -71,7 +71,7 @@ def profile(
     tell_assumed(profiled.model, facts["sizes"])
 
 
-def _recorded(path: str) -> Profile:
+def _record(path: str) -> Profile:
     """The profile in a file. It does not say which device it is of."""
     with failures(INPUT):
         return read(Path(path).read_bytes(), path)

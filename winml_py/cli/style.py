@@ -52,17 +52,17 @@ def to_json(facts: dict[str, Any]) -> str:
 
 def _in_json(value: object) -> Any:
     if isinstance(value, dict):
-        return {_spelled(str(key)): _in_json(item) for key, item in value.items()}
+        return {_spell(str(key)): _in_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_in_json(item) for item in value]
     if isinstance(value, str):
-        return _spelled(value)
+        return _spell(value)
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _spelled(text: str) -> str:
+def _spell(text: str) -> str:
     return text if is_text(text) else text.encode(errors="backslashreplace").decode()
 
 
@@ -191,7 +191,7 @@ class ShownStream:
 
 
 @contextmanager
-def shown_streams() -> Iterator[None]:
+def show_streams() -> Iterator[None]:
     """Puts a `ShownStream` before standard output and error.
 
     It stays where an error ends the program that is none of ours: its traceback holds strangers' words, too.

@@ -120,7 +120,7 @@ class Finder(NamedTuple):
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
         if self.kind != AUTO:
-            return self._named(result)
+            return self._find(result)
         if is_segmentation(result, self.labels):
             return _segmentation(masks(result, labels=self.labels))
         if not may_be_detections(result, self.labels):
@@ -130,7 +130,7 @@ class Finder(NamedTuple):
         except WinMLError as error:  # the outputs are shown, and why nothing is made of them
             return Finding({"objects_error": str(error)})
 
-    def _named(self, result: LearningModelEvaluationResult) -> Finding:
+    def _find(self, result: LearningModelEvaluationResult) -> Finding:
         if self.kind == MASKS:
             return _segmentation(masks(result, threshold=self.threshold, labels=self.labels))
         layout = DetectionLayout(self.kind)

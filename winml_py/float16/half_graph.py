@@ -57,7 +57,7 @@ def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
     for value in surgery.halves:
         value.dtype = FLOAT16
         if value.is_initializer():
-            value.const_value = ir.tensor(_halved(value.const_value))
+            value.const_value = ir.tensor(_halve(value.const_value))
     for node, owner in surgery.owners.items():
         if owner.name not in choice.kept:
             _halve_attributes(node)
@@ -79,7 +79,7 @@ def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
     surgery = _Surgery(model, choice)
     for value, graph in surgery.floats.items():
         if value.is_initializer() and value in surgery.halves:
-            value.const_value = ir.tensor(_halved(value.const_value).astype(np.float32))
+            value.const_value = ir.tensor(_halve(value.const_value).astype(np.float32))
         elif graph is surgery.model.graph and value.producer() is not None:
             is_half = value in surgery.halves
             readers = surgery.readers(value, True) + (surgery.readers(value, False) if is_half else [])
@@ -156,7 +156,7 @@ class _Surgery:
             end.name, value.name, end.doc_string = value.name, end.name, value.doc_string
 
 
-def _halved(weight: Any) -> Array:
+def _halve(weight: Any) -> Array:
     """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
     array = weight.numpy()  # which has the tensor's type with every version of onnx
     return np.asarray(convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
@@ -177,4 +177,4 @@ def _halve_attributes(node: ir.Node) -> None:
         if name in TYPE_ATTRIBUTES and attribute.value == FLOAT:
             node.attributes[name] = ir.AttrInt64(name, FLOAT16.value)
         elif attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype is FLOAT:
-            node.attributes[name] = ir.AttrTensor(name, ir.tensor(_halved(attribute.value)))
+            node.attributes[name] = ir.AttrTensor(name, ir.tensor(_halve(attribute.value)))

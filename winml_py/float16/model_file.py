@@ -22,7 +22,7 @@ from ..core.onnx_file.source import Skeleton
 from ..core.runtime.custom.split import declared_outputs, key_of, take_out
 from ..core.runtime.ort.schemas import has_type, infer_outputs, is_known
 from ..errors import ConversionError
-from ..inputs.model import evaluated_apart
+from ..inputs.model import evaluate_apart
 
 _CASTS_FROM = 13
 """The operator set that a model without ONNX's own operators imports for its casts."""
@@ -143,11 +143,11 @@ def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = (
         model.graph.outputs.append(made[name])
     operators = operators_of(model)
     if weight_size(model) < PROTOBUF_LIMIT:
-        return evaluated_apart(to_proto(model).SerializeToString(), operators, inputs)
+        return evaluate_apart(to_proto(model).SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         save(model, path)
-        return evaluated_apart(path, operators, inputs)
+        return evaluate_apart(path, operators, inputs)
 
 
 # What a conversion must know of the operators of the program's own: which nodes they are, and what they give.

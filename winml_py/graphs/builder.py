@@ -17,7 +17,7 @@ from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import sorted_places
+from ..core.onnx_file.nodes import sort_places
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import save_model, to_bytes
@@ -290,7 +290,7 @@ class Draft:
                 f"An operator is a LearningModelOperator, not {type_name(operator)}.",
                 hint='Write LearningModelOperator("Add").set_input("A", name) and so on.',
             )
-        name = operator.name or self._numbered(operator.type)
+        name = operator.name or self._number(operator.type)
         self._require_free(name, set(self._nodes))
         node, constants = built_node(operator, name, version_of(operator.domain, self.opset))
         for constant in constants:
@@ -299,7 +299,7 @@ class Draft:
         self._nodes[name] = node
         self._graph.initializer.extend(constants)
 
-    def _numbered(self, kind: str) -> str:
+    def _number(self, kind: str) -> str:
         """A name that depends on this model alone, so that the same program always builds the same bytes."""
         number = len(self._nodes)
         while f"{kind}_{number}" in self._nodes:
@@ -373,7 +373,7 @@ def sorted_nodes(nodes: Sequence[NodeProto], graph: GraphProto) -> list[NodeProt
         if info.name not in makers:
             raise _unknown(f"The output {info.name!r} of the model is read", makers, info.name)
     try:
-        return [nodes[place] for place in sorted_places(nodes, [node.input for node in nodes])]
+        return [nodes[place] for place in sort_places(nodes, [node.input for node in nodes])]
     except CycleError as error:
         circle = ", ".join("the " + _words(nodes[index]) for index in error.args[1])
         raise InvalidArgumentError(

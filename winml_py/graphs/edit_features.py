@@ -19,7 +19,7 @@ from ..core.model.model import LearningModel
 from ..errors import ConversionError, InvalidArgumentError
 from ..inputs.examples import example_inputs, has_example
 from ..inputs.files import given_values
-from ..inputs.model import evaluated
+from ..inputs.model import evaluate_all_outputs
 from .join_names import names_in, sizes_in
 from .model_file import save_light
 from .values import require_name
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-def fixed(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
     """Fixes free sizes of inputs, and wherever else the graph has a free size of that name.
 
     Args:
@@ -65,7 +65,7 @@ def _fix(info: ValueInfoProto, shape: Sequence[int], named: dict[str, int]) -> N
             size.dim_value = wanted
 
 
-def denoted(model: ModelProto, denotations: Mapping[str, str], dimensions: Mapping[str, Sequence[str]]) -> None:
+def denote_features(model: ModelProto, denotations: Mapping[str, str], dimensions: Mapping[str, Sequence[str]]) -> None:
     """Says what inputs and outputs are, and what their sizes are.
 
     Args:
@@ -95,7 +95,7 @@ def _feature(model: ModelProto, name: str) -> ValueInfoProto:
     return features[name]
 
 
-def renamed(model: ModelProto, names: Mapping[str, str]) -> None:
+def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
     """Gives inputs and outputs other names, wherever the graph refers to them.
 
     Args:
@@ -219,9 +219,9 @@ def edit_model(
     import onnx
 
     proto = onnx.load(source, load_external_data=False)
-    fixed(proto, edits.shapes)
-    denoted(proto, edits.denotations, edits.dimensions)
-    renamed(proto, edits.rename)
+    fix_sizes(proto, edits.shapes)
+    denote_features(proto, edits.denotations, edits.dimensions)
+    rename_features(proto, edits.rename)
     _write_words(proto, edits)
     reports: list[EditReport] = []
     save_light(
@@ -270,9 +270,11 @@ def _compared(
     if not edits.changes_graph and not all(map(has_example, made_up)):
         return EditReport(*names, None)
     values, _ = example_inputs(after.input_features, given)
-    came = evaluated(after, values)
+    came = evaluate_all_outputs(after, values)
     own = {feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)}
-    agreement = compare_outputs(dict(zip(came, evaluated(before, own).values(), strict=True)), came, tolerance)
+    agreement = compare_outputs(
+        dict(zip(came, evaluate_all_outputs(before, own).values(), strict=True)), came, tolerance
+    )
     if not agreement.is_good:
         raise ConversionError(
             f"The edited model does not give what the model gives: {agreement}; nothing was written.",

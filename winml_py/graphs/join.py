@@ -21,7 +21,7 @@ from ..core.model.model import LearningModel
 from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
 from ..inputs.examples import example_inputs
 from ..inputs.files import given_values
-from ..inputs.model import evaluated
+from ..inputs.model import evaluate_all_outputs
 from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
 from .model_file import read_model, save_model
 from .opsets import brought_together
@@ -57,8 +57,8 @@ def joined(first: LearningModel, second: LearningModel, options: LearningModelJo
     if prefix:
         with_prefix(two, prefix)
     links = {prefix + target: source for target, source in options.links.items()}
-    made = _merged(one, two, links, options.promote_unlinked_outputs_to_fused_outputs)
-    helper.set_model_props(made, joined_metadata(*metadata, prefix))
+    made = _merge(one, two, links, options.promote_unlinked_outputs_to_fused_outputs)
+    helper.set_model_props(made, join_metadata(*metadata, prefix))
     return made
 
 
@@ -128,7 +128,7 @@ def _hide_constants(model: ModelProto) -> None:
         model.graph.input.remove(info)
 
 
-def _merged(first: ModelProto, second: ModelProto, links: Mapping[str, str], promotes: bool) -> ModelProto:
+def _merge(first: ModelProto, second: ModelProto, links: Mapping[str, str], promotes: bool) -> ModelProto:
     """One model of two, by ONNX's own rules; everything but the graph is the first's."""
     graph = compose.merge_graphs(
         first.graph,
@@ -175,7 +175,7 @@ def own_metadata(metadata: Mapping[str, str], kept: Iterable[FeatureDescriptor])
     return {key: value for key, value in metadata.items() if key not in CONTRACT_KEYS}
 
 
-def joined_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: str) -> dict[str, str]:
+def join_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: str) -> dict[str, str]:
     """The metadata of both models; what they state differently stands under the key, and for the second one under
     the key with the prefix of its names.
 
@@ -343,7 +343,7 @@ def _compared(
     tolerance: float,
 ) -> JoinReport:
     values, _ = example_inputs(made.input_features, given_values(made, inputs))
-    came = evaluated(made, values)
+    came = evaluate_all_outputs(made, values)
     in_order = [values[feature.name] for feature in made.input_features]
     expected = _one_after_the_other(first, second, options, in_order)
     agreement = compare_outputs(dict(zip(came, expected, strict=True)), came, tolerance)
@@ -360,9 +360,9 @@ def _one_after_the_other(
 ) -> list[Any]:
     """The outputs of the joined model, in its order, from the two models; its inputs are in the order of theirs."""
     own = [feature.name for feature in first.input_features]
-    outputs = evaluated(first, dict(zip(own, given, strict=False)))
+    outputs = evaluate_all_outputs(first, dict(zip(own, given, strict=False)))
     unlinked = [feature.name for feature in second.input_features if feature.name not in options.links]
     linked = {target: outputs[source] for target, source in options.links.items()}
-    results = evaluated(second, dict(zip(unlinked, given[len(own) :], strict=True)) | linked)
+    results = evaluate_all_outputs(second, dict(zip(unlinked, given[len(own) :], strict=True)) | linked)
     kept = [value for name, value in outputs.items() if name not in options.links.values()]
     return [*(kept if options.promote_unlinked_outputs_to_fused_outputs else []), *results.values()]

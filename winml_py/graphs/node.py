@@ -45,8 +45,8 @@ def built_node(operator: LearningModelOperator, name: str, opset: int) -> BuiltN
         part: (constants[part].name,) if isinstance(value, Constant) else value for part, value in given.inputs.items()
     }
     node = NodeProto(op_type=operator.type, domain=operator.domain, name=name)
-    node.input.extend(_ordered(inputs, None if schema is None else schema.inputs, words, "input"))
-    node.output.extend(_ordered(given.outputs, None if schema is None else schema.outputs, words, "output", name))
+    node.input.extend(_order(inputs, None if schema is None else schema.inputs, words, "input"))
+    node.output.extend(_order(given.outputs, None if schema is None else schema.outputs, words, "output", name))
     node.attribute.extend(_attributes(given, schema, words))
     return BuiltNode(node, list(constants.values()))
 
@@ -74,7 +74,7 @@ def _in_schema_spelling(given: Connections, schema: OpSchema | None, operator: s
     )
 
 
-def _ordered(
+def _order(
     given: Mapping[str, tuple[str, ...]],
     parameters: Sequence[OpSchema.FormalParameter] | None,
     operator: str,

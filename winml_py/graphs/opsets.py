@@ -85,7 +85,7 @@ def _with_versions(model: ModelProto, wanted: Mapping[str, int]) -> ModelProto:
                 hint="Export both models with one version of it.",
             )
         if changed:
-            model = _converted(model, version, wanted[domain], changed)
+            model = _convert(model, version, wanted[domain], changed)
     return model
 
 
@@ -108,7 +108,7 @@ def _is_same(operator: str, domain: str, old: int, new: int) -> bool:
     return since[0] == since[1]
 
 
-def _converted(model: ModelProto, old: int, new: int, changed: str) -> ModelProto:
+def _convert(model: ModelProto, old: int, new: int, changed: str) -> ModelProto:
     try:
         converted = version_converter.convert_version(model, new)
         shape_inference.infer_shapes(converted, strict_mode=True)  # what it converts does not always hold together

@@ -142,7 +142,7 @@ class StatedSizes:
         """
         before = list(features)
         self._require_known(before)
-        after = [self._applied(feature) for feature in before]
+        after = [self._apply(feature) for feature in before]
         if self.picture is not None and not any(map(_takes_size, before)):
             raise InvalidArgumentError(
                 "No input of the model is a picture with a free height or width.",
@@ -164,7 +164,7 @@ class StatedSizes:
                     f"No input of the model has a dimension {name!r}.", hint=did_you_mean(name, known)
                 )
 
-    def _applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+    def _apply(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         if not isinstance(feature, Shaped):
             return feature
         names = feature.dimension_names or ("",) * len(feature.shape)

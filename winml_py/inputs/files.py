@@ -142,10 +142,10 @@ def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict
         InvalidArgumentError: an input is a map or a sequence, or has no rank; or a size is stated that is not free.
     """
     rng = np.random.default_rng(0)
-    return {feature.name: _generated(feature, rng) for feature in sizes.applied(model.input_features)}
+    return {feature.name: _make(feature, rng) for feature in sizes.applied(model.input_features)}
 
 
-def _generated(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
+def _make(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
     if has_example(feature):
         return example_value(feature, rng)
     if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or (

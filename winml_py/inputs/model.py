@@ -23,7 +23,7 @@ from . import trial
 from .examples import ExampleShape, example_shape
 
 
-def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Evaluates a model once, on the CPU.
 
     Args:
@@ -35,17 +35,17 @@ def evaluated(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]
         outputs hold.
     """
     with LearningModelSession(model) as session:
-        return evaluated_by(session, inputs)
+        return evaluate_by(session, inputs)
 
 
-def evaluated_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Evaluates a model that nobody has compiled before, in a process of its own.
 
     Args:
         source: the model's bytes, or its path.
         operators: of the program's own. With functions among them, which another process may not have, it is evaluated
             here.
-        inputs: as for `evaluated`.
+        inputs: as for `evaluate_all_outputs`.
 
     Raises:
         ProcessEndedError: the runtime ended that process.
@@ -56,11 +56,11 @@ def evaluated_apart(source: bytes | str, operators: ModelOperators, inputs: Mapp
 
 
 def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return evaluated(LearningModel.load(source, operators=operators), inputs)
+    return evaluate_all_outputs(LearningModel.load(source, operators=operators), inputs)
 
 
-def evaluated_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Evaluates a session once; takes and returns what `evaluated` does."""
+def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a session once; takes and returns what `evaluate_all_outputs` does."""
     binding = LearningModelBinding(session)
     for name, value in inputs.items():
         binding.bind(name, value)

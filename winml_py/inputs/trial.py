@@ -45,7 +45,7 @@ def call(function: Callable[..., T], *arguments: Any) -> T:
     """
     if not is_available():
         return function(*arguments)
-    child = _taken()
+    child = _take_idle()
     try:
         is_good, value = child.ask((function, arguments))
     except BaseException:
@@ -114,7 +114,7 @@ class _Idle:
 _idle = _Idle()
 
 
-def _taken() -> _Child:
+def _take_idle() -> _Child:
     with _idle.lock:
         child, _idle.child = _idle.child, None
         if _idle.timer is not None:

@@ -49,7 +49,7 @@ def arranged(signature: Signature, inputs: Sequence[Any], named: Mapping[str, An
     while values and values[-1] is None:
         values.pop()
     _require_not_more(signature, values)
-    return Arguments(_converted(signature, values), attributes)
+    return Arguments(_convert(signature, values), attributes)
 
 
 def are_plain(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]) -> bool:
@@ -99,11 +99,11 @@ def _require_inputs(signature: Signature, values: Sequence[Any]) -> None:
         if is_missing and not (parameter.is_optional or parameter.is_variadic):
             raise InvalidArgumentError(
                 f"{signature.name} lacks its input {parameter.name}.",
-                hint=f"Its inputs, in order: {', '.join(_spelled(each) for each in known)}.",
+                hint=f"Its inputs, in order: {', '.join(_spell(each) for each in known)}.",
             )
 
 
-def _spelled(parameter: Parameter) -> str:
+def _spell(parameter: Parameter) -> str:
     return f"{parameter.name} (optional)" if parameter.is_optional else parameter.name
 
 
@@ -122,7 +122,7 @@ def _require_attributes(signature: Signature, attributes: Mapping[str, Any]) -> 
             )
 
 
-def _converted(signature: Signature, values: list[Any]) -> list[Any]:
+def _convert(signature: Signature, values: list[Any]) -> list[Any]:
     known = {
         parameter_at(signature, index).type_name: value.dtype
         for index, value in enumerate(values)

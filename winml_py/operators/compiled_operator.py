@@ -65,7 +65,7 @@ class CompiledOperator(Closeable):
         except InvalidArgumentError:
             raise
         except WinMLError as error:
-            raise self._refused(error) from error
+            raise self._refuse(error) from error
         self._names = input_names(signature, len(kinds))
         self._sequences = _sequences(self._model.output_features)
         self._binding: LearningModelBinding | None = None
@@ -74,7 +74,7 @@ class CompiledOperator(Closeable):
         is_cpu = self._session.device.hardware == "cpu"
         self._run_once: RunOnce | None = self._compiled.engine.run_once if is_cpu else None
 
-    def _refused(self, error: WinMLError) -> WinMLError:
+    def _refuse(self, error: WinMLError) -> WinMLError:
         came = ", ".join(map(spelled, self._kinds)) or "no input"
         where = self._signature.domain or "ai.onnx"
         return type(error)(
@@ -171,11 +171,11 @@ class CompiledOperator(Closeable):
         self, run_once: RunOnce | None, pairs: dict[str, Any], tensors: Sequence[Tensor]
     ) -> dict[str, Any]:
         if run_once is None or any(inside(tensor).device_array is not None for tensor in tensors):
-            return self._evaluated(pairs, tensors)
+            return self._evaluate(pairs, tensors)
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
         return {name: _as_tensor(value) for name, value in run_once(arrays, self._compiled.lock).items()}
 
-    def _evaluated(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
+    def _evaluate(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
         binding = LearningModelBinding(self._session)
         for name, value in pairs.items():
             binding.bind(name, value)

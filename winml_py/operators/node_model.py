@@ -38,7 +38,7 @@ def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, A
         InvalidArgumentError: the operator does not have them, or nothing says how many there are.
     """
     if isinstance(outputs, tuple):
-        return _named(signature, outputs)
+        return _require_outputs(signature, outputs)
     count = outputs if outputs is not None else _count(signature, attributes)
     is_variadic = bool(signature.outputs) and signature.outputs[-1].is_variadic
     if not 1 <= count <= len(signature.outputs) and not (is_variadic and count >= 1):
@@ -49,7 +49,7 @@ def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, A
     return [_numbered(signature.outputs, index) for index in range(count)]
 
 
-def _named(signature: Signature, names: tuple[str, ...]) -> list[str]:
+def _require_outputs(signature: Signature, names: tuple[str, ...]) -> list[str]:
     known = [parameter.name for parameter in signature.outputs]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
@@ -138,14 +138,14 @@ def _attribute(signature: Signature, name: str, value: object) -> onnx.Attribute
 
     kind = signature.attributes[name].type
     try:
-        return helper.make_attribute(name, _converted(kind, value), attr_type=AttributeProto.AttributeType.Value(kind))
+        return helper.make_attribute(name, _convert(kind, value), attr_type=AttributeProto.AttributeType.Value(kind))
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"The attribute {name} of {signature.name} is {value!r}.", hint=f"It is of type {kind.lower()}: {error}."
         ) from error
 
 
-def _converted(kind: str, value: Any) -> Any:
+def _convert(kind: str, value: Any) -> Any:
     from onnx import numpy_helper
 
     if kind == "TENSOR" and isinstance(value, (np.ndarray, np.generic, Tensor)):

@@ -78,7 +78,7 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
     """
     if opset is not None:
         whole_number(opset, "opset", 1)
-    schema, opset = _found(name, domain, opset)
+    schema, opset = _find(name, domain, opset)
     if schema.deprecated:
         raise InvalidArgumentError(
             f"The operator {name} is deprecated since opset {schema.since_version}.",
@@ -95,7 +95,7 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
     )
 
 
-def _found(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
+def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
     import onnx
 
     domains = _DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
@@ -143,14 +143,14 @@ def require_known(name: str) -> None:
     Raises:
         InvalidArgumentError: with the name that was probably meant.
     """
-    _found(name, None, None)
+    _find(name, None, None)
 
 
 def doc_of(name: str) -> str:
     """The docstring of an operator: how it is called, and what its schema says."""
-    schema, _ = _found(name, None, None)
+    schema, _ = _find(name, None, None)
     attributes = dict(sorted(schema.attributes.items()))
-    inputs, outputs = (_listed(values) for values in (schema.inputs, schema.outputs))
+    inputs, outputs = (_list_parameters(values) for values in (schema.inputs, schema.outputs))
     listed = "".join(
         f"    {key}: {value.type.name.lower()}. {_flat(value.description)}\n" for key, value in attributes.items()
     )
@@ -163,7 +163,7 @@ def doc_of(name: str) -> str:
     )
 
 
-def _listed(values: Any) -> str:
+def _list_parameters(values: Any) -> str:
     return "".join(f"    {value.name} ({value.option.name.lower()}): {_flat(value.description)}\n" for value in values)
 
 

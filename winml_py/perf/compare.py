@@ -69,21 +69,21 @@ def _case(case: dict[str, Any]) -> SavedCase:
     return SavedCase(name, settings, Interval(*figures), phases)
 
 
-def paired(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list[Pair], list[SavedCase]]:
+def pair_cases(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list[Pair], list[SavedCase]]:
     """The cases of two runs in pairs, in the order of the new one, and those that are left.
 
     Cases of the same model and settings belong together; then those of one model, where there is one on each side; and
     then, where as many are left on both sides, those at the same place.
     """
     left = list(old), list(new)
-    pairs = _matched(*left, lambda case: case[:2]) + _matched(*left, lambda case: case.model)
+    pairs = _match(*left, lambda case: case[:2]) + _match(*left, lambda case: case.model)
     if len(left[0]) == len(left[1]):
         pairs += list(zip(*left, strict=True))
         left = [], []
     return sorted(pairs, key=lambda pair: new.index(pair[1])), [*left[0], *left[1]]
 
 
-def _matched(old: list[SavedCase], new: list[SavedCase], key: Callable[[SavedCase], Hashable]) -> list[Pair]:
+def _match(old: list[SavedCase], new: list[SavedCase], key: Callable[[SavedCase], Hashable]) -> list[Pair]:
     """Takes the pairs out of both lists whose keys are the same, and in each list only once."""
     keys = [key(case) for case in old], [key(case) for case in new]
     alone = [one for one in keys[1] if keys[0].count(one) == 1 == keys[1].count(one)]

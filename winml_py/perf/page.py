@@ -141,7 +141,7 @@ def _map(profile: Profile) -> str:
     total, nodes = sum(tile.time for tile in shown), _nodes_of_operators(profile)
     return "\n".join(
         _operator(tile, nodes.get(tile.name, []), place, colours[tile.name], total)
-        for tile, place in zip(shown, squarified([tile.time for tile in shown], *_SIDES), strict=True)
+        for tile, place in zip(shown, squarify([tile.time for tile in shown], *_SIDES), strict=True)
     )
 
 
@@ -164,7 +164,7 @@ def _operator(tile: Tile, nodes: list[Tile], place: Place, colour: str, total: f
         _tile(node, _spot(where, place.width, place.height), total)
         for node, where in zip(nodes, _places(nodes, place), strict=True)
     )
-    name, time = _shortened(tile.name), _spell(tile.time)
+    name, time = _shorten(tile.name), _spell(tile.time)
     narrow, wide = _width_for(name), _width_for(f"{name} {time}")
     head = f'<strong class="{narrow}">{escape(name)}</strong><i class="{wide}">{time}</i>'
     held = f'{head}<div class="inside {narrow}">{inside}</div>'
@@ -173,11 +173,11 @@ def _operator(tile: Tile, nodes: list[Tile], place: Place, colour: str, total: f
 
 
 def _places(nodes: list[Tile], place: Place) -> list[Place]:
-    return squarified([node.time for node in nodes], place.width, place.height)
+    return squarify([node.time for node in nodes], place.width, place.height)
 
 
 def _tile(tile: Tile, spot: str, total: float) -> str:
-    name, time = _shortened(tile.name.rpartition("/")[2] or tile.name), _spell(tile.time)
+    name, time = _shorten(tile.name.rpartition("/")[2] or tile.name), _spell(tile.time)
     width = _width_for(max(name, time, key=len))
     label = f'<b class="{width}">{escape(name)}</b><br><span class="{width}">{time}</span>'
     return f'<div style="{spot}" title="{_title(tile, total)}">{label}</div>'
@@ -191,7 +191,7 @@ def _spot(place: Place, width: float, height: float) -> str:
 
 
 def _title(tile: Tile, total: float) -> str:
-    return escape(f"{_shortened(tile.name, 200)}: {_spell(tile.time)}, {100 * tile.time / total:.1f} %")
+    return escape(f"{_shorten(tile.name, 200)}: {_spell(tile.time)}, {100 * tile.time / total:.1f} %")
 
 
 def _width_for(label: str) -> str:
@@ -200,7 +200,7 @@ def _width_for(label: str) -> str:
     return f"w{next((width for width in _WIDTHS if needed <= width), _WIDTHS[-1])}"
 
 
-def _shortened(name: str, length: int = _LONGEST) -> str:
+def _shorten(name: str, length: int = _LONGEST) -> str:
     """The end of a name, which tells nodes apart better than its beginning."""
     return name if len(name) <= length else f"…{name[1 - length :]}"
 
@@ -237,7 +237,7 @@ class Place(NamedTuple):
     height: float
 
 
-def squarified(numbers: Sequence[float], width: float, height: float) -> list[Place]:
+def squarify(numbers: Sequence[float], width: float, height: float) -> list[Place]:
     """A rectangle for each number inside one of this size, by the algorithm of Bruls, Huizing and van Wijk.
 
     Args:

@@ -156,7 +156,7 @@ class _Contender:
             self._binding.bind(name, value)
         self._items = 1 if self._goal == LATENCY else self.batch * usable_cores()
         self.outputs = self._arrays()
-        self._count = max(1, int(BLOCK_SECONDS / max(self._timed(1), 1e-6)))
+        self._count = max(1, int(BLOCK_SECONDS / max(self._time(1), 1e-6)))
 
     def _arrays(self) -> dict[str, Any]:
         """The outputs, copied: evaluations that follow may write to the same memory."""
@@ -177,9 +177,9 @@ class _Contender:
         """An item's share of a block of evaluations."""
         time.sleep(REST_SECONDS)
         self.evaluate(1)
-        return self._timed(self._count) / (self._count * self._items)
+        return self._time(self._count) / (self._count * self._items)
 
-    def _timed(self, count: int) -> float:
+    def _time(self, count: int) -> float:
         return timeit(lambda: self.evaluate(count), number=1)
 
 
@@ -201,15 +201,15 @@ class _Search:
         changes = list(self._changes())
         for index, change in enumerate(changes):
             self._progress(index / (len(changes) + 1), change.words)
-            if change.batch != best.batch or _merged(best.values, change.values) != best.values:
+            if change.batch != best.batch or _merge(best.values, change.values) != best.values:
                 best = self._tried(best, default, change)
         self._progress(len(changes) / (len(changes) + 1), "the best against the default")
         with default.session, best.session:
-            return self._confirmed(default, best)
+            return self._confirm(default, best)
 
     def _tried(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
         """What is best after one more trial."""
-        contender, values = None, _merged(best.values, change.values)
+        contender, values = None, _merge(best.values, change.values)
         try:
             if values != best.values:
                 trial.call(_try, self._subject, values)
@@ -234,7 +234,7 @@ class _Search:
             loser.session.close()
         return contender if kept else best
 
-    def _confirmed(self, default: _Contender, best: _Contender) -> Tuned:
+    def _confirm(self, default: _Contender, best: _Contender) -> Tuned:
         """The best, or the default where no gain is left."""
         if best is not default:
             gain, default_ms, tuned_ms = _compared(default, best, 2 * ROUNDS)
@@ -285,7 +285,7 @@ def _require_agreement(default: _Contender, contender: _Contender) -> None:
         raise EvaluationError(str(agreement))
 
 
-def _merged(values: Settings, change: Settings) -> Settings:
+def _merge(values: Settings, change: Settings) -> Settings:
     merged = copy.deepcopy(values)
     for key, value in change.items():
         merged[key] = merged[key] | value if isinstance(value, dict) else value

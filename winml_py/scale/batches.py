@@ -82,7 +82,7 @@ class ArrayBatch:
     def answered(self, kept: Iterable[str], answers: Answered, errors: Cells) -> dict[str, Any]:
         """A dict of arrays. Rows that failed hold NaN, 0 or "", where cells are arrays of one shape; else None."""
         columns = {name: self._columns[name] for name in kept}
-        columns |= {answer.feature.name: _stacked(answer, cells) for answer, cells in answers}
+        columns |= {answer.feature.name: _stack(answer, cells) for answer, cells in answers}
         return columns | {ERROR: objects(errors)}
 
 
@@ -134,7 +134,7 @@ def objects(cells: Iterable[Any]) -> Array:
     return array
 
 
-def _stacked(answer: Answer, cells: Cells) -> Array:
+def _stack(answer: Answer, cells: Cells) -> Array:
     """One array for all rows, where their cells have one shape."""
     dtype, shape = answer.dtype, answer.shape
     if dtype is None or shape is None:

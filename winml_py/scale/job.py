@@ -109,12 +109,12 @@ def run(job: Job, way: Way, tell: Tell) -> Outcome:
         with job.parts.claimed():
             if finished is not None:
                 job.parts.split(job.part_rows)
-            finished = _worked(job, todo, way, tell)
+            finished = _work(job, todo, way, tell)
     job.parts.remove()
     return Outcome(finished, todo.before.rows, time.monotonic() - started, todo.anew)
 
 
-def _worked(job: Job, todo: Todo, way: Way, tell: Tell) -> Done:
+def _work(job: Job, todo: Todo, way: Way, tell: Tell) -> Done:
     total, finished = job.source.rows, [Done()]
 
     def tell_all(more: int, _: int | None) -> None:

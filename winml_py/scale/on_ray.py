@@ -50,7 +50,7 @@ def on_ray(workers: int | None) -> Way:
 
 def _parts_done(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
-    parts = [part._asdict() | {"table": _serialized(part.table)} for part in todo]
+    parts = [part._asdict() | {"table": _serialize(part.table)} for part in todo]
     if not parts:
         return
     with _connected(ray):
@@ -118,7 +118,7 @@ def _cores(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
 
 
-def _serialized(table: Any) -> bytes:
+def _serialize(table: Any) -> bytes:
     arrow = import_arrow()
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, table.schema) as writer:

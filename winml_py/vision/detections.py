@@ -14,7 +14,7 @@ from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
-from .layouts import DetectionLayout, Facts, Found, candidates, decoded, recognised
+from .layouts import DetectionLayout, Facts, Found, candidates, decoded, recognise_layout
 from .outputs import Labels, arrays, names_of, placement_of
 from .resampling import InstanceMasks
 
@@ -211,14 +211,14 @@ def detections(
     """
     place = placement_of(result, picture, placement)
     facts = Facts(arrays(result), place, names_of(result, labels), result.metadata)
-    layout = recognised(facts) if layout is None else layout
+    layout = recognise_layout(facts) if layout is None else layout
     default = 0.5 if layout in _HALF else 0.25
     found = decoded(layout, facts, picture, _share(threshold, "threshold", default))
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
     best = found.taken(np.argsort(-found.scores, kind="stable")[:CANDIDATES])
     if layout in _PLACES:
         best = best.taken(_apart(best, share))
-    return _mapped(best.taken(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
+    return _map(best.taken(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
 
 
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
@@ -261,7 +261,7 @@ def _apart(found: Found, overlap: float) -> Array:
     return np.asarray(kept, np.int64).reshape(-1)
 
 
-def _mapped(found: Found, facts: Facts, picture: int) -> Detections:
+def _map(found: Found, facts: Facts, picture: int) -> Detections:
     place, points, masks = facts.placement, found.points, None
     if points is not None:
         points = points.astype(np.float64)

@@ -108,7 +108,7 @@ class Facts(NamedTuple):
         return (boxes[0], labels[0], scores[0]) if len(boxes[0]) == len(labels[0]) == len(scores[0]) else None
 
 
-def recognised(facts: Facts) -> DetectionLayout:
+def recognise_layout(facts: Facts) -> DetectionLayout:
     """The layout that the shapes, the labels and the metadata leave.
 
     Raises:
@@ -215,7 +215,7 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
             infinite, a class below 0, or a box whose left edge is right of its right one, or whose top is below its
             bottom.
     """
-    found = _decoded(layout, facts, picture, threshold)
+    found = _decode(layout, facts, picture, threshold)
     corners = found.boxes.astype(np.float64)
     prototypes = None if found.mixes is None or not len(corners) else facts.prototypes
     if not all(part is None or np.isfinite(part).all() for part in (*found, prototypes)):
@@ -227,7 +227,7 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
     return found._replace(classes=np.rint(found.classes).astype(np.int64))
 
 
-def _decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
+def _decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
     if facts.task == "obb":
         raise NotSupportedError("The model finds turned boxes, which are not read here.", hint="Read result.outputs.")
     if layout is DetectionLayout.TORCHVISION:
@@ -277,7 +277,7 @@ def _end_to_end(facts: Facts, table: Array, threshold: float) -> Found:
     """Corners, score, class, and then as above."""
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END, TABLES[DetectionLayout.YOLO_END_TO_END])
-    kept = table[_required_scores(table[:, 4]) > threshold]
+    kept = table[_require_scores(table[:, 4]) > threshold]
     found = Found(kept[:, :4], kept[:, 4], kept[:, 5], kept[:, 6:])
     return _with_extra(facts, found, table.shape[1] - 6)
 
@@ -323,7 +323,7 @@ def _torchvision(facts: Facts, picture: int, threshold: float) -> Found:
     if picture:
         raise InvalidArgumentError("Torchvision's detectors answer for one picture.", hint="Leave picture out.")
     boxes, classes, scores = facts.triple
-    found = Found(boxes, _required_scores(scores), classes)
+    found = Found(boxes, _require_scores(scores), classes)
     return found.taken(scores > threshold)
 
 
@@ -333,15 +333,15 @@ def _best_classes(
     """Each place's best class, where its score is above the threshold; boxes are of middle and size."""
     if not scores.shape[1]:
         raise InvalidArgumentError("A row has no score.", hint="Name another layout.")
-    best = _required_scores(scores).argmax(axis=1)
+    best = _require_scores(scores).argmax(axis=1)
     highest = scores[np.arange(len(best)), best]
     if objectness is not None:
-        highest = highest * _required_scores(objectness)[:, 0]
+        highest = highest * _require_scores(objectness)[:, 0]
     kept = highest > threshold
     return Found(_corners(boxes[kept]), highest[kept], best[kept], None if extra is None else extra[kept])
 
 
-def _required_scores(scores: Array) -> Array:
+def _require_scores(scores: Array) -> Array:
     """Raises unless all are from 0 to 1, as far as float16 can tell: what else is read as scores would be nonsense."""
     if scores.size and not (scores.min() >= -0.001 and scores.max() <= 1.001):
         raise _not_scores(f"numbers from {scores.min():.4g} to {scores.max():.4g}")

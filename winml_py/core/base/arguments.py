@@ -138,7 +138,7 @@ def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
 
 
 @contextmanager
-def opened_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
+def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
     """The file at a path, in UTF-8; or an open one, which stays open.
 
     Raises:

@@ -68,7 +68,7 @@ def folder() -> Path | None:
     return None
 
 
-def trusted(make: bool = False) -> Path | None:
+def trusted_folder(make: bool = False) -> Path | None:
     """The folder, if it is there and nobody else can change it; else None, and a line in the log says why.
 
     Args:
@@ -118,7 +118,7 @@ def key_of(*parts: object) -> str:
 
 def read(key: str) -> dict[str, Any] | None:
     """The answer under a key, or None: never given, damaged, or written by another version."""
-    where = trusted()
+    where = trusted_folder()
     return None if where is None else read_file(where / f"{key}{OURS}.json")
 
 
@@ -151,7 +151,7 @@ def _refuse(text: str) -> NoReturn:
 
 def write(key: str, facts: dict[str, Any]) -> None:
     """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
-    where = trusted(make=True)
+    where = trusted_folder(make=True)
     if where is None:
         return
     try:
@@ -205,7 +205,7 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
 def _lock(key: str) -> FileLock | None:
     from filelock import FileLock
 
-    where = trusted(make=True)
+    where = trusted_folder(make=True)
     if where is None:
         return None
     return FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE)
@@ -223,7 +223,7 @@ def entries() -> list[Entry]:
 
 def own(ending: str, start: str = "") -> list[Path]:
     """What is in the folder under such names: a key between a start and an ending, given as patterns."""
-    where = trusted()
+    where = trusted_folder()
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
     with suppress(OSError):
         if where is not None:

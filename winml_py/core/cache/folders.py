@@ -59,7 +59,7 @@ def folder_for(key: str, weights: int) -> Path | None:
     None where nothing is kept, it would break the bound, or it would take more than half of what is free on the disk.
     """
     size = int(weights * _GROWTH)
-    folder = answers.trusted(make=True) if size <= limit() else None
+    folder = answers.trusted_folder(make=True) if size <= limit() else None
     if folder is None:
         return None
     found = folder / key

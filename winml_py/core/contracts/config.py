@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
-from ..base.arguments import JsonSource, name_of, opened_text
+from ..base.arguments import JsonSource, name_of, open_text
 
 Source = JsonSource
 
@@ -38,7 +38,7 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
         source = _first(os.fspath(source), names)
     path = name_of(source)
     try:
-        with opened_text(source) as file:
+        with open_text(source) as file:
             values = json.load(file)
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.") from error

@@ -35,7 +35,7 @@ def contract_of(config: Config) -> ImageContract:
     """
     config = _image_processor(config)
     kind, processor = _processor(config)
-    settings = Settings(config.name, kind, _merged(config, kind, processor))
+    settings = Settings(config.name, kind, _merge(config, kind, processor))
     if settings.is_on("do_grayscale"):
         raise settings.refused("do_grayscale makes three equal channels")
     with named(config.name):
@@ -71,7 +71,7 @@ def _processor(config: Config) -> tuple[str, Processor]:
     raise refused(config.name, f"what {stated} does is not known; known are {', '.join(PROCESSORS)}")
 
 
-def _merged(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
+def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
     """The config over the defaults; every key is known to the processor, or changes nothing."""
     values = dict(processor.defaults)
     for key, value in config.values.items():
@@ -215,7 +215,7 @@ _RESCALED = {"do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255}
 _NORMALISED = _RESCALED | {"do_normalize": True}
 
 
-def _cropped(pixels: int, crops: bool = True) -> dict[str, Any]:
+def _crop(pixels: int, crops: bool = True) -> dict[str, Any]:
     return {"do_center_crop": crops, "crop_size": pixels}
 
 
@@ -226,15 +226,15 @@ _MASKFORMER = (
 _PLAIN = _NORMALISED | {"resample": 3}
 
 PROCESSORS: dict[str, Processor] = {
-    "Beit": Processor("stretched", _PLAIN | _HALF | {"size": 256} | _cropped(224)),
-    "Bit": Processor("shortest", _PLAIN | _CLIP | {"size": 224} | _cropped(224)),
+    "Beit": Processor("stretched", _PLAIN | _HALF | {"size": 256} | _crop(224)),
+    "Bit": Processor("shortest", _PLAIN | _CLIP | {"size": 224} | _crop(224)),
     "Blip": Processor("stretched", _PLAIN | _CLIP | {"size": 384}),
-    "ChineseCLIP": Processor("stretched", _PLAIN | _CLIP | {"size": {"shortest_edge": 224}} | _cropped(224)),
-    "CLIP": Processor("shortest", _PLAIN | _CLIP | {"size": 224} | _cropped(224)),
+    "ChineseCLIP": Processor("stretched", _PLAIN | _CLIP | {"size": {"shortest_edge": 224}} | _crop(224)),
+    "CLIP": Processor("shortest", _PLAIN | _CLIP | {"size": 224} | _crop(224)),
     "ConditionalDetr": Processor("detr", _DETR),
     "ConvNext": Processor("convnext", _NORMALISED | _HALF | {"size": 384, "resample": 2, "crop_pct": None}),
     "DeformableDetr": Processor("detr", _DETR),
-    "DeiT": Processor("stretched", _PLAIN | _HALF | {"size": 256} | _cropped(224)),
+    "DeiT": Processor("stretched", _PLAIN | _HALF | {"size": 256} | _crop(224)),
     "Detr": Processor("detr", _DETR),
     "DPT": Processor(
         "dpt",
@@ -247,7 +247,7 @@ PROCESSORS: dict[str, Processor] = {
         _NORMALISED
         | _HALF
         | {"size": 346, "resample": 0, "rescale_offset": False, "include_top": True}
-        | _cropped(289, crops=False),
+        | _crop(289, crops=False),
     ),
     "GLPN": Processor(
         "glpn",
@@ -262,18 +262,18 @@ PROCESSORS: dict[str, Processor] = {
     "LayoutLMv3": Processor(
         "stretched", _NORMALISED | _HALF | {"size": 224, "resample": 2}, {"rescale_factor": 1 / 255}
     ),
-    "Levit": Processor("levit", _PLAIN | _IMAGENET | {"size": 224} | _cropped(224)),
+    "Levit": Processor("levit", _PLAIN | _IMAGENET | {"size": 224} | _crop(224)),
     "Mask2Former": Processor("maskformer", _MASKFORMER),
     "MaskFormer": Processor("maskformer", _MASKFORMER),
-    "MobileNetV1": Processor("shortest", _NORMALISED | _HALF | {"size": 256, "resample": 2} | _cropped(224)),
-    "MobileNetV2": Processor("shortest", _NORMALISED | _HALF | {"size": 256, "resample": 2} | _cropped(224)),
+    "MobileNetV1": Processor("shortest", _NORMALISED | _HALF | {"size": 256, "resample": 2} | _crop(224)),
+    "MobileNetV2": Processor("shortest", _NORMALISED | _HALF | {"size": 256, "resample": 2} | _crop(224)),
     "MobileViT": Processor(
-        "shortest", _RESCALED | {"size": 224, "resample": 2, "do_flip_channel_order": True} | _cropped(256)
+        "shortest", _RESCALED | {"size": 224, "resample": 2, "do_flip_channel_order": True} | _crop(256)
     ),
     "OneFormer": Processor("maskformer", _MASKFORMER | {"size_divisor": None}),
-    "OwlViT": Processor("stretched", _PLAIN | _CLIP | {"size": 768} | _cropped(768, crops=False)),
-    "Perceiver": Processor("perceiver", _PLAIN | _IMAGENET | {"size": 224} | _cropped(256)),
-    "PoolFormer": Processor("poolformer", _PLAIN | _IMAGENET | {"size": 224, "crop_pct": 0.9} | _cropped(224)),
+    "OwlViT": Processor("stretched", _PLAIN | _CLIP | {"size": 768} | _crop(768, crops=False)),
+    "Perceiver": Processor("perceiver", _PLAIN | _IMAGENET | {"size": 224} | _crop(256)),
+    "PoolFormer": Processor("poolformer", _PLAIN | _IMAGENET | {"size": 224, "crop_pct": 0.9} | _crop(224)),
     "Pvt": Processor("stretched", _NORMALISED | _IMAGENET | {"size": 224, "resample": 2}),
     "RTDetr": Processor(
         "detr", _DETR | {"size": {"height": 640, "width": 640}, "do_normalize": False, "do_pad": False}
@@ -286,14 +286,14 @@ PROCESSORS: dict[str, Processor] = {
     ),
     "TextNet": Processor(
         "textnet",
-        _NORMALISED | _IMAGENET | {"size": 640, "size_divisor": 32, "resample": 2} | _cropped(224, crops=False),
+        _NORMALISED | _IMAGENET | {"size": 640, "size_divisor": 32, "resample": 2} | _crop(224, crops=False),
     ),
-    "VideoMAE": Processor("shortest", _NORMALISED | _HALF | {"size": 224, "resample": 2} | _cropped(224)),
+    "VideoMAE": Processor("shortest", _NORMALISED | _HALF | {"size": 224, "resample": 2} | _crop(224)),
     "Vilt": Processor("vilt", _PLAIN | _HALF | {"size": 384, "size_divisor": 32, "do_pad": True}),
     "ViT": Processor("stretched", _NORMALISED | _HALF | {"size": 224, "resample": 2}),
     "Vivit": Processor(
         "shortest",
-        _NORMALISED | _HALF | {"size": 256, "resample": 2, "rescale_factor": 1 / 127.5, "offset": True} | _cropped(224),
+        _NORMALISED | _HALF | {"size": 256, "resample": 2, "rescale_factor": 1 / 127.5, "offset": True} | _crop(224),
     ),
     "Yolos": Processor("detr", _DETR, {"multiple": 16}),
 }

@@ -15,7 +15,7 @@ LABELS_KEY = "Labels"
 """The key of a model's metadata with the names of its classes, a JSON list."""
 
 
-def written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+def read_written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes in a model's metadata under our key; none where they are not a list of texts."""
     try:
         labels = json.loads(metadata.get(LABELS_KEY, "[]"))

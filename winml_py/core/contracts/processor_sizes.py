@@ -189,7 +189,7 @@ def sam(settings: Settings) -> Geometry:
     scaling = ImageScaling(side, side, keeps_aspect=True, rounding=half, anchor=ImageAnchor.TOP_LEFT)
     if not settings.is_on("do_pad"):
         return {"scaling": scaling}
-    return {"scaling": scaling, "size": _padded(settings, (side, side))}
+    return {"scaling": scaling, "size": _pad(settings, (side, side))}
 
 
 def vilt(settings: Settings) -> Geometry:
@@ -210,7 +210,7 @@ def detr(settings: Settings) -> Geometry:
     scaling = _detr_scaling(settings, settings.edges("size", "shortest_edge"))
     if settings.values.get("pad_size") is not None and settings.is_on("do_pad"):
         least = (1, 1) if scaling.height is None or scaling.width is None else (scaling.height, scaling.width)
-        return {"scaling": scaling, "size": _padded(settings, least)}
+        return {"scaling": scaling, "size": _pad(settings, least)}
     if scaling.height is not None and scaling.width is not None and not scaling.keeps_aspect:
         return _stretch((scaling.height, scaling.width))
     return {"scaling": scaling}
@@ -251,7 +251,7 @@ def maskformer(settings: Settings) -> Geometry:
     )
     if settings.values.get("pad_size") is None:
         return {"scaling": scaling}
-    return {"scaling": scaling, "size": _padded(settings, (1, 1))}
+    return {"scaling": scaling, "size": _pad(settings, (1, 1))}
 
 
 def dpt(settings: Settings) -> Geometry:
@@ -269,7 +269,7 @@ def dpt(settings: Settings) -> Geometry:
     return {"scaling": scaling, "size": (scaling.padded(height), scaling.padded(width))}
 
 
-def _padded(settings: Settings, least: Size) -> Size:
+def _pad(settings: Settings, least: Size) -> Size:
     """The size that is padded to."""
     size = settings.square_edges("pad_size")
     if size[0] < least[0] or size[1] < least[1]:

@@ -187,11 +187,11 @@ def _overridden(
     pairs = zip(feature.shape, named, strict=True)
     shape = tuple(dimensions.get(name, -1) if size < 0 else size for size, name in pairs)
     if wanted is not None:
-        shape = _combined(feature, shape, wanted)
+        shape = _combine(feature, shape, wanted)
     return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
 
 
-def _combined(
+def _combine(
     feature: TensorFeatureDescriptor | ImageFeatureDescriptor, shape: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[int, ...]:
     fits = len(wanted) == len(shape) and all(

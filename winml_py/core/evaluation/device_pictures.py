@@ -196,7 +196,7 @@ def tensorize_graph(key: GraphKey) -> bytes:
     if has_colour:
         value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
     if key.is_scaled:
-        value = _scaled(graph, value, key)
+        value = _scale(graph, value, key)
     if is_gray:
         value = _gray(graph, value, has_colour)
     factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
@@ -296,34 +296,34 @@ def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) ->
     return matrix
 
 
-def _scaled(graph: _PictureGraph, value: Value, key: GraphKey) -> Value:
+def _scale(graph: _PictureGraph, value: Value, key: GraphKey) -> Value:
     if key.block != (1, 1):
-        value = _averaged(graph, value, *key.block)
+        value = _average(graph, value, *key.block)
     across = graph.input("across", np.float32, "columns_used", "tensor_width")
     down = graph.input("down", np.float32, "tensor_height", "rows_used")
     for is_height in (key.height_first, not key.height_first):
         value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
         if KERNELS[key.contract.kernel].is_antialiased:  # which rounds after each
-            value = _rounded(value)
+            value = _round(value)
     if not KERNELS[key.contract.kernel].is_antialiased:
-        value = _rounded(value)
+        value = _round(value)
     if not key.has_padding:
         return value
     return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
 
 
-def _averaged(graph: _PictureGraph, value: Value, width: int, height: int) -> Value:
+def _average(graph: _PictureGraph, value: Value, width: int, height: int) -> Value:
     """The means of blocks of pixels, in whole levels, as OpenCV rounds them."""
     value = value.take(graph.input("columns", np.int32, "column_count"), 3)
     value = value.take(graph.input("rows", np.int32, "row_count"), 2)
     value = value.apply("AveragePool", kernel_shape=[height, width], strides=[height, width])
     if width == height == 2:  # OpenCV has code of its own for these, which rounds halves up
-        return _rounded(value)
+        return _round(value)
     magic = graph.constant(1 << 23, np.float32)  # float32 has no digits after the point there: halves go to even
     return (value + magic) - magic
 
 
-def _rounded(value: Value) -> Value:
+def _round(value: Value) -> Value:
     """To whole levels of 0 to 255, halves up, as both libraries do."""
     graph = value.graph
     floor = (value + 0.5).apply("Floor")

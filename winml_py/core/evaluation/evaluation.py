@@ -44,7 +44,7 @@ from .outputs import (
     OutputSlot,
     TensorOutput,
     UnboundOutput,
-    refilled,
+    refill,
     require_apart,
     writable_array,
 )
@@ -199,14 +199,14 @@ class Evaluation:
         bind(descriptor, value, properties)
 
     def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
-        """Binds a value to an input; raises as `checked_input` does, and where the session is closed."""
+        """Binds a value to an input; raises as `check_input` does, and where the session is closed."""
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
-        found = checked_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
+        found = check_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
         self.set_input(descriptor, value, found)
         self.compiled.missing_contracts.tell(found, properties)  # without the lock: it calls what the program says
 
     def set_input(self, descriptor: FeatureDescriptor, value: object, found: Bindable) -> None:
-        """Binds what `checked_input` found in a value."""
+        """Binds what `check_input` found in a value."""
         with self._lock:
             self._given.pop(descriptor.name, None)
             try:
@@ -249,12 +249,12 @@ class Evaluation:
             self.pictures.tensors[name] = tensor
 
     def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
-        """Binds what an output is to be written into; raises as `checked_output`, and where the session is closed."""
+        """Binds what an output is to be written into; raises as `check_output`, and where the session is closed."""
         self.compiled.require_open()
-        self.set_output(descriptor, bound, checked_output(bound, descriptor, properties, self.compiled.location))
+        self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.compiled.location))
 
     def set_output(self, descriptor: FeatureDescriptor, bound: object, checked: CheckedOutput) -> None:
-        """Binds what `checked_output` found in a value."""
+        """Binds what `check_output` found in a value."""
         name = descriptor.name
         with self._lock:
             checked.set(self.engine_binding, name)
@@ -289,12 +289,12 @@ class Evaluation:
                     slot.invalidate()
                 if isinstance(error, DeviceLostError):
                     self.compiled.is_lost = True
-                explained = self._explained(error) if type(error) is EvaluationError else error
+                explained = self._explain(error) if type(error) is EvaluationError else error
                 if explained is error:  # raised from itself, it would lose its cause
                     raise
                 raise explained from error
 
-    def _explained(self, error: EvaluationError) -> EvaluationError:
+    def _explain(self, error: EvaluationError) -> EvaluationError:
         """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""
         own_sizes = {} if self._pictures is None else self._pictures.own_sizes
         sizes = {name: size for name, size in own_sizes.items() if name in self.bound}
@@ -320,7 +320,7 @@ class Evaluation:
         return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
 
 
-def bound_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation:
+def bind_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation:
     """An evaluation of values by the names of inputs and outputs.
 
     Raises:
@@ -335,7 +335,7 @@ def bound_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation
 # What is bound, looked at: no engine is touched and no picture decoded, so that this is quick and never waits.
 
 
-def checked_input(
+def check_input(
     value: object,
     descriptor: FeatureDescriptor,
     properties: BindProperties,
@@ -400,7 +400,7 @@ class CheckedOutput(NamedTuple):
             binding.set_output(name, self.memory)
 
 
-def checked_output(
+def check_output(
     bound: object, descriptor: FeatureDescriptor, properties: BindProperties, location: MemoryLocation | None
 ) -> CheckedOutput:
     """What a caller binds to an output of a session that runs at a location.
@@ -408,7 +408,7 @@ def checked_output(
     Raises:
         WinMLError: as `resolve` does, and where it cannot be written in place.
     """
-    slot = refilled(bound, descriptor)
+    slot = refill(bound, descriptor)
     if slot is not None:
         return CheckedOutput(slot)
     value = resolve(bound, descriptor, properties)
@@ -417,7 +417,7 @@ def checked_output(
         return CheckedOutput(TensorOutput(bound, value.tensor), value.array)
     if isinstance(value, HostTensor):
         is_kept = properties.stays_on_device and isinstance(bound, Tensor) and location is not None
-        return _kept_output(bound, value.tensor, descriptor) if is_kept else _host_memory(bound, value, descriptor)
+        return _keep_output(bound, value.tensor, descriptor) if is_kept else _host_memory(bound, value, descriptor)
     if isinstance(value, Pictures) and not is_pil_image(bound):
         return CheckedOutput(ImageOutput(bound, value.value, value.contract, descriptor))
     what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
@@ -427,7 +427,7 @@ def checked_output(
     )
 
 
-def _kept_output(bound: object, tensor: Tensor, descriptor: FeatureDescriptor) -> CheckedOutput:
+def _keep_output(bound: object, tensor: Tensor, descriptor: FeatureDescriptor) -> CheckedOutput:
     check_tensor(tensor, descriptor)  # nothing is cast there
     return CheckedOutput(TensorOutput(bound, tensor), stays_on_device=True)
 

@@ -15,12 +15,12 @@ from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from .compiled import Compiled
-from .evaluation import Evaluation, checked_input, checked_output
+from .evaluation import Evaluation, check_input, check_output
 
 Bind = Callable[[Evaluation], None]
 
 
-def checked_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bind]:
+def check_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bind]:
     """What binds each value later.
 
     Raises:
@@ -30,7 +30,7 @@ def checked_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bi
     return [_checked(compiled, *compiled.find(name), value) for name, value in features.items()]
 
 
-def bound_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
+def bind_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
     """An evaluation with the values.
 
     No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
@@ -50,13 +50,13 @@ def bound_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evalua
 
 def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: object) -> Bind:
     if not is_input:
-        output = checked_output(value, descriptor, NO_PROPERTIES, compiled.location)
+        output = check_output(value, descriptor, NO_PROPERTIES, compiled.location)
         return lambda evaluation: evaluation.set_output(descriptor, value, output)
     if isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor):
         return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
     if _has_pillow(value):
-        return lambda evaluation: evaluation.bind_input(descriptor, _converted(value), NO_PROPERTIES)
-    found = checked_input(value, descriptor, NO_PROPERTIES, compiled.location)
+        return lambda evaluation: evaluation.bind_input(descriptor, _convert(value), NO_PROPERTIES)
+    found = check_input(value, descriptor, NO_PROPERTIES, compiled.location)
     compiled.missing_contracts.tell(found, NO_PROPERTIES)
     return lambda evaluation: evaluation.set_input(descriptor, value, found)
 
@@ -66,7 +66,7 @@ def _has_pillow(value: object) -> bool:
     return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
 
 
-def _converted(value: object) -> Any:
+def _convert(value: object) -> Any:
     """The value as pictures, where it is such: one thread at a time, for threads may share an image.
 
     Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.

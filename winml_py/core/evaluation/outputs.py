@@ -257,7 +257,7 @@ def spoil(array: Array | None) -> None:
         array.fill(info.min or info.max)
 
 
-def refilled(bound: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
+def refill(bound: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
     """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
 
     Raises:

@@ -293,7 +293,7 @@ class Tensor(Closeable, Object):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""
         array = None if self.is_placeholder else self.to_numpy()
-        return _unpickled, (type(self), array, self._inside.shape)
+        return _unpickle, (type(self), array, self._inside.shape)
 
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
@@ -319,7 +319,7 @@ def over(cls: type[T], array: Array) -> T:
     return cls(TensorStorage(cls, array, array.shape))
 
 
-def _unpickled(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) -> T:
+def _unpickle(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) -> T:
     return cls(TensorStorage(cls, array, shape))
 
 

@@ -138,7 +138,7 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
-        _translated_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
+        _translate_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
         image = _opened(file, max_pixels, name)
@@ -161,7 +161,7 @@ def _path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
 
 
 @contextmanager
-def _translated_errors(failure: str, hint: str, source: object = None) -> Iterator[None]:
+def _translate_errors(failure: str, hint: str, source: object = None) -> Iterator[None]:
     """Makes Pillow's errors ours: for damaged files its decoders raise nearly every kind of exception.
 
     Of a file that is no picture, the error says what it is: people pass saved web pages, pointers of Git LFS, models.
@@ -187,14 +187,14 @@ def _opened(file: BinaryIO, max_pixels: int, name: str) -> Image:
     from PIL import Image
 
     try:
-        return _identified(file, name)
+        return _identify(file, name)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         file.seek(0)
         with allowed(max_pixels):
-            return _identified(file, name)
+            return _identify(file, name)
 
 
-def _identified(file: BinaryIO, name: str) -> Image:
+def _identify(file: BinaryIO, name: str) -> Image:
     """The image that one of Pillow's plugins for `FORMATS` makes of a file, its pixels not read yet.
 
     `PIL.Image.open` does the same, but its limit on sizes is one for the whole process, and not the caller's.
@@ -256,7 +256,7 @@ def from_pil(image: Image, *, is_upright: bool = False) -> tuple[Pixels, BitmapP
         InvalidArgumentError: no pixels, or numbers without a range.
         PictureError: the image has been closed, or its file is damaged.
     """
-    with _translated_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
+    with _translate_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
         _require_no_program(image)
         pixels, pixel_format = _pixels(image)
         orientation = 1 if is_upright else orientation_of(image)

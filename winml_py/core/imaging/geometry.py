@@ -107,7 +107,7 @@ def compute_placement(
         if scaling is not None and scaling.crops_first:
             return _whole(_square(given, scaling), tensor, picture)
         if scaling is not None:
-            return _anchored(given, scaling.scaled(given.width, given.height, tensor), tensor, picture, scaling)
+            return _anchor(given, scaling.scaled(given.width, given.height, tensor), tensor, picture, scaling)
         part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, tensor_width, tensor_height))
         # Bounds are the part, also where the mode would take less of them.
         scaled = (target.height, target.width)
@@ -115,7 +115,7 @@ def compute_placement(
     scaling = scaling or ImageScaling()
     scaled = _free_size(given, tensor_width, tensor_height, scaling)
     tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
-    return _anchored(given, scaled, tensor, picture, scaling)
+    return _anchor(given, scaled, tensor, picture, scaling)
 
 
 def _free_size(given: BitmapBounds, width: int | None, height: int | None, scaling: ImageScaling) -> Size:
@@ -127,7 +127,7 @@ def _free_size(given: BitmapBounds, width: int | None, height: int | None, scali
     return scaling.followed((width or 1) * given.height / given.width), width or 1
 
 
-def _anchored(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
+def _anchor(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
     """Crops what leaves the tensor, and pads where it is larger, along each axis."""
     if scaled[0] * scaled[1] > MOST_PIXELS:
         raise InvalidBindingError(

@@ -118,14 +118,14 @@ class PicturePlacement(Object):
         (across, down), (left, top) = self._scale_and_shift
         x = (np.arange(self.picture_width) + 0.5 - left) / across / self.tensor_width
         y = (np.arange(self.picture_height) + 0.5 - top) / down / self.tensor_height
-        return _sampled(mask, x, y, outside)
+        return _sample(mask, x, y, outside)
 
     def mask_to_tensor(self, mask: object, outside: object = 0) -> Array:
         """A mask over the picture as a mask over the tensor; see `mask_to_picture`."""
         (across, down), (left, top) = self._scale_and_shift
         x = ((np.arange(self.tensor_width) + 0.5) * across + left) / self.picture_width
         y = ((np.arange(self.tensor_height) + 0.5) * down + top) / self.picture_height
-        return _sampled(mask, x, y, outside)
+        return _sample(mask, x, y, outside)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PicturePlacement) and self._placement == other._placement
@@ -146,7 +146,7 @@ def _numbers(values: object, count: int) -> Array:
     return numbers
 
 
-def _sampled(mask: object, x: Array, y: Array, outside: object) -> Array:
+def _sample(mask: object, x: Array, y: Array, outside: object) -> Array:
     """The numbers at these shares of the mask's width and height."""
     mask = np.asarray(mask)
     if mask.ndim != 2:

@@ -95,7 +95,7 @@ def _resize_with_pillow(pixels: Pixels, width: int, height: int, name: str, is_c
     source_height, source_width = pixels.shape[:2]
     across, down = block_size(source_width, source_height, width, height, is_close)
     if across > 1 or down > 1:
-        pixels = _averaged(pixels, across, down)
+        pixels = _average(pixels, across, down)
     return scale_with_pillow(pixels, width, height, name, (source_width / across, source_height / down))
 
 
@@ -150,7 +150,7 @@ def _whole_factor(shrink: float) -> int:
     return int(shrink / (2 if shrink < 6 else 2.5))
 
 
-def _averaged(pixels: Pixels, across: int, down: int) -> Pixels:
+def _average(pixels: Pixels, across: int, down: int) -> Pixels:
     """The means of blocks of pixels; the pixels of the edge are repeated where the last block is not full."""
     import cv2
 

@@ -153,7 +153,7 @@ class ImageScaling:
             if not self.keeps_aspect:
                 return self.height, self.width
             scale = min(self.height / height, self.width / width)
-            fitted = (self._multiple(_rounded(side * scale, self.rounding)) for side in (height, width))
+            fitted = (self._multiple(_round(side * scale, self.rounding)) for side in (height, width))
             return next(fitted), next(fitted)
         short, long = map(self._multiple, self._sides(min(width, height), max(width, height), tensor))
         return (short, long) if height <= width else (long, short)
@@ -169,19 +169,19 @@ class ImageScaling:
                 )
             shortest = math.floor(min(tensor) / self.crop_ratio)
         if longest is None:
-            return (shortest or short), _rounded((shortest or short) * long / short, self.rounding)
+            return (shortest or short), _round((shortest or short) * long / short, self.rounding)
         if shortest is None:
-            return _rounded(longest * short / long, self.rounding), longest
-        return self._limited(short, long, shortest, longest)
+            return _round(longest * short / long, self.rounding), longest
+        return self._limit(short, long, shortest, longest)
 
-    def _limited(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
+    def _limit(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
         """The shorter and the longer side where both are stated."""
         if self.changes_least:
             scale = min(longest / long, shortest / short, key=lambda scale: abs(1 - scale))
             return short * scale, long * scale
-        followed = _rounded(shortest * long / short, self.rounding)
+        followed = _round(shortest * long / short, self.rounding)
         if self.limits_rounded and followed > longest:
-            return _rounded(longest * shortest / followed, self.rounding), longest
+            return _round(longest * shortest / followed, self.rounding), longest
         if self.limits_rounded or long * shortest <= longest * short:
             return shortest, followed
         # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one. DETR leaves a
@@ -189,7 +189,7 @@ class ImageScaling:
         exact = longest * short / long
         if round(exact) == short and self.rounding is ImageRounding.DOWN:
             return short, long
-        return round(exact), _rounded(exact * long / short, self.rounding)
+        return round(exact), _round(exact * long / short, self.rounding)
 
     def _multiple(self, side: float) -> int:
         """The multiple that a side becomes; at least one pixel."""
@@ -203,7 +203,7 @@ class ImageScaling:
     def followed(self, side: float) -> int:
         """A side that follows the other one: in whole pixels, a multiple, and not above `longest_side`."""
         limit = self.longest_side or (1 << 20)
-        multiple = _to_multiple(_rounded(side, self.rounding), self.multiple, self.multiple_rounding)
+        multiple = _to_multiple(_round(side, self.rounding), self.multiple, self.multiple_rounding)
         return max(1, min(limit, multiple))
 
     def padded(self, side: int) -> int:
@@ -215,7 +215,7 @@ class ImageScaling:
         inside the tensor.
         """
         if scaled >= tensor:
-            return _rounded((scaled - tensor) / 2, self.crop_rounding)
+            return _round((scaled - tensor) / 2, self.crop_rounding)
         return 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
 
 
@@ -272,7 +272,7 @@ def _ratio(value: Any) -> float:
     return ratio
 
 
-def _rounded(value: float, rounding: ImageRounding) -> int:
+def _round(value: float, rounding: ImageRounding) -> int:
     match rounding:
         case ImageRounding.DOWN:
             return math.floor(value)
@@ -284,7 +284,7 @@ def _rounded(value: float, rounding: ImageRounding) -> int:
 
 
 def _to_multiple(side: float, multiple: int, rounding: ImageRounding) -> int:
-    return _rounded(side / multiple, rounding) * multiple
+    return _round(side / multiple, rounding) * multiple
 
 
 _DEFAULT = ImageScaling()

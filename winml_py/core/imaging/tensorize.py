@@ -70,7 +70,7 @@ def tensorize(
     pixels = resize(pixels, width, height, contract.kernel, is_close=contract.scaling is not None)
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
-        pixels, pixel_format = _padded(pixels, pixel_format, contract, placement, scratch)
+        pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, scratch)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
         pixels, pixel_format = _gray(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
@@ -121,7 +121,7 @@ def _interleaved_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scrat
     return to_interleaved(crop(pixels, part), pixel_format)
 
 
-def _padded(
+def _pad(
     pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, scratch: Scratch
 ) -> tuple[Pixels, BitmapPixelFormat]:
     """The picture with its padding around it."""

@@ -14,7 +14,7 @@ from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, inside
 from ..contracts import ultralytics
-from ..contracts.labels import written_labels
+from ..contracts.labels import read_written_labels
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..imaging.contract import ImageContract
@@ -57,7 +57,7 @@ class LearningModel(Closeable, Object):
         self._labels: tuple[str, ...] = ()
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
-            self._labels = written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
+            self._labels = read_written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
         self._inside = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
@@ -270,7 +270,7 @@ class LearningModel(Closeable, Object):
         """
         content = self._inside
         state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
-        return _unpickled, state
+        return _unpickle, state
 
     def _repr_html_(self) -> str:
         from ..features.html import model_html
@@ -283,7 +283,7 @@ class LearningModel(Closeable, Object):
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
 
 
-def _unpickled(
+def _unpickle(
     cls: type[LearningModel],
     source: PackedFile | BytesSource,
     operators: ModelOperators,

@@ -121,18 +121,18 @@ def require_bounded(buffer: Buffer) -> None:
     bodies: dict[_Name, Counter[_Name]] = defaultdict(Counter)
     for function in parts:
         if function.number == _FUNCTION:
-            bodies[_name(buffer, function, _FUNCTION_NAME)] += _called(buffer, "function", function)
+            bodies[_name(buffer, function, _FUNCTION_NAME)] += _call(buffer, "function", function)
     if not bodies:
         return
     sizes: dict[_Name, _Size] = {}
     for graph in parts:
         if graph.number == _GRAPH:
-            nodes = _size(_called(buffer, "graph", graph), bodies, sizes, 0).nodes
+            nodes = _size(_call(buffer, "graph", graph), bodies, sizes, 0).nodes
             if nodes > MAX_NODES:
                 raise _endless(f"so often that they become {nodes:.1e} nodes, and {MAX_NODES:,} are allowed")
 
 
-def _called(buffer: Buffer, kind: str, message: Field) -> Counter[_Name]:
+def _call(buffer: Buffer, kind: str, message: Field) -> Counter[_Name]:
     nodes = found(buffer, "node", kind, message.value, message.end)
     return Counter(_name(buffer, node, _NODE_NAME) for node in nodes)
 
@@ -189,7 +189,7 @@ def messages(message: Message) -> Iterator[Message]:
 # The order of nodes.
 
 
-def sorted_places(nodes: Sequence[onnx.NodeProto], needs: Sequence[Iterable[str]]) -> list[int]:
+def sort_places(nodes: Sequence[onnx.NodeProto], needs: Sequence[Iterable[str]]) -> list[int]:
     """An order in which each node stands behind those that make what it needs: the places of the nodes.
 
     Args:

@@ -85,7 +85,7 @@ class FileSource(NamedTuple):
         if not os.fspath(path):
             raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
         shown = os.fsdecode(path)
-        with _mapped(absolute, shown) as (buffer, stamp):
+        with _map(absolute, shown) as (buffer, stamp):
             try:
                 return cls(absolute, stamp), read_header(buffer)
             except CorruptModelError as error:
@@ -117,7 +117,7 @@ class FileSource(NamedTuple):
             NotSupportedError: its functions call each other without end.
         """
         external = list(_external(self))
-        with _mapped(self.path) as (buffer, stamp):
+        with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
             require_bounded(buffer)
             self._require_data_files(external)
@@ -145,7 +145,7 @@ class FileSource(NamedTuple):
             ModelNotFoundError: the file is gone.
             CorruptModelError: the file is no longer the one whose header was read.
         """
-        with _mapped(self.path) as (buffer, stamp):
+        with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
             return read_graph(buffer, header)
 
@@ -275,7 +275,7 @@ ModelSource = FileSource | BytesSource
 @lru_cache(16)
 def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
     """The weights that a model keeps in other files, and those files: asked several times for one session."""
-    with _mapped(source.path) as (buffer, stamp):
+    with _map(source.path) as (buffer, stamp):
         source.require_same(stamp)
         return tuple(external_locations(buffer))
 
@@ -293,7 +293,7 @@ def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptMod
 
 
 @contextmanager
-def _mapped(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+def _map(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
         with open(path, "rb") as file:
@@ -374,7 +374,7 @@ class PackedFile(NamedTuple):
                 f"The model was pickled by its path, and {self.path} cannot be opened in this process.",
                 hint="Put the file there on every machine, or load the model from its bytes before it is pickled.",
             ) from error
-        if _packed(source) != self and _packed(source).digest != self.digest:
+        if _pack(source) != self and _pack(source).digest != self.digest:
             raise CorruptModelError(
                 f"The model file {self.path}, or a file with its weights, is not what it was when the model was "
                 "pickled.",
@@ -389,7 +389,7 @@ def packed(source: ModelSource) -> PackedFile | BytesSource:
     Raises:
         CorruptModelError: the file has changed since the model was loaded.
     """
-    return source if isinstance(source, BytesSource) else _packed(source)
+    return source if isinstance(source, BytesSource) else _pack(source)
 
 
 def reopened(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
@@ -397,7 +397,7 @@ def reopened(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
     return BytesSource.open(source.data) if isinstance(source, BytesSource) else source.open()
 
 
-def _packed(source: FileSource) -> PackedFile:
+def _pack(source: FileSource) -> PackedFile:
     stamps = source.data_stamps()
     return PackedFile(source.path, stamps, _digest(source.folder, stamps))
 

@@ -163,14 +163,14 @@ class LearningModelDevice(Object):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the kind of the CPU, or the name of a device that was found; the other process finds its own."""
         device = self._device
-        return (type(self), (self._kind,)) if device is None else (_found_again, (device.name, device.provider))
+        return (type(self), (self._kind,)) if device is None else (_find_again, (device.name, device.provider))
 
     def __repr__(self) -> str:
         name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"
         return f"<LearningModelDevice {self._kind.name}{name}>"
 
 
-def _found_again(name: str, provider: str) -> LearningModelDevice:
+def _find_again(name: str, provider: str) -> LearningModelDevice:
     known = LearningModelDevice.find_all()
     found = next((device for device in known if (device.name, device.provider) == (name, provider)), None)
     if found is None:

@@ -14,7 +14,7 @@ from typing import IO, Any, Generic, TypeVar, overload
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError, StorageNotFoundError
-from ..base.arguments import is_text, member, name_of, opened_text, whole_number
+from ..base.arguments import is_text, member, name_of, open_text, whole_number
 from ..base.atomic_files import require_folder, write_whole
 from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
@@ -118,7 +118,7 @@ def _read_only(items: dict[str, K]) -> Mapping[str, K]:
     return MappingProxyType(items)
 
 
-def _sorted_pairs(items: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _sort_pairs(items: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """In one order, so that equal options are equal keys; a size of 0 leaves a dimension free."""
     return tuple(sorted((key, value) for key, value in items.items() if value != 0))
 
@@ -199,11 +199,11 @@ class LearningModelSessionOptions(Object):
     """
 
     named_dimension_overrides = Setting(
-        lambda: _read_only({}), _dimensions, "dimensions", _sorted_pairs, "named_dimensions"
+        lambda: _read_only({}), _dimensions, "dimensions", _sort_pairs, "named_dimensions"
     )
     """The overrides that were set, by name."""
 
-    input_shape_overrides = Setting(lambda: _read_only({}), _shapes, "shapes", _sorted_pairs)
+    input_shape_overrides = Setting(lambda: _read_only({}), _shapes, "shapes", _sort_pairs)
     """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
     intra_op_num_threads = Setting(
@@ -244,7 +244,7 @@ class LearningModelSessionOptions(Object):
     that. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
-    provider_options = Setting(lambda: _read_only({}), _texts, "provider_options", _sorted_pairs)
+    provider_options = Setting(lambda: _read_only({}), _texts, "provider_options", _sort_pairs)
     """Options of the provider that runs the model, by its own keys: `cudnn_conv_use_max_workspace`, say.
 
     A key that the provider does not have is refused when the session is made. Values become text, as the runtime
@@ -429,7 +429,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
         InvalidArgumentError: it holds something else.
     """
     try:
-        with opened_text(source) as file:
+        with open_text(source) as file:
             facts = json.load(file)
         if facts.get("kind") != KIND or facts.get("schema_version") != SCHEMA:
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")

@@ -17,8 +17,8 @@ from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, inside
 from ..evaluation.compiled import Compiled, CompiledModel, with_dimensions
-from ..evaluation.evaluation import Evaluation, LearningModelBinding, bound_at_once
-from ..evaluation.late_values import bound_later, checked_features
+from ..evaluation.evaluation import Evaluation, LearningModelBinding, bind_at_once
+from ..evaluation.late_values import bind_later, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
@@ -289,7 +289,7 @@ class LearningModelSession(Closeable, CompiledModel):
             if outputs is not None:
                 return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
         require_type(features, Mapping, "Write {name: value}.")
-        return self._run(bound_at_once(compiled, features), correlation_id, None)
+        return self._run(bind_at_once(compiled, features), correlation_id, None)
 
     def evaluate_features_async(
         self, features: Mapping[str, Any], correlation_id: str = "", /
@@ -315,8 +315,8 @@ class LearningModelSession(Closeable, CompiledModel):
             7
         """
         require_type(features, Mapping, "Write {name: value}.")
-        binds = checked_features(self._inside, features)
-        return AsyncOperation(lambda stop: self._run(bound_later(self._inside, binds, stop), correlation_id, stop))
+        binds = check_features(self._inside, features)
+        return AsyncOperation(lambda stop: self._run(bind_later(self._inside, binds, stop), correlation_id, stop))
 
     def evaluate_many(
         self,

@@ -65,7 +65,7 @@ class Sources:
     def __init__(self, inputs: Any) -> None:
         alone = _stands_alone(inputs)
         self.known = Known(1 if alone else len(inputs) if isinstance(inputs, Sized) else None)
-        self._values = _values([(inputs, _expanded(inputs))] if alone else _each(inputs), self.known)
+        self._values = _values([(inputs, _expand(inputs))] if alone else _each(inputs), self.known)
         self._numbers = count()
 
     def __next__(self) -> Item:
@@ -115,14 +115,14 @@ def _stands_alone(inputs: object) -> bool:
 def _each(inputs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     for source in inputs:
         try:
-            found = _expanded(source)
+            found = _expand(source)
         except WinMLError as error:  # it stays with its item
             yield source, error
         else:
             yield source, found
 
 
-def _expanded(source: object) -> Sequence[Any] | VideoReader | None:
+def _expand(source: object) -> Sequence[Any] | VideoReader | None:
     """The files or the video that a source stands for; None where it is one item."""
     if isinstance(source, VideoReader):
         return source

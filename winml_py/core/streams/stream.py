@@ -80,7 +80,7 @@ class EvaluationStream(Closeable):
         if not self._ready:
             self._fill()
             if self._pending:
-                self._ready.extend(self._finished(self._pending.popleft()))
+                self._ready.extend(self._finish(self._pending.popleft()))
                 self._fill(is_idle=False)
         if self._ready:
             return self._ready.popleft()
@@ -90,7 +90,7 @@ class EvaluationStream(Closeable):
             raise failure
         return None
 
-    def _finished(self, job: Future[list[LearningModelEvaluationResult]]) -> list[LearningModelEvaluationResult]:
+    def _finish(self, job: Future[list[LearningModelEvaluationResult]]) -> list[LearningModelEvaluationResult]:
         """The results of a job, once it is done; frames of a camera that come meanwhile are handed to other threads."""
         from concurrent.futures import wait
 

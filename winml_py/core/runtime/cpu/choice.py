@@ -2,7 +2,7 @@
 
 Without options it is ONNX Runtime, on every processor. An engine that is named is the one that runs. Where the options
 leave a choice (`engine="auto"`, or half precision), the program's own inputs decide (`decision.py`, `chosen.py`). The
-table of all cases is in docs/devices.md, and `tests/test_engine_table.py` walks through it.
+table of all cases is in docs/devices.md, and `tests/core/runtime/test_engine_table.py` walks through it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _allowed_by_name(request: CompileRequest, wanted: str) -> _Allowed:
                 hint='Leave options.engine out, or set it to "auto", or to an engine that has half precision.',
             )
         return _Allowed([Target()], "as asked for")
-    device = _named(wanted)
+    device = _find_engine(wanted)
     halves = _halves(device) if wants_half else []
     if not wants_half:
         return _Allowed([Target(device)], "as asked for")
@@ -136,7 +136,7 @@ def _halves(device: ProviderDevice) -> list[Target]:
 def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     """The other engines that compute the model exactly, and why another is not among them."""
     devices, reason = [], ""
-    for device in _preferred(_plugin_devices()):
+    for device in _prefer(_plugin_devices()):
         exact = provider_of(device.provider).exact_operators
         problem = obstacle(request.graph(), exact)
         if problem:
@@ -150,16 +150,16 @@ def _plugin_devices() -> list[ProviderDevice]:
     return plugins.devices("cpu") if plugins.installed() else []
 
 
-def _preferred(devices: list[ProviderDevice]) -> list[ProviderDevice]:
+def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:
     """Without the plugin of an engine whose own package is there."""
     own = [device for device in devices if provider_of(device.provider).package]
     names = {short(device.provider) for device in own}
     return own + [device for device in devices if short(device.provider) not in names]
 
 
-def _named(name: str) -> ProviderDevice:
+def _find_engine(name: str) -> ProviderDevice:
     devices = _plugin_devices()
-    for device in [device for device in devices if device.provider == name] or _preferred(devices):
+    for device in [device for device in devices if device.provider == name] or _prefer(devices):
         if short(device.provider) == short(name):
             return device
     known = dict.fromkeys(device.provider for device in devices)

@@ -321,7 +321,7 @@ class _ChosenBinding(HeldValues):
         shapes = tuple(arrays[name].shape for name in sorted(arrays))
         try:
             check = engine.next_check(shapes)
-            return self._bound_to(rival, False).run(stop) if check is None else self._checked(rival, check, stop)
+            return self._bind_to(rival, False).run(stop) if check is None else self._checked(rival, check, stop)
         except ClosedError:
             if engine.rival is rival:
                 raise
@@ -329,9 +329,9 @@ class _ChosenBinding(HeldValues):
 
     def _run_reference(self, stop: Stop | None) -> Mapping[str, Any]:
         with self._engine.reference(is_needed_again=True) as reference:
-            return self._bound_to(reference, True).run(stop)
+            return self._bind_to(reference, True).run(stop)
 
-    def _bound_to(self, engine: Engine, is_reference: bool) -> EngineBinding:
+    def _bind_to(self, engine: Engine, is_reference: bool) -> EngineBinding:
         """The engine's own binding of what is bound here, made once."""
         kept = self._natives.get(is_reference)
         if kept is None or kept[0] is not engine:
@@ -346,7 +346,7 @@ class _ChosenBinding(HeldValues):
             with engine.reference(is_needed_again=engine.has_made_all_checks) as reference:
                 expected = dict(_bound(reference, self._lock, self.inputs, {}).run(stop))
             try:
-                fresh = self._bound_to(rival, False).run(stop)
+                fresh = self._bind_to(rival, False).run(stop)
                 came = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
                 problem = engine.choice.problem_of(engine.explanation, expected, came)
             except (CanceledError, ClosedError, SizeMismatchError):

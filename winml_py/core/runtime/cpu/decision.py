@@ -64,7 +64,7 @@ class CpuChoice:
         found = self._remembered(request, key)
         if found is None:
             with answers.asking(key, request.require_not_stopped):
-                found = self._remembered(request, key) or self._measured(request, key, reference, inputs)
+                found = self._remembered(request, key) or self._measure(request, key, reference, inputs)
         return found
 
     def _remembered(self, request: CompileRequest, key: str) -> Decision | None:
@@ -73,18 +73,18 @@ class CpuChoice:
             return None
         try:
             explanation = _from_facts(facts)
-            target = self._taken(explanation)
+            target = self._target_of(explanation)
             if target is self._targets[0]:
                 return Decision(None, explanation)
             if refusal(request, target):
                 return None
-            return self._decided(request, target, compile_kept(request, target), explanation)
+            return self._decide(request, target, compile_kept(request, target), explanation)
         except CanceledError:
             raise
         except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
             return None  # damaged, or no longer true
 
-    def _measured(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
+    def _measure(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
         refused = {target: refusal(request, target) for target in self._targets[1:]}
         targets = [self._targets[0], *(target for target in self._targets[1:] if not refused[target])]
         if len(targets) == 1:  # by another session, after this one was made
@@ -113,20 +113,20 @@ class CpuChoice:
             return Decision(None, explanation)
         if is_profiled:
             best.engine.close()
-            return self._decided(request, best.target, compile_kept(request, best.target), explanation)
-        return self._decided(request, best.target, best.engine, explanation)
+            return self._decide(request, best.target, compile_kept(request, best.target), explanation)
+        return self._decide(request, best.target, best.engine, explanation)
 
-    def _decided(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
+    def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
         return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_of(request, target)))
 
-    def _taken(self, explanation: Explanation) -> Target:
+    def _target_of(self, explanation: Explanation) -> Target:
         taken = (*explanation[:2], explanation.number_type)
         return next(target for target in self._targets if (*target.spelling, target.half_type) == taken)
 
     def without_reference(self, explanation: Explanation) -> Explanation:
         """See `chosen.Choice`."""
-        return explanation._replace(memory=memory_of(self._request, self._taken(explanation)))
+        return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
 
     def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
         """See `chosen.Choice`."""
@@ -136,11 +136,11 @@ class CpuChoice:
 
     def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
         """See `chosen.Choice`."""
-        _trusted[_trust_of(self._request, self._taken(explanation))] = checked
+        _trusted[_trust_of(self._request, self._target_of(explanation))] = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         """See `chosen.Choice`."""
-        target, (reference, *_) = self._taken(explanation), self._targets
+        target, (reference, *_) = self._target_of(explanation), self._targets
         _remember_refusal(self._request, target, problem)
         words = f"{_words(target)} gave another answer on an input of the program's: {problem}"
         candidates = tuple(

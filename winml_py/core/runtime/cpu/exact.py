@@ -122,7 +122,7 @@ def obstacle(graph: Graph, exact_operators: AbstractSet[str]) -> str:
             return f"the operator {node.op_type} is not known to be exact there"
         given = [values.get(name, Value(Kind.OTHER)) for name in node.input]
         try:
-            made = _made(node, given)
+            made = _make(node, given)
         except (IndexError, TypeError, ValueError):  # inputs are missing, say: ONNX Runtime's error will say it
             return f"the operator {node.op_type} is not written as ONNX states it"
         if problem := _problem(node, given, made, used):
@@ -167,7 +167,7 @@ def _is_exact_cast(given: Kind, made: Kind) -> bool:
     return made is Kind.FLOAT or (made in (Kind.COUNT, Kind.TRUTH) and given in (Kind.COUNT, Kind.TRUTH))
 
 
-def _made(node: onnx.NodeProto, given: list[Value]) -> Value:
+def _make(node: onnx.NodeProto, given: list[Value]) -> Value:
     """What is known of a node's outputs."""
     operator = node.op_type
     if operator == "Constant":

@@ -61,7 +61,7 @@ def compile_custom(
         WinMLError: a part cannot be compiled.
     """
     skeleton = _skeleton(request.model)
-    model = _parsed(skeleton)
+    model = _parse(skeleton)
     steps = split(model, {operator.key: operator for operator in operators})
     if not any(isinstance(step, CustomNode) for step in steps):
         return compile_part(request)
@@ -96,7 +96,7 @@ def _skeleton(model: EngineInput) -> Skeleton:
     return skeleton
 
 
-def _parsed(skeleton: Skeleton) -> onnx.ModelProto:
+def _parse(skeleton: Skeleton) -> onnx.ModelProto:
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -222,7 +222,7 @@ class CustomEngine(HostEngine):
     ) -> None:
         self.options = options
         self._engines = [step[1] for step in steps if not isinstance(step, CustomNode)]
-        self.explanation = _explained(self._engines, steps)
+        self.explanation = _explain(self._engines, steps)
         self._steps: Sequence[CompiledStep] | None = steps
         self._constants, self._outputs = constants, outputs
 
@@ -260,7 +260,7 @@ class CustomEngine(HostEngine):
             engine.close()
 
 
-def _explained(engines: Sequence[Engine], steps: Sequence[CompiledStep]) -> Explanation:
+def _explain(engines: Sequence[Engine], steps: Sequence[CompiledStep]) -> Explanation:
     names = dict.fromkeys(str(step.operator) for step in steps if isinstance(step, CustomNode))
     reason = f"{', '.join(names)} in Python"
     if not engines:
@@ -302,7 +302,7 @@ class _Function:
             found = node.operator.function(*inputs, **node.attributes)
         except Exception as error:
             raise EvaluationError(
-                f"The operator {node.operator} of the node {node.name!r} raised {_spelled(error)}.",
+                f"The operator {node.operator} of the node {node.name!r} raised {_spell(error)}.",
                 hint="The error's __cause__ is what the function raised.",
             ) from error
         results = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -329,7 +329,7 @@ class _Function:
         return array
 
 
-def _spelled(error: Exception) -> str:
+def _spell(error: Exception) -> str:
     text = str(error).rstrip(".")
     return f"{type_name(error)}: {text}" if text else type_name(error)
 

@@ -8,7 +8,7 @@ from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....errors import CorruptModelError, InvalidArgumentError, NotSupportedError
-from ...onnx_file.nodes import messages, sorted_places
+from ...onnx_file.nodes import messages, sort_places
 from .operator import CustomOperator, declared_types
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
     """
     members = [GraphNode(node, _needs(node)) for node in nodes]
     try:
-        places = sorted_places([member.node for member in members], [member.needs for member in members])
+        places = sort_places([member.node for member in members], [member.needs for member in members])
         return [members[place] for place in places]
     except CycleError as error:
         raise CorruptModelError(

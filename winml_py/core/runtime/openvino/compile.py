@@ -125,7 +125,7 @@ def compile_saved(request: CompileRequest, target: Target) -> OpenVinoEngine:
         return opened
     with answers.asking(folder.name, request.require_not_stopped) as is_alone:
         opened = _opened(request, target, folder)
-        return opened or (_made(request, target, folder) if is_alone else compile_model(request, target))
+        return opened or (_make(request, target, folder) if is_alone else compile_model(request, target))
 
 
 def _key(request: CompileRequest, target: Target) -> str:
@@ -157,7 +157,7 @@ def _imported(request: CompileRequest, target: Target, path: Path, native: openv
     return engine_of(compiled, request, target)
 
 
-def _made(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
+def _make(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     engine = compile_model(request, target)
     try:
         with folders.written(folder, str(request.stamp[0])) as unfinished:

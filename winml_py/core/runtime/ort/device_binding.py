@@ -134,7 +134,7 @@ class DeviceBinding:
                 if self._waits_unlocked:
                     running[1].synchronize_outputs()
             with self._lock:
-                return self._received(*running)
+                return self._receive(*running)
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
@@ -179,7 +179,7 @@ class DeviceBinding:
             elif copy is not None:
                 copy.update_inplace(value)
 
-    def _received(self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding) -> dict[str, Any]:
+    def _receive(self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding) -> dict[str, Any]:
         values = outputs_of(native)
         if self._native is not None:  # before anything is received, which may fail: the next run needs new memory, too
             for output in self._outputs.values():

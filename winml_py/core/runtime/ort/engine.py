@@ -224,10 +224,10 @@ class OrtEngine:
         session = opened(self._session)
         shrinks = self.options.tuning.arena_shrinkage
         if not self._are_numeric:
-            return self._closed_with_this(FeedBinding(session, shrinks, lock))
+            return self._close_with_this(FeedBinding(session, shrinks, lock))
         if lock is UNLOCKED:
-            return self._closed_with_this(IoBinding(session, shrinks))
-        return self._closed_with_this(LockedIoBinding(session, shrinks, lock))
+            return self._close_with_this(IoBinding(session, shrinks))
+        return self._close_with_this(LockedIoBinding(session, shrinks, lock))
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
@@ -250,7 +250,7 @@ class OrtEngine:
                 trim_heap()
         raise failure
 
-    def _closed_with_this(self, binding: B) -> B:
+    def _close_with_this(self, binding: B) -> B:
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
@@ -321,7 +321,7 @@ class OrtDeviceEngine(OrtEngine):
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""
         session = opened(self._session)
-        return self._closed_with_this(DeviceBinding(session, self._memory, lock, self._recording))
+        return self._close_with_this(DeviceBinding(session, self._memory, lock, self._recording))
 
     @property
     def is_recordable(self) -> bool:

@@ -44,7 +44,7 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
     if opened is not None:
         return opened
     with answers.asking(folder.name, request.require_not_stopped) as is_alone:
-        return _opened(request, folder) or (_made(request, folder) if is_alone else compile_model(request))
+        return _opened(request, folder) or (_make(request, folder) if is_alone else compile_model(request))
 
 
 def _is_wanted(request: CompileRequest) -> bool:
@@ -90,7 +90,7 @@ def _save(request: CompileRequest, folder: str) -> None:
             file.write(graph)
 
 
-def _made(request: CompileRequest, folder: Path) -> OrtEngine:
+def _make(request: CompileRequest, folder: Path) -> OrtEngine:
     try:
         with folders.written(folder, str(request.stamp[0])) as unfinished:
             _save(request, unfinished)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def fused(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
+def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
     """A model with the layers of its kind fused.
 
     Raises:

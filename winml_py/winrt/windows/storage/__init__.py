@@ -78,7 +78,7 @@ class StorageFile(_StorageItem):
         Raises:
             StorageNotFoundError: there is no such file; raised by the operation.
         """
-        return _started(lambda: cls(_existing(Path(path).absolute(), "file")))
+        return _start(lambda: cls(_existing(Path(path).absolute(), "file")))
 
     @property
     def display_name(self) -> str:
@@ -99,7 +99,7 @@ class StorageFile(_StorageItem):
         """Opens the file; with `READ_WRITE`, its contents stay until they are overwritten."""
         is_read = member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
         mode: Literal["rb", "r+b"] = "rb" if is_read else "r+b"
-        return _started(lambda: IRandomAccessStream(_existing(self._path, "file").open(mode)))
+        return _start(lambda: IRandomAccessStream(_existing(self._path, "file").open(mode)))
 
     def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
         """Opens the file for reading."""
@@ -111,7 +111,7 @@ class StorageFile(_StorageItem):
 
     def delete_async(self, option: StorageDeleteOption = StorageDeleteOption.DEFAULT, /) -> AsyncOperation[None]:
         """Deletes the file."""
-        return _started(lambda: self._path.unlink())
+        return _start(lambda: self._path.unlink())
 
     def get_parent_async(self) -> AsyncOperation[StorageFolder]:
         """The folder it lies in."""
@@ -128,15 +128,15 @@ class StorageFolder(_StorageItem):
         Raises:
             StorageNotFoundError: there is no such folder; raised by the operation.
         """
-        return _started(lambda: cls(_existing(Path(path).absolute(), "folder")))
+        return _start(lambda: cls(_existing(Path(path).absolute(), "folder")))
 
     def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
         """A file in the folder."""
-        return _started(lambda: StorageFile(_existing(self._inside(name), "file")))
+        return _start(lambda: StorageFile(_existing(self._inside(name), "file")))
 
     def get_files_async(self) -> AsyncOperation[list[StorageFile]]:
         """The files in the folder, by name."""
-        return _started(lambda: [StorageFile(path) for path in sorted(self._path.iterdir()) if path.is_file()])
+        return _start(lambda: [StorageFile(path) for path in sorted(self._path.iterdir()) if path.is_file()])
 
     def create_file_async(
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
@@ -146,7 +146,7 @@ class StorageFolder(_StorageItem):
         Raises:
             StorageExistsError: there is one, and that is not wanted; raised by the operation.
         """
-        return _started(lambda: self._create(name, CreationCollisionOption(option)))
+        return _start(lambda: self._create(name, CreationCollisionOption(option)))
 
     def _inside(self, name: str) -> Path:
         path = self._path / name
@@ -170,27 +170,27 @@ class FileIO:
     @staticmethod
     def read_text_async(file: StorageFile, /) -> AsyncOperation[str]:
         """The file's text."""
-        return _started(lambda: _text(file))
+        return _start(lambda: _text(file))
 
     @staticmethod
     def read_lines_async(file: StorageFile, /) -> AsyncOperation[list[str]]:
         """The lines of the file's text, without their ends."""
-        return _started(lambda: _text(file).splitlines())
+        return _start(lambda: _text(file).splitlines())
 
     @staticmethod
     def read_buffer_async(file: StorageFile, /) -> AsyncOperation[Buffer]:
         """The file's bytes."""
-        return _started(lambda: Buffer.of(file.read()))
+        return _start(lambda: Buffer.of(file.read()))
 
     @staticmethod
     def write_text_async(file: StorageFile, contents: str, /) -> AsyncOperation[None]:
         """Replaces the contents of the file by a text."""
-        return _started(lambda: _write(file, contents.encode()))
+        return _start(lambda: _write(file, contents.encode()))
 
     @staticmethod
     def write_bytes_async(file: StorageFile, contents: Any, /) -> AsyncOperation[None]:
         """Replaces the contents of the file by bytes."""
-        return _started(lambda: _write(file, bytes(contents)))
+        return _start(lambda: _write(file, bytes(contents)))
 
     write_buffer_async = write_bytes_async
 
@@ -207,7 +207,7 @@ def _write(file: StorageFile, data: bytes) -> None:
         target.write(data)
 
 
-def _started(work: Callable[[], T]) -> AsyncOperation[T]:
+def _start(work: Callable[[], T]) -> AsyncOperation[T]:
     """Starts work on files; the system's errors become ours."""
 
     def run() -> T:

@@ -105,7 +105,7 @@ class BitmapFrame:
     def __init__(self, data: bytes, index: int) -> None:
         self._data = data
         self._index = index
-        with self._opened() as image:
+        with self._open() as image:
             self._codec = image.format or ""
             self._size = image.size
             self._dpi = tuple(float(number) for number in image.info.get("dpi", (96.0, 96.0)))
@@ -115,7 +115,7 @@ class BitmapFrame:
             self._frames = int(getattr(image, "n_frames", 1))
 
     @contextmanager
-    def _opened(self) -> Iterator[Image]:
+    def _open(self) -> Iterator[Image]:
         with codecs.opened(self._data) as (image, _):
             try:
                 image.seek(self._index)
@@ -219,7 +219,7 @@ class BitmapFrame:
     ) -> SoftwareBitmap:
         transform = transform or BitmapTransform()
         require_members(transform)
-        with self._opened() as file:
+        with self._open() as file:
             managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             image = scaled(codecs.to_pil(*codecs.from_pil(managed, is_upright=True)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:

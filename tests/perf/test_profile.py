@@ -24,7 +24,7 @@ from winml_py.core.cache import answers
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import Case
 from winml_py.perf import page as pages
-from winml_py.perf.page import squarified
+from winml_py.perf.page import squarify
 from winml_py.perf.profile import Profile, profile, read
 
 pytestmark = pytest.mark.one_python
@@ -154,15 +154,15 @@ def test_tiles_fill_their_room_and_do_not_overlap() -> None:
     random = np.random.default_rng(0)
     for count in (1, 2, 7, 60):
         numbers = sorted(random.pareto(1, count) + 0.01, reverse=True)
-        places = squarified(numbers, 3, 2)
+        places = squarify(numbers, 3, 2)
         assert [place.width * place.height for place in places] == pytest.approx(np.array(numbers) / sum(numbers) * 6)
         points = random.uniform([0, 0], [3, 2], (400, 2))
         inside = [
             sum(p.x <= x < p.x + p.width and p.y <= y < p.y + p.height for p in places) for x, y in points.tolist()
         ]
         assert set(inside) == {1}
-    assert squarified([], 3, 2) == []
-    assert squarified([1, 1, 1, 1], 1, 1) == [
+    assert squarify([], 3, 2) == []
+    assert squarify([1, 1, 1, 1], 1, 1) == [
         (0, 0, 0.5, 0.5),
         (0, 0.5, 0.5, 0.5),
         (0.5, 0, 0.5, 0.5),

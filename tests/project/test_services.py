@@ -2,7 +2,7 @@
 
 Their packages are no part of the extra [test]; `benchmarks/service.py` sends 2,000 requests.
 
-    pip install -e '.[test]' fastapi 'uvicorn[standard]' litserve && pytest tests/test_services.py
+    pip install -e '.[test]' fastapi 'uvicorn[standard]' litserve && pytest tests/project/test_services.py
 """
 
 from __future__ import annotations

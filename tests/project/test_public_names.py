@@ -131,7 +131,7 @@ def test_the_stub_names_the_same() -> None:
 
 
 def test_the_changelog_has_the_version() -> None:
-    changelog = (Path(__file__).parent.parent / "CHANGELOG.md").read_text()
+    changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text()
     assert f"## {winml_py.__version__}" in changelog
 
 

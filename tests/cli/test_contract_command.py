@@ -17,7 +17,7 @@ from PIL import Image
 from winml_py import ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
 from winml_py.cli.main import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
 
 

@@ -204,7 +204,7 @@ def test_cycles_leave_no_memory_files_or_threads(kind: str) -> None:
 
 @linux
 def test_evaluating_again_and_again_takes_no_more_memory() -> None:
-    path = Path(__file__).parent.parent / "models" / "digits.onnx"
+    path = Path(__file__).parents[3] / "models" / "digits.onnx"
     first, last = figures(
         """
 session = LearningModelSession(LearningModel.load(path))

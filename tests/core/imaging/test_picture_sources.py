@@ -38,7 +38,7 @@ RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixe
 
 
 def photograph(size: tuple[int, int] = (451, 300)) -> Image.Image:
-    with Image.open(Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg") as image:
+    with Image.open(Path(__file__).parents[3] / "samples" / "pictures" / "cat.jpg") as image:
         return image.convert("RGB").resize(size, Image.Resampling.BICUBIC)
 
 

@@ -118,5 +118,5 @@ def test_a_sample_of_the_tests_under_each_trouble() -> None:
     """`python tests/under_trouble.py` runs all of them."""
     if not under_trouble.can_mount() or not under_trouble.can_be_run_by_others():
         pytest.skip("this process may not mount file systems, or other users cannot read its Python")
-    sample = ["tests/test_session.py", "tests/test_cache.py", "-k", "not raw_onnx"]
+    sample = ["tests/core/session/test_session.py", "tests/core/cache/test_cache.py", "-k", "not raw_onnx"]
     assert under_trouble.main(["-q", "-p", "no:cacheprovider", *sample]) == 0

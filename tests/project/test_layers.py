@@ -15,7 +15,7 @@ import pytest
 from winml_py.core.runtime.providers import plugins
 from winml_py.inputs import trial
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,7 @@
 
 Neither is part of the extra [test], and Spark needs a Java:
 
-    pip install -e '.[test,ray]' 'dask[dataframe]' distributed pyspark && pytest tests/test_dask_and_spark.py
+    pip install -e '.[test,ray]' 'dask[dataframe]' distributed pyspark && pytest tests/scale/test_dask_and_spark.py
 """
 
 from __future__ import annotations

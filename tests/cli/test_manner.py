@@ -128,13 +128,13 @@ def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path
     from winml_py import LearningModel
     from winml_py.core.features.pictures import ImageFeatureValue
     from winml_py.inputs.files import given_values
-    from winml_py.inputs.model import evaluated
+    from winml_py.inputs.model import evaluate_all_outputs
 
     model = LearningModel.load(DIGITS)
     values = given_values(model, [str(seven)])
     assert values["image"].shape == (1, 1, 28, 28)
-    bound = evaluated(model, {"image": ImageFeatureValue.load(seven)})["probabilities"]
-    assert (evaluated(model, values)["probabilities"] == bound).all()
+    bound = evaluate_all_outputs(model, {"image": ImageFeatureValue.load(seven)})["probabilities"]
+    assert (evaluate_all_outputs(model, values)["probabilities"] == bound).all()
     done = call("convert", DIGITS, seven, "--float16", "--output", tmp_path / "half.onnx")
     assert done.exit_code == 0, done.output
     assert "checked on example inputs" not in done.stdout

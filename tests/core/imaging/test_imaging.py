@@ -279,7 +279,7 @@ def test_empty_bitmaps_and_closed_ones() -> None:
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
 def test_pillow_modes(mode: str) -> None:
-    with Image.open(Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg") as photo:
+    with Image.open(Path(__file__).parents[3] / "samples" / "pictures" / "cat.jpg") as photo:
         small = photo.resize((20, 12))
     if mode == "I;16":
         picture = Image.fromarray((np.asarray(small.convert("L")).astype(np.uint16)) * 257)

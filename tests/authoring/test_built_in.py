@@ -41,7 +41,7 @@ from winml_py.authoring.placement import graph_placement
 from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.onnx_file.expressions import Graph, Value
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
 RGB = ImageContract(RGB8)
 SIZES = ((1, 1), (3, 5), (223, 224), (641, 479))

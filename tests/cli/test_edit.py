@@ -192,7 +192,7 @@ def test_results_that_differ_are_not_written(model: Path, tmp_path: Path, monkey
     def broken(proto: onnx.ModelProto, _: Any) -> None:
         proto.graph.node[3].op_type = "Div"
 
-    monkeypatch.setattr("winml_py.graphs.edit_features.renamed", broken)
+    monkeypatch.setattr("winml_py.graphs.edit_features.rename_features", broken)
     failed = run("edit", model, "--rename", "x=a", "--output", tmp_path / "edited.onnx")
     assert (failed.exit_code, "does not give what the model gives" in failed.output) == (1, True)
     assert not (tmp_path / "edited.onnx").exists()

@@ -2,7 +2,7 @@
 
 Ray is no part of the extra [test]:
 
-    pip install -e '.[test,ray]' && pytest tests/test_ray.py
+    pip install -e '.[test,ray]' && pytest tests/scale/test_ray.py
 """
 
 from __future__ import annotations
