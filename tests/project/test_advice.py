@@ -195,7 +195,7 @@ CASES = {
         "array.astype(object)",
         lambda: bind(unary(shape=[2], element=STRING), np.array(["1", "2"]).astype(object)),
     ),
-    "numbers for truths": Case(
+    "numbers for booleans": Case(
         lambda: bind(unary(shape=[2], element=TensorProto.BOOL), np.zeros(2)),
         "array.astype(np.bool)",
         lambda: bind(unary(shape=[2], element=TensorProto.BOOL), np.zeros(2).astype(np.bool)),

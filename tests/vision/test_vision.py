@@ -382,7 +382,7 @@ def test_no_class_is_made_of_what_is_no_number(bad: float) -> None:
 def test_turned_boxes_are_refused() -> None:
     nodes, outputs = seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"}
     model = seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "obb", "names": "{0: 'a', 1: 'b'}"})
-    with pytest.raises(NotSupportedError, match="turned boxes"):
+    with pytest.raises(NotSupportedError, match="oriented boxes"):
         vision.detections(evaluated(model, "square"))
 
 

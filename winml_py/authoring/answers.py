@@ -59,14 +59,14 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
         placement: where the picture lies in the tensor; None where it fills it in its own size.
 
     Raises:
-        NotSupportedError: it is no such model.
+        NotSupportedError: if the outputs are not in a layout of Ultralytics' detectors.
     """
     found = [output for output in model.graph.output if _is_detection(output, len(labels))]
     if len(found) != 1:
         raise NotSupportedError(
             f"Suppression needs one output of 1 x {4 + len(labels)} x places, for boxes of {len(labels)} classes; the "
             f"model has {_spell_outputs(model)}.",
-            hint="Leave suppression out where the model has its own, or gives masks, points or turned boxes.",
+            hint="Leave suppression out where the model has its own, or gives masks, points or oriented boxes.",
         )
     graph = graph_for(model, f"{found[0].name}/boxes")
     boxes, scores, classes = _suppress(_floats(graph, found[0]), len(labels))

@@ -67,7 +67,7 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     """Reads a model without its external weights, for a copy that refers to the same files.
 
     Raises:
-        InvalidArgumentError: it has such weights, and the copy would not find them.
+        InvalidArgumentError: if the model has external weights, and the copy would not find them.
     """
     import onnx
 

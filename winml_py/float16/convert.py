@@ -40,7 +40,7 @@ def convert(
         destination: the path to write to; above 2 GB, the weights go to a file beside it.
         keep_io_types: leave the model's own inputs and outputs in float32.
         inputs: values to check with, by name; arrays of the float32 model's types. Floats that are not given get
-            example values; ids, words and truths must be given.
+            example values; ids, words and booleans must be given.
         tolerance: the largest difference in an output, over its largest magnitude.
         keep_float32: names of nodes, or operators, to leave in float32.
         progress: called with what is being done, now and then.

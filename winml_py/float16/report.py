@@ -34,7 +34,7 @@ class OutputReport:
     Attributes:
         name: the output's name.
         error: the largest difference, over the largest magnitude of its channel in the float32 output; for whole
-            numbers, words and truths, the part of the elements that differ.
+            numbers, words and booleans, the part of the elements that differ.
         not_finite: elements that are NaN or infinite, and were not.
         top1: the part of the rows whose largest element is at the same place, among those where the float32 output
             itself is decided, or among all where that is below 0.9; None where that means nothing, as for pictures.

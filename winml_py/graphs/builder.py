@@ -94,7 +94,7 @@ class LearningModelBuilder(Object):
                 one with a name, which `options.override_named_dimension` then fixes.
 
         Raises:
-            InvalidArgumentError: one of them is something else.
+            InvalidArgumentError: if an argument is of another type.
         """
         if len(rest) not in (2, 3):
             raise InvalidArgumentError(
@@ -333,7 +333,7 @@ class Draft:
         """The model as it is so far; the draft stays as it is.
 
         Raises:
-            InvalidArgumentError: it does not hold together.
+            InvalidArgumentError: if the model does not hold together.
         """
         if not self._graph.output:
             raise InvalidArgumentError("The model has no output.", hint="Call builder.outputs.add(descriptor).")

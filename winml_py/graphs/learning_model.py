@@ -95,7 +95,7 @@ class LearningModelExperimental(Object):
         """Gives the model another name; its file stays as it is.
 
         Raises:
-            InvalidArgumentError: it is no text, or empty.
+            InvalidArgumentError: if the name is empty, or not text.
         """
         if not is_text(model_name) or not model_name:
             raise InvalidArgumentError(f"The name of the model is {model_name!r}.", hint="It is text, and not empty.")
@@ -106,7 +106,7 @@ def require_model(model: object) -> LearningModel:
     """Returns a model.
 
     Raises:
-        InvalidArgumentError: it is something else.
+        InvalidArgumentError: if the value is not a LearningModel.
     """
     if isinstance(model, LearningModel):
         return model

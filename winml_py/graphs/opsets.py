@@ -20,7 +20,7 @@ def require_opset(opset: object) -> int:
     """Returns a version of ONNX's operator set, if the installed `onnx` has it.
 
     Raises:
-        InvalidArgumentError: it does not.
+        InvalidArgumentError: if the installed `onnx` does not have it.
     """
     return whole_number(opset, "The operator set", OLDEST, defs.onnx_opset_version())
 

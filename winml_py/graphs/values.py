@@ -28,7 +28,7 @@ def require_name(name: object, what: str) -> str:
     """Returns a name that a graph can have.
 
     Raises:
-        InvalidArgumentError: it is empty, or no text.
+        InvalidArgumentError: if the name is empty, or not text.
     """
     if not is_text(name) or not name:
         raise InvalidArgumentError(f"{what} is {name!r}.", hint="A name is text, and not empty.")
@@ -45,7 +45,7 @@ def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any)
         shape: the sizes; -1 for a free one, and text for a free one with a name.
 
     Raises:
-        InvalidArgumentError: one of them is something else.
+        InvalidArgumentError: if an argument is of another type.
     """
     require_name(name, "The name of the feature")
     if not is_text(description):

@@ -26,7 +26,7 @@ def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, An
     """Values for all inputs: those that are given, and examples for the others. The names of the others come second.
 
     Raises:
-        InvalidArgumentError: an input whose values cannot be made up: ids, words, truths, maps, sequences.
+        InvalidArgumentError: an input whose values cannot be made up: ids, words, booleans, maps, sequences.
     """
     rng, values, seeded = np.random.default_rng(0), dict(given), []
     names = {feature.name for feature in features}
@@ -59,7 +59,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
         sizes: the shape; by default the feature's, and where that is free the contract's, 1 for the batch, else 64.
 
     Raises:
-        InvalidArgumentError: its values cannot be made up.
+        InvalidArgumentError: if values of the feature cannot be made up.
     """
     if not has_example(feature):
         raise InvalidArgumentError(

@@ -131,8 +131,8 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
 def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:
     """Example values for all inputs, good enough for measuring.
 
-    Floats and pictures are random, always the same. Whole numbers, truths and words are zeros: they may be indices, and
-    random ones may be out of range.
+    Floats and pictures are random, always the same. Whole numbers, booleans and words are zeros: they may be indices,
+    and random ones may be out of range.
 
     Args:
         model: whose inputs they are for.

@@ -79,7 +79,7 @@ def load_model(
     """Loads a model with operators of the program's own, and attaches a contract to every input that it fits.
 
     Raises:
-        InvalidArgumentError: it fits none.
+        InvalidArgumentError: if the contract fits no input.
         WinMLError: the model cannot be loaded.
     """
     model = LearningModel.load(path, operators=operators)

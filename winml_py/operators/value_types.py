@@ -86,7 +86,7 @@ def type_of(value: Any) -> ValueType:
     """The type of an array, a tensor, a description, a sequence or a map.
 
     Raises:
-        InvalidArgumentError: it has none that ONNX knows.
+        InvalidArgumentError: if ONNX has no such type.
     """
     if isinstance(value, np.ndarray):
         return TensorType(value.dtype, value.shape)
@@ -149,7 +149,7 @@ def element_type(dtype: np.dtype[Any]) -> int:
     """ONNX's number of an element type.
 
     Raises:
-        InvalidArgumentError: it has none.
+        InvalidArgumentError: if ONNX has no number for the type.
     """
     from onnx import TensorProto, helper
 

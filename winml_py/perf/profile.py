@@ -105,7 +105,7 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     """The profile in a trace that ONNX Runtime wrote. Its first evaluation does not count.
 
     Raises:
-        InvalidArgumentError: it is no such trace.
+        InvalidArgumentError: if the file is not a trace of ONNX Runtime.
         IllegalCallError: fewer than two evaluations were recorded.
     """
     try:

@@ -50,7 +50,7 @@ def batch_of(value: object) -> Batch:
     """What an engine passed, as a batch.
 
     Raises:
-        InvalidArgumentError: it is no batch.
+        InvalidArgumentError: if the value is not a batch that is known.
     """
     if isinstance(value, Mapping):
         return ArrayBatch(value)
@@ -98,7 +98,7 @@ class FrameBatch:
         return list(self._frame[name])
 
     def answered(self, kept: Iterable[str], answers: Answered, errors: Cells) -> Any:
-        """A DataFrame with the same index. Numbers and truths are columns of their type, all else is of objects."""
+        """A DataFrame with the same index. Numbers and booleans are columns of their type, all else is of objects."""
         import pandas
 
         columns = {answer.feature.name: _values(answer, cells) for answer, cells in answers} | {ERROR: objects(errors)}
@@ -217,7 +217,7 @@ class Reader:
         """Refuses a batch without a column of an input.
 
         Raises:
-            InvalidArgumentError: there is none.
+            InvalidArgumentError: if an input has no column.
         """
         for name in self._features:
             self._source(name, columns)

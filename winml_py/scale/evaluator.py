@@ -140,7 +140,7 @@ class Evaluator(Closeable):
             names: the columns of the batch.
 
         Raises:
-            InvalidArgumentError: it does.
+            InvalidArgumentError: if the batch lacks a column, or has one named like an output.
         """
         self._reader.require(names)
         missing = next((name for name in self._keep or () if name not in names), None)

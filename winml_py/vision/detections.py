@@ -207,7 +207,7 @@ def detections(
         InvalidArgumentError: the layout is not known or does not fit, labels do not fit, a number out of its range, or
             nobody says where the picture lies in the tensor.
         EvaluationError: what should be scores or boxes is not: NaN, say, or corners the other way round.
-        NotSupportedError: the model finds turned boxes.
+        NotSupportedError: the model finds oriented boxes.
     """
     place = placement_of(result, picture, placement)
     facts = Facts(arrays(result), place, names_of(result, labels), result.metadata)

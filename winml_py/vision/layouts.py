@@ -112,7 +112,7 @@ def recognise_layout(facts: Facts) -> DetectionLayout:
     """The layout that the shapes, the labels and the metadata leave.
 
     Raises:
-        InvalidArgumentError: none is left, or more than one.
+        InvalidArgumentError: if no layout is left, or more than one.
     """
     found = candidates(facts)
     if len(found) == 1:
@@ -210,7 +210,7 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
 
     Raises:
         InvalidArgumentError: the outputs are not in that layout, or the batch has fewer pictures.
-        NotSupportedError: the boxes are turned ones.
+        NotSupportedError: the boxes are oriented ones.
         EvaluationError: scores that are none, from 0 to 1; of what is above the threshold, a number that is NaN or
             infinite, a class below 0, or a box whose left edge is right of its right one, or whose top is below its
             bottom.
@@ -229,7 +229,7 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
 
 def _decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
     if facts.task == "obb":
-        raise NotSupportedError("The model finds turned boxes, which are not read here.", hint="Read result.outputs.")
+        raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
     if layout is DetectionLayout.TORCHVISION:
         return _torchvision(facts, picture, threshold)
     if layout in (DetectionLayout.DETR, DetectionLayout.RT_DETR):

@@ -189,8 +189,8 @@ def test_sizes_that_the_options_fix_are_compiled() -> None:
 
 def test_scalars_truths_and_an_input_that_comes_out() -> None:
     assert session(unary("Neg", [])).evaluate_features({"x": np.float32(3)}).outputs["y"].to_numpy() == -3
-    truths = session(unary("Not", [2], 9)).evaluate_features({"x": np.array([True, False])}).outputs["y"].to_numpy()
-    assert truths.tolist() == [False, True]
+    booleans = session(unary("Not", [2], 9)).evaluate_features({"x": np.array([True, False])}).outputs["y"].to_numpy()
+    assert booleans.tolist() == [False, True]
     nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["x"], ["b"])]
     ends = {name: tensor(name, [2]) for name in "xab"}
     opened = session(data(nodes, [ends["x"]], [ends["b"], ends["x"], ends["a"]]))
@@ -282,7 +282,7 @@ TYPES = {
     number: np.dtype(helper.tensor_dtype_to_np_dtype(number))
     for number in (FLOAT, FLOAT16, 11, 2, 3, 4, 5, 6, INT64, 12, 13, 9)
 }
-"""By ONNX's number: floats, float64, integers and truths."""
+"""By ONNX's number: floats, float64, integers and booleans."""
 
 ONE, TWO = "Abs Neg Not Relu Sign Sqrt ReduceMax ReduceSum ArgMax Identity", "Add Sub Mul Max Min Equal Less And Sum"
 

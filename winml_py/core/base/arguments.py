@@ -26,7 +26,7 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
         most: the largest one; None for no bound.
 
     Raises:
-        InvalidArgumentError: it is something else.
+        InvalidArgumentError: if `value` is not such a number.
     """
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and number >= least and (most is None or number <= most):
@@ -39,7 +39,7 @@ def seconds_above_zero(value: object, what: str) -> float:
     """Returns the value if it is a number of seconds: finite, and above 0.
 
     Raises:
-        InvalidArgumentError: it is none.
+        InvalidArgumentError: if `value` is not such a number.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
@@ -50,7 +50,7 @@ def require_type(value: object, kind: Any, hint: str) -> None:
     """Refuses a value that is no instance of a class, or of the first of a union.
 
     Raises:
-        InvalidArgumentError: it is none.
+        InvalidArgumentError: if the value is of another class.
     """
     if not isinstance(value, kind):
         expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
@@ -61,7 +61,7 @@ def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentErr
     """Returns the value if it is True or False.
 
     Raises:
-        InvalidArgumentError: it is something else; or the error that is passed.
+        InvalidArgumentError: if `value` is neither; or the error that is passed.
     """
     if isinstance(value, bool):
         return value
@@ -72,7 +72,7 @@ def member(enum: type[E], value: object, what: str, error: type[WinMLError] = In
     """The member of an enumeration that a value stands for: the member itself, or its number.
 
     Raises:
-        InvalidArgumentError: it stands for none; or the error that is passed.
+        InvalidArgumentError: if `value` stands for no member; or the error that is passed.
     """
     if type(value) is enum:  # as nearly always; to call the enumeration takes several times as long
         return value

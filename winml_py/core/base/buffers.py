@@ -15,7 +15,7 @@ def byte_view(buffer: Any) -> memoryview:
     """The bytes of a C-contiguous buffer, not copied, also where there are none (which `cast` refuses).
 
     Raises:
-        InvalidArgumentError: it is no such buffer.
+        InvalidArgumentError: if the object offers no C-contiguous buffer.
     """
     try:
         memory = memoryview(buffer)

@@ -40,7 +40,7 @@ class VectorIterator(Iterator[V], Generic[V]):
         """The element that it stands at.
 
         Raises:
-            InvalidArgumentError: it stands behind the last (E_BOUNDS).
+            InvalidArgumentError: if the iterator is at its end (E_BOUNDS).
         """
         if not self.has_current:
             raise InvalidArgumentError("The iterator stands behind the last element.", hresult=E_BOUNDS)

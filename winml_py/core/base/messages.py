@@ -67,7 +67,7 @@ def shown_in_json(text: str) -> str:
     return COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-# What somebody may have meant who wrote a name that there is not.
+# Suggestions: the known name closest to a misspelt one.
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ class Object:
         """The object itself, if it is of that class.
 
         Raises:
-            InvalidArgumentError: it is not (E_NOINTERFACE).
+            InvalidArgumentError: if the object is of another class (E_NOINTERFACE).
         """
         if not isinstance(self, kind):
             raise InvalidArgumentError(

@@ -279,7 +279,7 @@ def objection_to(folder: Path) -> str:
     Where files have no modes, as on Windows, the user's folders are private by their place.
 
     Raises:
-        OSError: there is none, or it cannot be looked at.
+        OSError: if the folder does not exist, or cannot be looked at.
     """
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):

@@ -106,7 +106,7 @@ class Compiled:
         """The feature of a name, and whether it is an input: inputs before outputs, exact spelling before another case.
 
         Raises:
-            InvalidBindingError: there is none.
+            InvalidBindingError: if the model has no feature of that name.
         """
         if name in self.inputs:
             return self.inputs[name], True

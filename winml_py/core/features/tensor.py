@@ -441,7 +441,7 @@ class TensorStorage:
         """Refuses a tensor that a failed evaluation was to write.
 
         Raises:
-            IllegalCallError: it is one, and no evaluation has succeeded since.
+            IllegalCallError: if an evaluation failed that was to write it, and none has succeeded since.
         """
         if self.is_invalid:
             raise IllegalCallError(
@@ -454,7 +454,7 @@ class TensorStorage:
         """Refuses a tensor that has been closed.
 
         Raises:
-            IllegalCallError: it has.
+            IllegalCallError: if the tensor has been closed.
         """
         if self.is_closed:
             raise IllegalCallError(
@@ -466,7 +466,7 @@ def zeros(owner: type[Any], sizes: tuple[int, ...]) -> Array:
     """A new array of zeros; of empty strings, where the elements are strings.
 
     Raises:
-        InvalidArgumentError: it does not fit into memory.
+        InvalidArgumentError: if the array does not fit into memory.
     """
     try:
         return np.full(sizes, "", object) if owner.dtype == object else np.zeros(sizes, owner.dtype)

@@ -227,7 +227,7 @@ class SoftwareBitmap(Object, Closeable):
         """Copies pixels from a buffer, which may be larger than the picture.
 
         Raises:
-            InvalidArgumentError: it is smaller.
+            InvalidArgumentError: if the buffer is smaller than the picture.
         """
         pixels = self.to_numpy()
         if self.is_read_only:
@@ -241,7 +241,7 @@ class SoftwareBitmap(Object, Closeable):
         """Copies the pixels into a writable buffer, which may be larger than the picture.
 
         Raises:
-            InvalidArgumentError: it is smaller.
+            InvalidArgumentError: if the buffer is smaller than the picture.
         """
         pixels = self.to_numpy()
         room = byte_view(target)
@@ -257,7 +257,7 @@ class SoftwareBitmap(Object, Closeable):
         """Copies the pixels to a bitmap of the same size, converted to its format.
 
         Raises:
-            InvalidArgumentError: its size is another.
+            InvalidArgumentError: if the bitmaps differ in size.
         """
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):

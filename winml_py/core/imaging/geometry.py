@@ -205,7 +205,7 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
     """Refuses a crop that is empty or leaves the picture.
 
     Raises:
-        InvalidBindingError: it does; Windows ML leaves such bounds unchecked.
+        InvalidBindingError: if the crop is empty or leaves the picture; Windows ML leaves such bounds unchecked.
     """
     x, y, crop_width, crop_height = bounds
     if min(x, y) < 0 or min(crop_width, crop_height) < 1 or x + crop_width > width or y + crop_height > height:

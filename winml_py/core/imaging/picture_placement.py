@@ -113,7 +113,7 @@ class PicturePlacement(Object):
             Picture height x picture width, of the mask's dtype; a new array.
 
         Raises:
-            InvalidArgumentError: it has not two dimensions.
+            InvalidArgumentError: if the mask has not two dimensions.
         """
         (across, down), (left, top) = self._scale_and_shift
         x = (np.arange(self.picture_width) + 0.5 - left) / across / self.tensor_width

@@ -68,7 +68,7 @@ class ModelOperators(NamedTuple):
         """Those of an operator provider.
 
         Raises:
-            InvalidArgumentError: it has no `operators`.
+            InvalidArgumentError: if the provider has no `operators`.
         """
         if provider is None:
             return cls()

@@ -114,7 +114,7 @@ def require_bounded(buffer: Buffer) -> None:
     """Refuses functions that call each other so often, or so deep, that the runtime would not come to an end.
 
     Raises:
-        NotSupportedError: they do.
+        NotSupportedError: if the functions call each other without end.
         CorruptModelError: subgraphs nested too deep to be meant.
     """
     parts = [item for item in fields(buffer, 0, len(buffer)) if item.wire_type == BYTES]

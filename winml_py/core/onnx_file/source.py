@@ -194,7 +194,7 @@ class FileSource(NamedTuple):
         """Refuses a file that is not the one whose header was read.
 
         Raises:
-            CorruptModelError: its stamp is another.
+            CorruptModelError: if the file was replaced or written since.
         """
         if stamp != self.stamp:
             raise self._changed()
@@ -364,8 +364,8 @@ class PackedFile(NamedTuple):
         """The file, and its header.
 
         Raises:
-            ModelNotFoundError: it is not there.
-            CorruptModelError: it holds something else.
+            ModelNotFoundError: if the file does not exist.
+            CorruptModelError: if the file is not the one that was packed.
         """
         try:
             source, header = FileSource.open(self.path)

@@ -77,7 +77,7 @@ class LearningModelDevice(Object):
         """The first device of `find_all` whose name, provider or hardware has `name` in it; case does not matter.
 
         Raises:
-            InvalidDeviceError: there is none.
+            InvalidDeviceError: if no device has that in its name.
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
@@ -193,7 +193,7 @@ def require_different(devices: Sequence[LearningModelDevice]) -> None:
     """Refuses anything but one device or more, each once.
 
     Raises:
-        InvalidArgumentError: something else came.
+        InvalidArgumentError: if there is no device, something else, or a device twice.
     """
     if not isinstance(devices, Sequence) or not devices or not all(isinstance(d, LearningModelDevice) for d in devices):
         raise InvalidArgumentError(

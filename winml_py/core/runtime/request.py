@@ -27,7 +27,7 @@ class CompileRequest:
         float16_features: the names of the inputs and outputs that are.
         has_fixed_shapes: whether the options leave no free size in any input.
         has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
-        others: the names of those inputs and outputs that are none.
+        non_tensors: names of the inputs and outputs that are not tensors of numbers.
         sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
         inputs: the names of the inputs, in the graph's order; () where nobody has read them.
         outputs: those of the outputs.
@@ -49,7 +49,7 @@ class CompileRequest:
     float16_features: frozenset[str] = frozenset()
     has_fixed_shapes: bool = False
     has_only_numbers: bool = False
-    others: Sequence[str] = ()
+    non_tensors: Sequence[str] = ()
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
@@ -68,7 +68,7 @@ class CompileRequest:
         """Refuses to go on where another thread has ended the compilation.
 
         Raises:
-            CanceledError: it has.
+            CanceledError: if another thread has ended the compilation.
         """
         if self.stop is not None:
             self.stop.require_not_requested()

@@ -40,7 +40,7 @@ def compile_request(
         float16_features=frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16),
         has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
         has_only_numbers=all(map(_is_numeric, features)),
-        others=[feature.name for feature in features if not _is_numeric(feature)],
+        non_tensors=[feature.name for feature in features if not _is_numeric(feature)],
         sizes=sizes,
         inputs=[feature.name for feature in model.input_features],
         outputs=[feature.name for feature in model.output_features],
@@ -98,7 +98,7 @@ def require_known(options: LearningModelSessionOptions, header: Header) -> None:
     """Refuses options that override a dimension which no input has.
 
     Raises:
-        InvalidArgumentError: they do.
+        InvalidArgumentError: if no input has a dimension that the options override.
     """
     types = [info.type for info in header.inputs]
     shapes = [kind.dimensions or () for kind in types if isinstance(kind, TensorType)]

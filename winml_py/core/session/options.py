@@ -354,7 +354,7 @@ class LearningModelSessionOptions(Object):
 
         Raises:
             StorageNotFoundError: there is no such file.
-            InvalidArgumentError: it holds something else, or a setting that is not known here.
+            InvalidArgumentError: if the file does not hold session options, or holds a setting that is not known here.
         """
         try:
             return cls.from_dict(read_options(path))
@@ -426,7 +426,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
 
     Raises:
         StorageNotFoundError: there is no such file.
-        InvalidArgumentError: it holds something else.
+        InvalidArgumentError: if the file does not hold session options.
     """
     try:
         with open_text(source) as file:

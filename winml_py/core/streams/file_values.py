@@ -114,7 +114,7 @@ def as_feature(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, number
     """Numbers in a feature's shape and type.
 
     Raises:
-        InvalidArgumentError: they are not as many, or fractions for a feature of whole numbers.
+        InvalidArgumentError: if there are more or fewer numbers, or fractions for a feature of whole numbers.
     """
     shape = [1 if size < 0 else size for size in feature.shape]
     if numbers.size != np.prod(shape):

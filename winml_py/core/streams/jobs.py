@@ -71,7 +71,7 @@ class Loading:
         """The item's values by name, with files read.
 
         Raises:
-            WinMLError: there are none.
+            WinMLError: if the item has no values, or a file cannot be read.
         """
         value = item.value
         if isinstance(value, WinMLError):
@@ -174,7 +174,7 @@ def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescrip
     """The names of the inputs that a contract fits.
 
     Raises:
-        InvalidArgumentError: there are none.
+        InvalidArgumentError: if the contract fits no input.
     """
     if not isinstance(contract, ImageContract):
         raise InvalidArgumentError(
@@ -204,7 +204,7 @@ def joined(values: Sequence[Any]) -> Any:
     """The values of several items as one: pictures in a list, tensors end to end.
 
     Raises:
-        InvalidBindingError: one is neither.
+        InvalidBindingError: if a value is neither a picture nor a tensor.
     """
     pictures = [as_picture(value) for value in values]
     if all(picture is not None for picture in pictures):
@@ -229,7 +229,7 @@ def split(name: str, value: object, counts: Sequence[int]) -> list[Any]:
     """Each item's part of an output.
 
     Raises:
-        EvaluationError: it has no entry for each of a batch.
+        EvaluationError: if the output has not one entry for each item of the batch.
     """
     starts = np.cumsum([0, *counts])
     if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == starts[-1]:
@@ -328,7 +328,7 @@ def taken(value: Any) -> Any:
     Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
 
     Raises:
-        InvalidArgumentError: it cannot be copied.
+        InvalidArgumentError: if the value cannot be copied.
     """
     if isinstance(value, (str, bytes, os.PathLike, int, float, np.generic)):
         return value

@@ -180,7 +180,7 @@ def files_of(path: str) -> list[str] | None:
     """The pictures in a folder, or the files that match a pattern; None for a path that stands for itself.
 
     Raises:
-        InvalidArgumentError: there are none.
+        InvalidArgumentError: if the folder or the pattern has no files.
     """
     if os.path.isdir(path):
         return files_in(path, "picture", PICTURES)
@@ -196,7 +196,7 @@ def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
         endings: what their names end in, in lower case.
 
     Raises:
-        InvalidArgumentError: there are none.
+        InvalidArgumentError: if the folder has no such files.
     """
     names = [name for name in os.listdir(folder) if name.lower().endswith(endings) and not name.startswith(".")]
     if not names:
@@ -210,7 +210,7 @@ def files_matching(pattern: str) -> list[str]:
     """The files that match a pattern of the shell (`*`, `?`, `[a-c]`, and `**` for folders), in natural order.
 
     Raises:
-        InvalidArgumentError: there are none.
+        InvalidArgumentError: if no file matches.
     """
     files = [path for path in glob(pattern, recursive=True) if os.path.isfile(path)]
     if not files:

@@ -48,7 +48,7 @@ class CustomOperator:
         outputs: the type and the rank of each output: `OperatorOutput`, or a pair.
 
     Raises:
-        InvalidArgumentError: one of these is something else.
+        InvalidArgumentError: if an argument is of another kind.
 
     Example:
         >>> import numpy as np

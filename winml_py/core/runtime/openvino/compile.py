@@ -37,9 +37,9 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
         EvaluationError: OpenVINO cannot compile the model.
         IllegalCallError: this process was forked from one that uses OpenVINO.
     """
-    if request.others:  # an output of text ends the interpreter
+    if request.non_tensors:  # an output of text ends the interpreter
         raise NotSupportedError(
-            f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(request.others)} is none.",
+            f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(request.non_tensors)} is none.",
             hint='Set options.engine = "onnxruntime".',
         )
     config = config_of(request, target)

@@ -86,8 +86,8 @@ class OpenVinoEngine(HostEngine):
         """Writes the compiled model, for `import_model`.
 
         Raises:
-            OSError: the stream does.
-            EvaluationError: OpenVINO cannot.
+            OSError: if the stream raises it.
+            EvaluationError: if OpenVINO cannot export the model.
         """
         with translated():
             opened(self._compiled).export_model(stream)

@@ -56,7 +56,7 @@ class DeviceMemory(NamedTuple):
         """A copy of a C-contiguous array of the host.
 
         Raises:
-            SizeMismatchError: it has no elements.
+            SizeMismatchError: if the array has no elements.
         """
         import onnxruntime
 

@@ -64,7 +64,7 @@ def opened(native: T | None) -> T:
     """What an engine or a binding has of the runtime until it is closed.
 
     Raises:
-        ClosedError: it was closed before the call, or during it.
+        ClosedError: if the engine or the binding was closed before the call, or during it.
     """
     if native is None:
         raise ClosedError(

@@ -22,8 +22,8 @@ def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
 
     Raises:
         InvalidArgumentError: there is no optimizer for this kind.
-        MissingPackageError: it lacks a package.
-        NotSupportedError: it fails.
+        MissingPackageError: if the optimizer lacks a package.
+        NotSupportedError: if the optimizer fails.
     """
     from onnxruntime.transformers import optimizer
 

@@ -55,7 +55,7 @@ def devices(provider: str) -> list[ProviderDevice]:
     """The GPUs as devices of a provider in the runtime's own package.
 
     Raises:
-        InvalidDeviceError: there are none.
+        InvalidDeviceError: if there is no such GPU.
     """
     if not gpus():
         raise InvalidDeviceError("nvidia-smi lists no GPU.", hint="Install the NVIDIA driver.")

@@ -349,7 +349,7 @@ def require_members(transform: BitmapTransform) -> None:
     """Refuses values that are not members of their enumerations, before a picture is opened.
 
     Raises:
-        InvalidArgumentError: one is not.
+        InvalidArgumentError: if a value is not a member of its enumeration.
     """
     member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
     member(BitmapFlip, transform.flip, "The flip")
