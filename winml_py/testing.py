@@ -18,8 +18,8 @@ from .core.runtime.engine import (
     PlacedNode,
     Value,
 )
-from .core.runtime.ort.run import fill
 from .core.runtime.request import CompileRequest
+from .core.runtime.runs import fill
 from .enums import Precision
 from .errors import ClosedError
 

@@ -24,7 +24,7 @@ from winml_py import (
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.runtime.cpu.chosen import ChosenEngine, Decision, Shapes
 from winml_py.core.runtime.engine import EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode
-from winml_py.core.runtime.ort.run import fill, opened
+from winml_py.core.runtime.runs import fill, require_open
 
 UNLOCKED = nullcontext()
 
@@ -43,7 +43,7 @@ class Plain:
         self.lock = threading.Lock()
 
     def bind(self, lock: Any) -> EngineBinding:
-        opened(self if self.is_open else None)
+        require_open(self if self.is_open else None)
         return _PlainBinding(self)
 
     def placement(self) -> list[PlacedNode]:
@@ -62,11 +62,11 @@ class _PlainBinding(HeldValues):
         self._engine = engine
 
     def set_input(self, name: str, value: Any) -> None:
-        opened(self._engine if self._engine.is_open else None)
+        require_open(self._engine if self._engine.is_open else None)
         super().set_input(name, value)
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        engine = opened(self._engine if self._engine.is_open else None)
+        engine = require_open(self._engine if self._engine.is_open else None)
         with engine.lock:
             engine.runs += 1
         engine.inside(stop)

@@ -20,8 +20,8 @@ from ...base.arrays import Array
 from ...base.cancellation import Stop, held
 from ...base.messages import warn_caller
 from ..engine import Engine, EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode, Value
-from ..ort.run import fill, opened
 from ..request import Inputs
+from ..runs import fill, require_open
 
 UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
 
@@ -154,10 +154,10 @@ class ChosenEngine:
         self._require_open()
         if not self._is_decided:
             raise IllegalCallError(f"Nothing is {what} yet: the first evaluation decides.", hint="Evaluate once.")
-        return self.rival or opened(self._reference)
+        return self.rival or require_open(self._reference)
 
     def _require_open(self) -> None:
-        opened(None if self._is_closed else self)
+        require_open(None if self._is_closed else self)
 
     def settle(self, inputs: Inputs, stop: Stop | None) -> None:
         """Decides on these inputs, if nobody has; other threads wait.
@@ -174,7 +174,7 @@ class ChosenEngine:
                 self._require_open()
                 if self._is_decided:
                     return
-                found = self.choice.decide(opened(self._reference), inputs, stop)
+                found = self.choice.decide(require_open(self._reference), inputs, stop)
                 with self._lock:
                     self.rival, self.explanation, self._is_decided = *found[:2], True
                     self._checks_left = len(CHECKED) if found.rival is not None and found.checked is None else 0

@@ -30,9 +30,9 @@ from ..engine import (
     PlacedNode,
     Value,
 )
-from ..ort.run import fill, opened
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
+from ..runs import fill, require_open
 from .operator import CustomOperator, OperatorOutput, declared_types
 from .split import CustomNode, Part, constant_names, split
 
@@ -230,18 +230,18 @@ class CustomEngine(HostEngine):
         """A new, empty binding, with one of each part."""
         steps = [
             _Function(step) if isinstance(step, CustomNode) else _PartRun(step[0], step[1].bind(lock))
-            for step in opened(self._steps)
+            for step in require_open(self._steps)
         ]
         return _CustomBinding(self, steps, self._constants, self._outputs)
 
     def require_open(self) -> None:
         """Refuses an engine that has been closed; its parts refuse that by themselves, and functions have none."""
-        opened(self._steps)
+        require_open(self._steps)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node; functions are in Python."""
         found: list[PlacedNode] = []
-        for step in opened(self._steps):
+        for step in require_open(self._steps):
             if isinstance(step, CustomNode):
                 found.append(PlacedNode(step.name, step.operator.name, "Python"))
             else:
@@ -250,7 +250,7 @@ class CustomEngine(HostEngine):
 
     def end_profiling(self) -> bytes:
         """The traces of the parts, one after the other; functions are not in them."""
-        opened(self._steps)
+        require_open(self._steps)
         return json.dumps([event for engine in self._engines for event in json.loads(engine.end_profiling())]).encode()
 
     def close(self) -> None:

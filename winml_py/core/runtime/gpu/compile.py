@@ -29,10 +29,10 @@ from ..engine import (
 from ..ort.compile import compile_model
 from ..ort.device_memory import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
-from ..ort.run import fill
 from ..providers.catalogue import provider_of, require_known, session_lock
 from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
+from ..runs import fill
 from .float32_graph import as_float32
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
 from ..engine import EngineBinding, Explanation, HostEngine, PlacedNode, Value
-from ..ort.run import ended_by, fill, opened, shares_memory, trim_heap
 from ..providers.provider import Target
 from ..request import CompileRequest
+from ..runs import ended_by, fill, require_open, shares_memory, trim_heap
 from .package import tensor_for, tensor_over, translate, translated
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class OpenVinoEngine(HostEngine):
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding, which has an infer request of its own."""
-        binding = OpenVinoBinding(opened(self._compiled), *self._names, self._trace)
+        binding = OpenVinoBinding(require_open(self._compiled), *self._names, self._trace)
         with self._lock:
             self._bindings.add(binding)
         if self._compiled is None:  # closed by another thread meanwhile
@@ -71,13 +71,13 @@ class OpenVinoEngine(HostEngine):
 
     def placement(self) -> list[PlacedNode]:
         """The nodes of the optimised graph, all of which OpenVINO runs."""
-        nodes = opened(self._compiled).get_runtime_model().get_ordered_ops()
+        nodes = require_open(self._compiled).get_runtime_model().get_ordered_ops()
         kinds = [(node.get_friendly_name(), node.get_rt_info()["layerType"].astype(str)) for node in nodes]
         return [PlacedNode(name, kind, self._provider) for name, kind in kinds if kind not in _NO_NODES]
 
     def end_profiling(self) -> bytes:
         """The profile until this was called first; nothing is added to it from then on."""
-        opened(self._compiled)
+        require_open(self._compiled)
         if self._trace is None:
             raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
         return self._trace.end()
@@ -90,7 +90,7 @@ class OpenVinoEngine(HostEngine):
             EvaluationError: if OpenVINO cannot export the model.
         """
         with translated():
-            opened(self._compiled).export_model(stream)
+            require_open(self._compiled).export_model(stream)
 
     def close(self) -> None:
         """Drops the compiled model: it is freed here, or when the last run in flight lets go of it."""
@@ -137,7 +137,7 @@ class OpenVinoBinding:
 
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
-        _, request = opened(self._native)
+        _, request = require_open(self._native)
         self._bind_input(request, name, value, is_copied=not value.flags.writeable)
         self._may_overlap = self._may_overlap or bool(self._in_place)
 
@@ -161,7 +161,7 @@ class OpenVinoBinding:
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
-        compiled, request = opened(self._native)
+        compiled, request = require_open(self._native)
         number = self._output_numbers[name]
         port = compiled.outputs[number]
         if array is not None and port.partial_shape.is_static and tuple(port.shape) == array.shape:
@@ -180,7 +180,7 @@ class OpenVinoBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
-        compiled, request = opened(self._native)
+        compiled, request = require_open(self._native)
         if self._may_overlap:
             self._keep_apart(request)
         inputs, in_place, copied = self._inputs, self._in_place, self._copied  # close() lets go of them

@@ -16,9 +16,10 @@ from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Provider, Target
 from ..request import CompileRequest
+from ..runs import ended_by
 from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
-from .run import ended_by, translated
+from .errors import translated
 from .session_options import Saving, place_weights, register_libraries, session_options
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 from ....errors import InvalidBindingError
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
+from ..runs import require_open, trim_heap, wrong_output_shape
 from .device_memory import (
     DeviceMemory,
     RecordedGraph,
@@ -23,8 +24,8 @@ from .device_memory import (
     is_fixed,
     outputs_of,
 )
-from .errors import translate, wrong_output_shape
-from .run import opened, stoppable, translated, trim_heap
+from .errors import translate, translated
+from .session_options import stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -84,7 +85,7 @@ class DeviceBinding:
 
         What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
         """
-        session, native = opened(self._native)
+        session, native = require_open(self._native)
         self._may_overlap = self._may_overlap or isinstance(value, DeviceArray)
         with self._lock, translated():
             before = self._inputs.get(name)
@@ -111,14 +112,14 @@ class DeviceBinding:
         """Binds an output to the host's memory, to the device's, or to none."""
         self._may_overlap = True
         with self._lock, translated():
-            session, native = opened(self._native)
+            session, native = require_open(self._native)
             self._outputs[name].set_target(native, array, partial(self._graph.forget, session))
 
     def keep_output(self, name: str) -> None:
         """Leaves an output in the device's memory."""
         self._may_overlap = True
         with self._lock, translated():
-            session, native = opened(self._native)
+            session, native = require_open(self._native)
             self._outputs[name].keep(native, partial(self._graph.forget, session))
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
@@ -129,7 +130,7 @@ class DeviceBinding:
         try:
             with stoppable(stop or Stop()) as run_options:
                 with held(self._lock, stop):
-                    running = opened(self._native)
+                    running = require_open(self._native)
                     self._submit(*running, run_options)
                 if self._waits_unlocked:
                     running[1].synchronize_outputs()

@@ -27,10 +27,11 @@ from ..engine import (
 )
 from ..providers.catalogue import UNLOCKED, device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
+from ..runs import fill, require_open, shares_memory, trim_heap
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
-from .errors import translate
-from .run import fill, opened, shares_memory, stoppable, translated, trim_heap
+from .errors import translate, translated
+from .session_options import stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -61,14 +62,14 @@ class IoBinding:
 
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
-        _bind_input(opened(self._native)[1], name, value)
+        _bind_input(require_open(self._native)[1], name, value)
         self._arrays[name] = self._given[name] = value
         self._copies.pop(name, None)
         self._may_overlap = self._may_overlap or bool(self._in_place)
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
-        native = opened(self._native)[1]
+        native = require_open(self._native)[1]
         if array is None:
             native.bind_output(name, "cpu")
             self._arrays.pop(name, None)
@@ -96,7 +97,7 @@ class IoBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
-        session, native = opened(self._native)
+        session, native = require_open(self._native)
         if self._may_overlap:
             self._keep_apart(native)
         arrays, copies = self._arrays, self._copies  # close() lets go of them, and the run still uses their addresses
@@ -162,7 +163,7 @@ class FeedBinding(HeldValues):
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
-        session = opened(self._session)
+        session = require_open(self._session)
         try:
             with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self.inputs, run_options)
@@ -221,7 +222,7 @@ class OrtEngine:
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
-        session = opened(self._session)
+        session = require_open(self._session)
         shrinks = self.options.tuning.arena_shrinkage
         if not self._are_numeric:
             return self._close_with_this(FeedBinding(session, shrinks, lock))
@@ -231,7 +232,7 @@ class OrtEngine:
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
-        session = opened(self._session)
+        session = require_open(self._session)
         try:
             with lock:
                 if not self.options.tuning.arena_shrinkage:
@@ -261,13 +262,13 @@ class OrtEngine:
         """Which provider runs which node of the optimised graph."""
         return [
             PlacedNode(node.name, node.op_type, part.ep_name)
-            for part in opened(self._session).get_provider_graph_assignment_info()
+            for part in require_open(self._session).get_provider_graph_assignment_info()
             for node in part.get_nodes()
         ]
 
     def end_profiling(self) -> bytes:
         """The profile until this was called first; nothing is added to it from then on."""
-        session = opened(self._session)
+        session = require_open(self._session)
         with self._lock, self._device_lock:
             if self._profile is None:
                 if self._trace is None:
@@ -320,18 +321,18 @@ class OrtDeviceEngine(OrtEngine):
 
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""
-        session = opened(self._session)
+        session = require_open(self._session)
         return self._close_with_this(DeviceBinding(session, self._memory, lock, self._recording))
 
     @property
     def is_recordable(self) -> bool:
         """Whether every input and output can keep an address on the device."""
-        session = opened(self._session)
+        session = require_open(self._session)
         return not host_inputs(session) and all(map(is_fixed, (*session.get_inputs(), *session.get_outputs())))
 
     def upload(self, array: Array) -> DeviceArray:
         """A copy of an array in the device's memory; the caller holds the session's lock."""
-        session = opened(self._session)
+        session = require_open(self._session)
         with translated():
             memory = self._memory.upload(array)
         return self._memory.array(memory, session, self._device_lock)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ....errors import (
     E_FAIL,
@@ -17,6 +19,7 @@ from ....errors import (
     SizeMismatchError,
     WinMLError,
 )
+from ..runs import wrong_output_shape
 
 _CLASSES: dict[str, type[WinMLError]] = {
     "InvalidArgument": InvalidArgumentError,
@@ -140,10 +143,13 @@ def _braces(shape: str) -> tuple[int, ...]:
     return tuple(int(size) for size in shape.strip("{}").split(",") if size)
 
 
-def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, ...]) -> SizeMismatchError:
-    """The error for an output that does not fit the memory it is bound to; its name is "" where nobody says it."""
-    what = f"The model variable {name}" if name else "An output"
-    return SizeMismatchError(
-        f"{what} was bound to memory of shape {bound}, and the model gave {computed}.",
-        hint="Bind an empty tensor (TensorFloat.create(), say), which takes the shape that comes.",
-    )
+@contextmanager
+def translated() -> Iterator[None]:
+    """Within the block, what the runtime raises becomes one of our errors."""
+    try:
+        yield
+    except Exception as error:  # the runtime raises classes that have no common base
+        failure = translate(error)
+    else:
+        return
+    raise failure

@@ -20,9 +20,9 @@ from ...onnx_file.protobuf import BYTES, Buffer, Field, encode_field, fields
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
+from ..runs import trim_heap
 from .compile import compile_model
 from .engine import OrtEngine
-from .run import trim_heap
 from .session_options import GRAPH, Saving, flushes_denormals
 
 

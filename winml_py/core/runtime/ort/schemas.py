@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
 from ..providers.provider import CPU_NAME
-from .run import translated
+from .errors import translated
 from .session_options import place_weights, register_libraries, session_options
 
 if TYPE_CHECKING:

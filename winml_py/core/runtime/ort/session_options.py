@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
+from ..runs import ended_by
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -110,3 +113,19 @@ def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
     if model.files:
         sizes = [len(data) for data in model.files.values()]
         native.add_external_initializers_from_files_in_memory([*model.files], [*model.files.values()], sizes)
+
+
+@contextmanager
+def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOptions]:
+    """Options for a run that `stop` can end."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    if shrinks:
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+
+    def terminate() -> None:
+        options.terminate = True
+
+    with ended_by(stop, terminate):
+        yield options

@@ -1,4 +1,4 @@
-"""What every kind of run shares: it can be stopped, come too late or fail; it copies outputs and frees memory."""
+"""What runs of every engine share: they can be stopped, and come too late; they copy outputs, and free memory."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ....errors import ClosedError
-from ...base.arrays import Array
-from ...base.cancellation import Stop
-from .errors import translate, wrong_output_shape
-
-if TYPE_CHECKING:
-    import onnxruntime
+from ...errors import ClosedError, SizeMismatchError
+from ..base.arrays import Array
+from ..base.cancellation import Stop
 
 T = TypeVar("T")
 
@@ -32,35 +28,7 @@ def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
             raise
 
 
-@contextmanager
-def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOptions]:
-    """Options for a run that `stop` can end."""
-    import onnxruntime
-
-    options = onnxruntime.RunOptions()
-    if shrinks:
-        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-
-    def terminate() -> None:
-        options.terminate = True
-
-    with ended_by(stop, terminate):
-        yield options
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Within the block, what the runtime raises becomes one of our errors."""
-    try:
-        yield
-    except Exception as error:  # the runtime raises classes that have no common base
-        failure = translate(error)
-    else:
-        return
-    raise failure
-
-
-def opened(native: T | None) -> T:
+def require_open(native: T | None) -> T:
     """What an engine or a binding has of the runtime until it is closed.
 
     Raises:
@@ -94,6 +62,15 @@ def fill(outputs: Mapping[str, Array | None], fresh: dict[str, Any]) -> dict[str
             raise wrong_output_shape(name, array.shape, value.shape)
         np.copyto(array, value)
     return fresh
+
+
+def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, ...]) -> SizeMismatchError:
+    """The error for an output that does not fit the memory it is bound to; its name is "" where nobody says it."""
+    what = f"The model variable {name}" if name else "An output"
+    return SizeMismatchError(
+        f"{what} was bound to memory of shape {bound}, and the model gave {computed}.",
+        hint="Bind an empty tensor (TensorFloat.create(), say), which takes the shape that comes.",
+    )
 
 
 def shares_memory(array: Array, others: Iterable[Array]) -> bool:
