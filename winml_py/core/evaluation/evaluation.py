@@ -281,7 +281,7 @@ class Evaluation:
             try:
                 fresh = self.engine_binding.run(stop)
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
-            except ClosedError:  # before it began
+            except (ClosedError, InvalidBindingError):  # before it began: a device refuses what overlaps there
                 raise
             except BaseException as error:
                 # Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run.

@@ -115,9 +115,13 @@ def bind_device_output(native: onnxruntime.IOBinding, name: str, array: DeviceAr
 
 
 def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
-    """What the last run of a binding gave, for good: before 1.30 its own list shows what is bound next, too."""
+    """What the last run of a binding gave, for good."""
     import onnxruntime
 
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 30):
+        return list(native.get_outputs())
+    # The binding's own list shows what is bound next, too: it is copied. (Newer versions refuse such a copy, because it
+    # would not keep alive the session whose memory on a device it shows.)
     shown = native.get_outputs_as_ortvaluevector()
     kept = type(shown)()
     for value in shown:
