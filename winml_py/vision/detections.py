@@ -16,7 +16,7 @@ from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
 from .layouts import DetectionLayout, Facts, Found, candidates, decoded, recognise_layout
 from .outputs import Labels, arrays, names_of, placement_of
-from .resampling import InstanceMasks
+from .segmentation import InstanceMasks
 
 if TYPE_CHECKING:
     from PIL.Image import Image
