@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -197,6 +196,8 @@ def sampled(numbers: Array, placement: PicturePlacement, part: Box | None = None
     Returns:
         float32, of the part's height and width.
     """
+    import PIL.Image  # here, because most answers need no picture
+
     left, top, right, bottom = part or (0, 0, placement.picture_width, placement.picture_height)
     height, width = numbers.shape
     scale = np.array([width / placement.tensor_width, height / placement.tensor_height])
@@ -204,8 +205,8 @@ def sampled(numbers: Array, placement: PicturePlacement, part: Box | None = None
     (across, first, last), (down, upper, lower) = (
         _inside(*ends) for ends in ((box[0], box[2], width, right - left), (box[1], box[3], height, bottom - top))
     )
-    inner = Image.fromarray(numbers).resize(
-        (last - first, lower - upper), Image.Resampling.BILINEAR, (across[0], down[0], across[1], down[1])
+    inner = PIL.Image.fromarray(numbers).resize(
+        (last - first, lower - upper), PIL.Image.Resampling.BILINEAR, (across[0], down[0], across[1], down[1])
     )
     pad = ((upper, bottom - top - lower), (first, right - left - last))
     return np.pad(np.asarray(inner), pad, mode="edge")
