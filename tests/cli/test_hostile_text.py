@@ -338,12 +338,9 @@ def test_no_model_is_written_with_halves_of_characters(
 
 
 def test_texts_that_a_model_takes_are_utf8() -> None:
-    model = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Identity", ["x"], ["y"])], "g", [tensor("x", [1], 8)], [tensor("y", [1], 8)]
-        ),
-        ir_version=8,
-    )
+    node, ends = helper.make_node("Identity", ["x"], ["y"]), [tensor(name, [1], 8) for name in "xy"]
+    graph, opset = helper.make_graph([node], "g", ends[:1], ends[1:]), helper.make_opsetid("", 17)
+    model = helper.make_model(graph, ir_version=8, opset_imports=[opset])
     with LearningModelSession(LearningModel.load(model.SerializeToString())) as session:
         for value in ([HALF], HALF, np.array([HALF], object)):
             with pytest.raises(WinMLError, match="UTF-8"):

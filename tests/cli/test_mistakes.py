@@ -471,6 +471,8 @@ def test_a_mistake_has_its_line(call: str, code: int, line: str, place: Path, mo
     pattern = re.escape(line.replace("{place}", str(place))).replace("…", ".+")
     if "--topk" in call:  # click's words, which 8.4 changed
         pattern = r"No such option:? '?--topk'?\.? Did you mean '?--top-k'?\?"
+    if "--input" in call:
+        pattern = r"No such option:? '?--input'?\.?"
     came = line_of(call)
     assert came[0] == code
     assert re.fullmatch(pattern, came[1]), came[1]

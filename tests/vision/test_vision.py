@@ -306,7 +306,8 @@ def answered(arrays: dict[str, Any]) -> LearningModelEvaluationResult:
     inputs = [onnx.helper.make_tensor_value_info(f"{k}_in", kinds[v.dtype.kind], v.shape) for k, v in arrays.items()]
     outputs = [onnx.helper.make_tensor_value_info(k, kinds[v.dtype.kind], v.shape) for k, v in arrays.items()]
     nodes = [onnx.helper.make_node("Identity", [f"{name}_in"], [name]) for name in arrays]
-    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "given", inputs, outputs), ir_version=8)
+    graph, opset = onnx.helper.make_graph(nodes, "given", inputs, outputs), onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[opset])
     with LearningModelSession(LearningModel.load(model.SerializeToString())) as session:
         return session.evaluate_features({f"{name}_in": array for name, array in arrays.items()})
 

@@ -111,7 +111,7 @@ def test_streams_that_give_no_bytes() -> None:
     assert asyncio.run(Upload().read()) == b"never awaited"
 
 
-def test_pictures_into_open_files(tmp_path: Path) -> None:
+def test_pictures_into_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, file = png(), io.BytesIO()
     value = ImageFeatureValue.load(data)
     value.save(file, kind="png")
@@ -123,6 +123,7 @@ def test_pictures_into_open_files(tmp_path: Path) -> None:
         assert (image.format, image.size) == ("WEBP", (6, 4))
     value.save(tmp_path / "picture", kind="BMP")
     np.testing.assert_array_equal(pixels_of((tmp_path / "picture").read_bytes()), pixels_of(data))
+    monkeypatch.setitem(Image.EXTENSION, "", "SPIDER")  # as Pillow leaves it, once such a file was saved
     with pytest.raises(PictureError, match=r'^The file: Its name does not end .* save\(file, kind="PNG"\)'):
         value.save(io.BytesIO())
     with pytest.raises(PictureError, match=r"Pillow writes no 'mp3'\."):

@@ -334,8 +334,9 @@ def _kind_of(name: str, kind: str) -> str:
     """The format that is asked for, or that a name ends with, where Pillow writes it."""
     from PIL import Image
 
-    known = Image.registered_extensions()
-    found = kind.upper() or known.get(os.path.splitext(name)[1].lower())
+    known, ending = Image.registered_extensions(), os.path.splitext(name)[1].lower()
+    # No ending is no format's: Pillow registers whatever a SPIDER file was saved as, which may be none.
+    found = kind.upper() or (known.get(ending) if ending else None)
     if found is not None and found in Image.SAVE:
         return found
     if kind:
