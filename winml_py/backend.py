@@ -35,7 +35,7 @@ class WinMLBackendRep(BackendRep):
         """Use `prepare`."""
         self._session = session
 
-    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+    def run(self, inputs: object, **_: object) -> tuple[Any, ...]:
         """Evaluates the model.
 
         Args:
@@ -66,7 +66,7 @@ class WinMLBackend(Backend):
 
     @classmethod
     def run_node(
-        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **options: Any
+        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: object = None, **options: Any
     ) -> tuple[Any, ...]:
         """Runs one node of ai.onnx, of opset 21 or the option `opset`, as a model of inputs like `inputs`."""
         names = [name for name in node.input if name]

@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from .core.base.atomic_files import require_folder, write_whole
+from .core.base.messages import Facts
 from .core.imaging.contract import ImageContract
 from .core.model.operators import ModelOperators, Operators
 from .core.onnx_file.nodes import messages
@@ -50,7 +51,7 @@ class OptimizationReport:
     error: float
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """The figures."""
         return asdict(self) | {"sizes": to_json(self.sizes)}
 
@@ -68,7 +69,7 @@ def optimize(
     *,
     level: str = "extended",
     transformer: str | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
     tolerance: float = FLOAT_TOLERANCE,
     contract: ImageContract | None = None,
     operators: Operators = (),

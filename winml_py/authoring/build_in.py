@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ..core.base.atomic_files import require_folder, write_whole
-from ..core.features.bind_properties import BindProperties
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.model.contracts import as_image, fits, fitting_inputs, spell_type
+from ..core.model.contracts import fits, fitting_inputs
 from ..core.model.model import LearningModel
-from ..core.onnx_file.expressions import OPSET
+from ..core.onnx_file.expressions import Graph
 from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
@@ -87,7 +86,7 @@ def build_in(
     steps = {image.name: _preprocessing(image, pictures) for image in images}
     require_folder(destination)
     model = read_for_copy(source, destination)
-    bring_to(OPSET, model)
+    bring_to(Graph.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}
     names = tuple(labels)
     if suppress:
@@ -103,8 +102,11 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
     """The inputs that become pictures, with their contracts."""
     features = model.input_features
     if contract is not None:
-        return [as_image(feature, contract) for feature in fitting_inputs(features, contract, names)]
-    images = [feature for feature in features if isinstance(feature, ImageFeatureDescriptor)]
+        chosen = {feature.name for feature in fitting_inputs(features, contract, names)}
+        for name in chosen:
+            model.contracts[name] = contract
+        return [image for image in _image_inputs(model) if image.name in chosen]
+    images = _image_inputs(model)
     unknown = names - {image.name for image in images}
     if unknown or not images:
         what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
@@ -115,10 +117,14 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
     return [_fitting(image) for image in images if image.name in (names or {image.name})]
 
 
+def _image_inputs(model: LearningModel) -> list[ImageFeatureDescriptor]:
+    return [feature for feature in model.input_features if isinstance(feature, ImageFeatureDescriptor)]
+
+
 def _fitting(image: ImageFeatureDescriptor) -> ImageFeatureDescriptor:
     if not fits(image, image.contract):
         raise InvalidArgumentError(
-            f"The input {image.name} is {spell_type(image)}, and its contract is of {image.contract.pixel_format.name} "
+            f"The input {image.name} is {image.expects()}, and its contract is of {image.contract.pixel_format.name} "
             f"pictures in {image.contract.layout.name}.",
             hint="State another contract.",
         )
@@ -134,11 +140,8 @@ def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -
             hint="Export the model with a batch of 1, or of any size.",
         )
     require_kernel(contract.kernel)
-    sides = fixed_sides(image, contract, _NO_PROPERTIES)
+    sides = fixed_sides(image, contract)
     return Preprocessing(contract, pictures, sides, TENSOR_CLASSES[image.tensor_kind].dtype.type)
-
-
-_NO_PROPERTIES = BindProperties()
 
 
 def _add_boxes(

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.base.arrays import Array
+from ..core.base.arrays import Array, ScalarType
 from ..core.imaging.contract import ImageContract, has_gray_padding
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
 from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table
-from ..core.onnx_file.expressions import DType, Graph, Operand, Value
+from ..core.onnx_file.expressions import Graph, Operand, Value
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 from .placement import GraphPlacement, graph_placement
@@ -213,7 +213,7 @@ _FILTERS = {
 
 def _levels(planes: Value) -> Value:
     """Whole levels of 0 to 255, halves up, as Pillow and OpenCV round."""
-    dtype: DType = np.float32
+    dtype: ScalarType = np.float32
     zero, most = (planes.graph.constant(level, dtype) for level in (0, 255))
     return planes.graph.node("Clip", (planes + 0.5).apply("Floor"), zero, most, dtype=dtype)
 
@@ -237,7 +237,7 @@ class Preprocessing(NamedTuple):
     contract: ImageContract
     source: BitmapPixelFormat
     sides: tuple[int | None, int | None]
-    dtype: DType
+    dtype: ScalarType
 
     def write(self, graph: Graph, picture: str, tensor: str) -> GraphPlacement | None:
         """Writes the nodes from one value to the other, by their names.
@@ -309,7 +309,7 @@ def _mix(planes: Value) -> Value:
     return (red + green + blue).apply("Floor")
 
 
-def _table(contract: ImageContract, dtype: DType) -> Array:
+def _table(contract: ImageContract, dtype: ScalarType) -> Array:
     """The number for each level of each channel: channels x 256, as `tensorize` makes them."""
     is_computed = dtype is np.float32 and (contract.mean or contract.std) and contract.layout is TensorLayout.NCHW
     if not is_computed:
@@ -323,7 +323,7 @@ def _table(contract: ImageContract, dtype: DType) -> Array:
     return np.concatenate(rows)
 
 
-def _look_up(planes: Value, table: Array, dtype: DType) -> Value:
+def _look_up(planes: Value, table: Array, dtype: ScalarType) -> Value:
     """The numbers of a table for levels: exact whatever the arithmetic of the runtime is."""
     graph, positions = planes.graph, planes.cast(np.int32)
     if (table == table[:1]).all():

@@ -76,7 +76,7 @@ def models_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
     @wraps(command)
-    def with_models(*args: Any, models: tuple[str, ...], **options: Any) -> Any:
+    def with_models(*args: object, models: tuple[str, ...], **options: object) -> Any:
         if models:
             _require_model_first(str(click.get_current_context().info_name), models[0], models[1:])
         is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
@@ -102,7 +102,7 @@ def written_model(*names: str) -> Decorator:
         @output_option("The model to write.", required=True)
         @force_option
         @wraps(command)
-        def with_output(*args: Any, output: str, force: bool, **options: Any) -> Any:
+        def with_output(*args: object, output: str, force: bool, **options: Any) -> Any:
             require_no_input(output, [options[name] for name in names], force)
             return command(*args, output=output, **options)
 
@@ -166,7 +166,7 @@ def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--contract", "file", type=ExistingFile(), metavar="FILE", help="How pictures become the inputs, in JSON."
     )
     @wraps(command)
-    def with_contract(*args: Any, preset: str | None, file: str | None, **options: Any) -> Any:
+    def with_contract(*args: object, preset: str | None, file: str | None, **options: object) -> Any:
         if preset and file:
             raise click.UsageError("Give --contract or --preset.")
         contract = PRESETS[preset]() if preset else read_contract(file) if file else None
@@ -210,7 +210,7 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="The size of a free dimension.",
     )
     @wraps(command)
-    def with_sizes(*args: Any, size: tuple[int, int] | None, dimensions: dict[str, int], **options: Any) -> Any:
+    def with_sizes(*args: object, size: tuple[int, int] | None, dimensions: dict[str, int], **options: object) -> Any:
         return command(*args, sizes=StatedSizes(dimensions, size), **options)
 
     return with_sizes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from functools import partial
 
 import click
 
-from ..core.cache import answers, folders
+from ..core.base.messages import Facts
+from ..core.cache.folders import clear_all, kept
 from .arguments import json_option
 from .style import emit, say, show, size_of
 
@@ -25,19 +26,20 @@ def cache(clear: bool, as_json: bool) -> None:
     nothing is kept.
     """
     if clear:
-        optimized, count = folders.clear(), answers.clear()
+        count, optimized = clear_all()
         line = f"{count} remembered choices and {optimized} optimised models removed"
         emit({"cleared": count, "optimized_cleared": optimized}, as_json, lambda _: say(line))
         return
+    found = kept()
     facts = {
-        "folder": str(answers.folder() or ""),
-        "entries": [entry.facts | {"path": str(entry.path), "size": entry.size} for entry in answers.entries()],
-        "optimized": [folder._asdict() | {"path": str(folder.path)} for folder in folders.entries()],
+        "folder": str(found.folder or ""),
+        "entries": [entry.facts | {"path": str(entry.path), "size": entry.size} for entry in found.answers],
+        "optimized": [folder._asdict() | {"path": str(folder.path)} for folder in found.models],
     }
-    emit(facts, as_json, _print)
+    emit(facts, as_json, partial(_print, limit=found.limit))
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: Facts, limit: int) -> None:
     entries, optimized = facts["entries"], facts["optimized"]
     folder = facts["folder"] or "no folder: WINML_PY_CACHE is empty, and nothing is kept"
     say(f"{len(entries)} remembered choices, {size_of(_size(entries))} in {folder}")
@@ -46,9 +48,9 @@ def _print(facts: dict[str, Any]) -> None:
         rows = [[str(entry.get(key, "damaged")) for key in columns] for entry in entries]
         show([[os.path.basename(row[0]), *row[1:]] for row in rows], columns)
     if optimized:
-        say(f"\n{len(optimized)} optimised models, {size_of(_size(optimized))} of {size_of(folders.limit())}")
-        show([[os.path.basename(kept["model"]), size_of(kept["size"])] for kept in optimized], ["model", "size"], "lr")
+        say(f"\n{len(optimized)} optimised models, {size_of(_size(optimized))} of {size_of(limit)}")
+        show([[os.path.basename(one["model"]), size_of(one["size"])] for one in optimized], ["model", "size"], "lr")
 
 
-def _size(kept: list[dict[str, Any]]) -> int:
+def _size(kept: list[Facts]) -> int:
     return sum(entry["size"] for entry in kept)

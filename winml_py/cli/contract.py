@@ -40,7 +40,7 @@ _CROPS = {mode.name.lower(): mode for mode in ImageCropMode}
 _KERNELS = {kernel.name.lower().replace("_", "-"): kernel for kernel in ImageKernel}
 
 
-def _choice(option: str, field: str, words: Mapping[str, Any], **settings: Any) -> Decorator:
+def _choice(option: str, field: str, words: Mapping[str, object], **settings: Any) -> Decorator:
     """An option whose words stand for values; without a word, its value is None."""
     choice = click.Choice(list(words))
     return click.option(option, field, type=choice, callback=lambda _, __, word: words.get(word), **settings)
@@ -120,7 +120,7 @@ def _spell_pictures(pictures: BitmapPixelFormat | None) -> str:
     return f"; takes {pictures.name} bytes, height x width x {layout_of(pictures).channels}" if pictures else ""
 
 
-def _stated(preset: Any, source: str | None, **fields: Any) -> ImageContract | None:
+def _stated(preset: Any, source: str | None, **fields: object) -> ImageContract | None:
     """The contract that the options state; None where there are none."""
     fields = {name: value for name, value in fields.items() if value is not None}
     if preset and source:
@@ -131,7 +131,7 @@ def _stated(preset: Any, source: str | None, **fields: Any) -> ImageContract | N
     return replace(made, **_with_scaling(made, fields))
 
 
-def _with_scaling(made: ImageContract, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_scaling(made: ImageContract, fields: Mapping[str, object]) -> dict[str, Any]:
     """The fields of a contract: what options say of sides replaces its way of scaling, and so does a crop mode."""
     sides: dict[str, Any] = {name: fields.get(name) for name in ("shortest_side", "longest_side", "crop_ratio")}
     rest = {name: value for name, value in fields.items() if name not in sides}

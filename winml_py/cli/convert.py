@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..core.base.messages import Facts
 from ..float16.convert import convert as to_float16
 from ..inputs.files import given_values
 from ..inputs.model import load_model
@@ -57,7 +58,7 @@ def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, 
     tell_no_gain(output, (report.size_before, report.size_after), speed, _REMEDIES)
 
 
-def _print(facts: dict[str, Any], report: object) -> None:
+def _print(facts: Facts, report: object) -> None:
     say(report)
     print_sizes(facts["sizes"])
     print_speed(facts["speed"])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from ..core.base.messages import Facts
 from ..core.runtime.device import LearningModelDevice
 from .arguments import json_option
 from .style import emit, show, size_of
@@ -21,12 +20,12 @@ def devices(as_json: bool) -> None:
     emit({"devices": [_facts(device) for device in LearningModelDevice.find_all()]}, as_json, _print)
 
 
-def _facts(device: LearningModelDevice) -> dict[str, Any]:
+def _facts(device: LearningModelDevice) -> Facts:
     names = ("name", "hardware", "vendor", "provider", "memory", "supports_float16")
     return {name: getattr(device, name) for name in names} | {"adapter_id": list(device.adapter_id)}
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: Facts) -> None:
     rows = []
     for device in facts["devices"]:
         memory = size_of(device["memory"]) if device["memory"] else ""

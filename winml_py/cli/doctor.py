@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import click
 
 from .. import __version__
 from ..core.base.child_process import ChildProcess
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
+from ..core.base.messages import Facts
 from ..core.cache import answers
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
@@ -42,12 +42,12 @@ def doctor(markdown: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _problems(facts: dict[str, Any]) -> list[str]:
+def _problems(facts: Facts) -> list[str]:
     devices = (device for device in facts["devices"] if "problem" in device)
     return [*facts["problems"], *(f"{device['device']}: {device['problem']}" for device in devices)]
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: Facts) -> None:
     pairs(_rows(facts))
     for problem in _problems(facts):
         say(f"problem  {problem}", "bold red")
@@ -55,7 +55,7 @@ def _print(facts: dict[str, Any]) -> None:
         say("No problem was found.", "bold")
 
 
-def _print_markdown(facts: dict[str, Any]) -> None:
+def _print_markdown(facts: Facts) -> None:
     """Prints a table that is folded in an issue. The home folder, which holds the user's name, is left out."""
     say(f"<details><summary>winml-py doctor: {len(_problems(facts))} problems</summary>\n")
     say("| what | found |\n| --- | --- |")
@@ -66,7 +66,7 @@ def _print_markdown(facts: dict[str, Any]) -> None:
     say("\n</details>")
 
 
-def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "winml-py", f"{facts['winml_py']}, Python {facts['python']}, {facts['system']}"
     yield "packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
     yield "cores", _cores(facts["cores"])
@@ -85,14 +85,14 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_run(device)}"
 
 
-def _cores(cores: dict[str, Any]) -> str:
+def _cores(cores: Facts) -> str:
     limit = cores["control_group"]
     container = "no limit of a container" if limit is None else f"a container allows {limit:g}"
     allowed = f"the machine has {cores['machine']}, this process may use {cores['affinity']}, {container}"
     return f"{cores['usable']} are used; {allowed}"
 
 
-def _run(device: dict[str, Any]) -> str:
+def _run(device: Facts) -> str:
     if "problem" in device:
         return str(device["problem"])
     times = f"{number(device['first_ms'], 0)} ms with its session, then {number(device['evaluation_ms'])} ms each"
@@ -125,7 +125,7 @@ EXTRAS = {
 TRY_SECONDS = 30.0
 
 
-def diagnose() -> dict[str, Any]:
+def diagnose() -> Facts:
     """Collects the facts, ready for JSON.
 
     Every device runs a small model for a moment, in a process of its own: a driver that crashes takes only that process
@@ -190,7 +190,7 @@ def _vulkan_drivers() -> list[str]:
     return sorted(str(path) for folder in folders for path in Path(folder).glob("*.json"))
 
 
-def tried(number: int) -> dict[str, Any]:
+def tried(number: int) -> Facts:
     """Runs a small model for a moment on the device with that number in `find_all`; gives times, or what went wrong."""
     facts = ChildProcess("winml_py.cli.doctor_child", str(number)).answer(TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts

@@ -6,11 +6,11 @@ import json
 import sys
 import time
 import timeit
-from typing import Any
 
 import numpy as np
 
 from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
+from ..core.base.messages import Facts
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
@@ -21,7 +21,7 @@ from ..errors import WinMLError
 def main() -> None:
     """Tries the device whose number in `find_all` is on the command line."""
     device = LearningModelDevice.find_all()[int(sys.argv[1])]
-    facts: dict[str, Any] = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
+    facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:
         facts |= _run(device)
     except WinMLError as error:
@@ -29,7 +29,7 @@ def main() -> None:
     sys.stdout.write(json.dumps(facts) + "\n")
 
 
-def _run(device: LearningModelDevice) -> dict[str, Any]:
+def _run(device: LearningModelDevice) -> Facts:
     model = LearningModel.load(small_model())
     picture = np.random.default_rng(0).random((1, 3, 32, 32), np.float32)
     started = time.perf_counter()

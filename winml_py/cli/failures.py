@@ -13,7 +13,7 @@ from typing import IO, Any
 import click
 
 from .. import errors
-from ..core.base.messages import REPORT_SCHEMA
+from ..core.base.messages import REPORT_SCHEMA, Facts
 from ..core.model.contracts import MissingContractWarning
 from ..inputs.files import WrongInputsError
 from .style import say, to_json
@@ -43,7 +43,7 @@ def status_of(error: errors.WinMLError) -> int:
     return next((code for code, classes in _CLASSES.items() if isinstance(error, classes)), EVALUATION)
 
 
-def error_facts(error: errors.WinMLError | click.ClickException) -> dict[str, Any]:
+def error_facts(error: errors.WinMLError | click.ClickException) -> Facts:
     """An error, ready for JSON: its class, the exit code, the line that is printed, and what to do."""
     cause = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else error
     ours = cause if isinstance(cause, errors.WinMLError) else None

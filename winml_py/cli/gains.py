@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.messages import Facts
 from ..core.base.timing import median_ratio, take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
@@ -20,7 +21,7 @@ from .arguments import is_same_file
 from .style import number, say
 
 
-def speed_of(model: LearningModel, paths: tuple[str, str], given: Mapping[str, Any], sizes: StatedSizes) -> Any:
+def speed_of(model: LearningModel, paths: tuple[str, str], given: Mapping[str, object], sizes: StatedSizes) -> Any:
     """The times of two models on the CPU, ready for JSON; None where the new one took the place of the old one.
 
     Args:
@@ -35,7 +36,7 @@ def speed_of(model: LearningModel, paths: tuple[str, str], given: Mapping[str, A
     return measure_speed(*paths, values)._asdict()
 
 
-def print_speed(speed: dict[str, Any] | None) -> None:
+def print_speed(speed: Facts | None) -> None:
     """Prints the times."""
     if speed is None:
         return
@@ -43,7 +44,7 @@ def print_speed(speed: dict[str, Any] | None) -> None:
     say(f"speed on the CPU: {times}, {number(speed['ratio'], 2)} times as fast")
 
 
-def tell_no_gain(output: str, sizes: tuple[int, int], speed: dict[str, Any] | None, remedies: tuple[str, str]) -> None:
+def tell_no_gain(output: str, sizes: tuple[int, int], speed: Facts | None, remedies: tuple[str, str]) -> None:
     """Says to standard error that a model is not smaller, or not faster.
 
     Args:
@@ -86,7 +87,7 @@ class Speed(NamedTuple):
     verdict: str
 
 
-def measure_speed(before: str, after: str, values: Mapping[str, Any]) -> Speed:
+def measure_speed(before: str, after: str, values: Mapping[str, object]) -> Speed:
     """Evaluates two models in turns, on the same values.
 
     Raises:
@@ -105,7 +106,7 @@ def _verdict(ratio: float) -> str:
     return "faster" if ratio >= GAIN else "slower" if ratio <= 1 / GAIN else "same"
 
 
-def _block(session: LearningModelSession, values: Mapping[str, Any]) -> Callable[[], float]:
+def _block(session: LearningModelSession, values: Mapping[str, object]) -> Callable[[], float]:
     """Gives the seconds of an evaluation, the mean of a short block of them."""
     binding = LearningModelBinding(session)
     for feature in session.model.input_features:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from ..core.base.messages import Facts
 from ..core.features.descriptors import (
     FREE,
     FeatureDescriptor,
@@ -36,7 +35,7 @@ def info(model: str, as_json: bool) -> None:
     emit(facts, as_json, _print)
 
 
-def _facts(model: LearningModel, path: str) -> dict[str, Any]:
+def _facts(model: LearningModel, path: str) -> Facts:
     return {
         "model": path,
         **{name: getattr(model, name) for name in _FACTS},
@@ -47,8 +46,8 @@ def _facts(model: LearningModel, path: str) -> dict[str, Any]:
     }
 
 
-def _feature(feature: FeatureDescriptor) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": feature.name, "kind": feature.kind.name.lower()}
+def _feature(feature: FeatureDescriptor) -> Facts:
+    facts: Facts = {"name": feature.name, "kind": feature.kind.name.lower()}
     if feature.description:
         facts["description"] = feature.description
     if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
@@ -70,7 +69,7 @@ def _feature(feature: FeatureDescriptor) -> dict[str, Any]:
     return facts
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: Facts) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     about = {
         "model": facts["name"],
@@ -105,7 +104,7 @@ def _shorten(text: str) -> str:
     return f"{begin} ... ({count}{len(text):,} characters; --json prints all)"
 
 
-def _type(feature: dict[str, Any]) -> str:
+def _type(feature: Facts) -> str:
     if "element" in feature:
         return f"list of {_type(feature['element'])}"
     if "value" in feature:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ..core.base.machine import usable_cores
+from ..core.base.messages import Facts
 from ..core.base.winrt_object import inside
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
@@ -104,7 +105,7 @@ def _evaluator(
     settings: str,
     contract: ImageContract | None,
     **same: Any,
-) -> tuple[Evaluator, dict[str, Any]]:
+) -> tuple[Evaluator, Facts]:
     """What evaluates, and all that its answers depend on."""
     model = LearningModel.load_from_file_path(path)
     options = LearningModelSessionOptions.load(settings) if settings else None
@@ -137,7 +138,7 @@ def _digest(model: LearningModel) -> str:
     return file.digest if isinstance(file, PackedFile) else ""
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
+def _facts(outcome: Outcome) -> Facts:
     done, resumed, seconds, anew = outcome
     rate = (done.rows - resumed) / seconds if seconds else 0.0
     return {
@@ -152,7 +153,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(facts: dict[str, Any]) -> None:
+def _show(facts: Facts) -> None:
     if facts["resumed"]:
         say(f"{facts['resumed']:,} of {facts['rows']:,} rows were done before")
     for anew in facts["done_anew"]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ..core.base.agreement import FLOAT_TOLERANCE
+from ..core.base.messages import Facts
 from ..inputs.files import given_values
 from ..inputs.model import load_model
 from ..optimize import LEVELS
@@ -57,7 +58,7 @@ def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **
     tell_no_gain(output, report.size, speed, _REMEDIES)
 
 
-def _print(facts: dict[str, Any], report: object) -> None:
+def _print(facts: Facts, report: object) -> None:
     say(report)
     print_sizes(facts["sizes"])
     print_speed(facts["speed"])

@@ -12,6 +12,7 @@ import click
 from .. import __version__
 from ..core.base.atomic_files import require_folder
 from ..core.base.machine import usable_cores
+from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers.plugins import runtime_version
 from ..inputs.files import models_of
@@ -125,7 +126,7 @@ def _saver(folder: str, which: str | None, hardware: str) -> Receiver:
     return receive
 
 
-def _facts(measured: list[Measurement]) -> dict[str, Any]:
+def _facts(measured: list[Measurement]) -> Facts:
     host = {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -136,14 +137,14 @@ def _facts(measured: list[Measurement]) -> dict[str, Any]:
     return {"host": host, "cases": [case.to_json() for case in measured]}
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: Facts) -> None:
     for index, case in enumerate(facts["cases"]):
         if index:
             say("")
         _print_case(case)
 
 
-def _print_case(case: dict[str, Any]) -> None:
+def _print_case(case: Facts) -> None:
     say(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
     rows = []
     for phase, figures in case["phases"].items():
@@ -178,7 +179,7 @@ def compare_runs(old: str, new: str, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _print_comparison(facts: dict[str, Any]) -> None:
+def _print_comparison(facts: Facts) -> None:
     for pair in facts["pairs"]:
         names = pair["new"] if pair["old"] == pair["new"] else f"{pair['old']} -> {pair['new']}"
         say(names, "bold")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..core.base.atomic_files import require_folder, write_whole
+from ..core.base.messages import Facts
 from ..perf.case import Case
 from ..perf.page import page
 from ..perf.profile import Profile, read
@@ -77,7 +78,7 @@ def _record(path: str) -> Profile:
         return read(Path(path).read_bytes(), path)
 
 
-def _print(profiled: Profile, facts: dict[str, Any]) -> None:
+def _print(profiled: Profile, facts: Facts) -> None:
     total = profiled.total
     where = f" on {profiled.device}" if profiled.device else ""
     say(f"{profiled.model}{where}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")

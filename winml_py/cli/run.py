@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import is_row
 from ..core.features.tensor import Tensor
@@ -150,10 +151,10 @@ class Results:
 
     def __init__(self, is_one: bool) -> None:
         self.is_one, self.code = is_one, 0
-        self.facts: list[dict[str, Any]] = []
+        self.facts: list[Facts] = []
 
     @contextmanager
-    def collecting(self, facts: dict[str, Any]) -> Iterator[None]:
+    def collecting(self, facts: Facts) -> Iterator[None]:
         """Notes the error of the block beside what it is about."""
         try:
             yield
@@ -227,11 +228,11 @@ class _ModelRun:
         part = None if total is None else (before + done / total) / len(self.todo)
         tell(part, f"{label}: frame {done:,}" + ("" if total is None else f" of {total:,}"))
 
-    def _video(self, path: str, target: str, tell: Callable[[int, int | None], object]) -> dict[str, Any]:
+    def _video(self, path: str, target: str, tell: Callable[[int, int | None], object]) -> Facts:
         inputs = () if self._wanted.force else self._files
         return write_video(self._session, path, target, self._finder, tell, inputs)
 
-    def _one(self, files: Mapping[str, str], target: str) -> dict[str, Any]:
+    def _one(self, files: Mapping[str, str], target: str) -> Facts:
         model = self._session.model
         values = read(model, files, self._wanted.fast_decode) if files else generated(model, self._sizes)
         features = self._sizes.applied(model.input_features)
@@ -258,7 +259,7 @@ def _log_cpu_fallback(session: LearningModelSession) -> None:
         say(f"  {node.operator} {node.node}".rstrip(), is_error=True)
 
 
-def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, Any]) -> None:
+def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, object]) -> None:
     """Refuses a file of labels that fits no output that is ranked."""
     rows = [value.to_numpy() for value in outputs.values() if isinstance(value, Tensor)]
     counts = sorted({row.size for row in rows if is_row(row)})
@@ -269,6 +270,6 @@ def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, Any]
         )
 
 
-def _only_picture(values: Mapping[str, Any]) -> ImageFeatureValue:
+def _only_picture(values: Mapping[str, object]) -> ImageFeatureValue:
     (picture,) = (value for value in values.values() if isinstance(value, ImageFeatureValue))
     return picture

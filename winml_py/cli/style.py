@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 import click
 
 from ..core.base.arguments import is_text
-from ..core.base.messages import REPORT_SCHEMA, shown, shown_in_json
+from ..core.base.messages import REPORT_SCHEMA, Facts, shown, shown_in_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 
-def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]], object]) -> None:
+def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
     """Prints what a command found.
 
     JSON begins with the version of its schema, and with its kind, which is the name of the command unless the facts say
@@ -40,7 +40,7 @@ def emit(facts: dict[str, Any], as_json: bool, table: Callable[[dict[str, Any]],
         table(facts)
 
 
-def to_json(facts: dict[str, Any]) -> str:
+def to_json(facts: Facts) -> str:
     """Facts as JSON, which has no numbers that are not finite: they become the strings NaN, Infinity and -Infinity.
 
     Bytes of a file name that are not UTF-8 are halves of characters in Python. Strict readers of JSON refuse those:
@@ -214,14 +214,14 @@ def original(stream: Any) -> TextIO:
 # The sizes of a command's inputs, as they are printed.
 
 
-def print_sizes(sizes: dict[str, Any]) -> None:
+def print_sizes(sizes: Facts) -> None:
     """Prints the shapes of inputs, as they are in JSON."""
     shapes = (f"{name} {'x'.join(map(str, size['shape'])) or 'one number'}" for name, size in sizes.items())
     if sizes:
         say(f"sizes: {', '.join(shapes)}")
 
 
-def tell_assumed(model: str, sizes: dict[str, Any]) -> None:
+def tell_assumed(model: str, sizes: Facts) -> None:
     """Says to standard error which sizes of a model's inputs nothing states."""
     for name, size in sizes.items():
         if size["assumed"]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import fitting, have_order, is_row, ranked
+from ..core.features.ranking import best_of
 from ..core.features.tensor import Tensor
 from ..core.imaging.frame import VideoFrame
 from ..errors import WinMLError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def summarize(value: Any, top_k: int, labels: Sequence[str]) -> dict[str, Any]:
+def summarize(value: Any, top_k: int, labels: Sequence[str]) -> Facts:
     """What is shown of an output: the top classes of a row of numbers, or else its shape and range."""
     if isinstance(value, ImageFeatureValue):
         return summarize(value.video_frame, top_k, labels)
@@ -32,9 +33,8 @@ def summarize(value: Any, top_k: int, labels: Sequence[str]) -> dict[str, Any]:
     if not isinstance(value, Tensor):
         return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
-    facts: dict[str, Any] = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
-    if is_row(array) and have_order(array):
-        best = ranked(array, top_k, fitting(labels, array))
+    facts: Facts = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
+    if best := best_of(array, top_k, labels):
         top = [{"index": one.index, "value": one.score} | ({"label": one.label} if one.label else {}) for one in best]
         return facts | {"top": top}
     if array.size <= 16:
@@ -44,7 +44,7 @@ def summarize(value: Any, top_k: int, labels: Sequence[str]) -> dict[str, Any]:
     return facts
 
 
-def print_results(facts: dict[str, Any]) -> None:
+def print_results(facts: Facts) -> None:
     """Prints what `run` found, errors to stderr."""
     for result in facts["results"]:
         if "error" in result:
@@ -64,7 +64,7 @@ def print_results(facts: dict[str, Any]) -> None:
             say(f"  written to {path}")
 
 
-def _spell(output: dict[str, Any]) -> str:
+def _spell(output: Facts) -> str:
     if output["kind"] == "image":
         return f"a picture of {output['width']}x{output['height']}"
     if output["kind"] == "video":
@@ -94,7 +94,7 @@ class Finding(NamedTuple):
         draw: draws it on the picture; None where nothing can be drawn.
     """
 
-    facts: dict[str, Any]
+    facts: Facts
     draw: Callable[[Any], Image] | None = None
 
 
@@ -140,7 +140,7 @@ class Finder(NamedTuple):
 def _objects(found: Detections) -> Finding:
     objects = []
     for one in found:
-        facts: dict[str, Any] = {"index": one.index, "score": one.score, "box": one.box.tolist()}
+        facts: Facts = {"index": one.index, "score": one.score, "box": one.box.tolist()}
         facts |= {"label": one.label} if one.label else {}
         objects.append(facts | ({} if one.points is None else {"points": one.points.tolist()}))
     return Finding({"objects": objects}, found.draw)
@@ -155,7 +155,7 @@ def _segmentation(found: Segmentation) -> Finding:
     return Finding({"regions": regions}, found.draw)
 
 
-def print_findings(result: dict[str, Any]) -> bool:
+def print_findings(result: Facts) -> bool:
     """Prints what `find` found, and says whether that was anything."""
     if "objects_error" in result:
         say(f"  objects: {result['objects_error']}", is_error=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..core.base.atomic_files import require_folder
-from ..core.session.options import write_options
+from ..core.base.messages import Facts
 from ..inputs.model import to_json
 from ..perf.tune import LATENCY, THROUGHPUT
 from ..perf.tune import tune as search
@@ -49,7 +49,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
         tuned = search(model, inputs, goal, advance, **options)
     if output:
         notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
-        write_options(output, tuned.options.to_dict(), notes=notes)
+        tuned.options.save(output, notes=notes)
     facts = {"model": model, "goal": goal} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
     facts["sizes"] = to_json(tuned.sizes)
@@ -59,7 +59,7 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
         say(f"written to {output}")
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(facts: Facts) -> None:
     rows = []
     for trial in facts["trials"]:
         result = "kept" if trial["kept"] else trial["problem"]

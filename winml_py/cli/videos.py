@@ -16,6 +16,7 @@ import numpy as np
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, written_whole
+from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor import Tensor
@@ -52,7 +53,7 @@ def write_video(
     finder: Finder,
     tell: Callable[[int, int | None], object],
     inputs: Iterable[str] = (),
-) -> dict[str, Any]:
+) -> Facts:
     """Evaluates every frame of a video, and writes the pictures as another. Only a few frames are in memory at a time.
 
     Args:
@@ -191,7 +192,7 @@ def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | N
     return path
 
 
-def _save_tensor(path: str, outputs: Mapping[str, Any]) -> None:
+def _save_tensor(path: str, outputs: Mapping[str, object]) -> None:
     """Writes an output that is a picture as a plain tensor, and says what its numbers were taken for."""
     found = tensor_picture(outputs)
     if found is None:
@@ -201,7 +202,7 @@ def _save_tensor(path: str, outputs: Mapping[str, Any]) -> None:
     say(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
 
 
-def _save_arrays(path: str, outputs: Mapping[str, Any]) -> None:
+def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:
     """Writes what `numpy.load` reads. `numpy.savez` would refuse an output that is named like its parameters."""
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in outputs.items():
@@ -232,7 +233,7 @@ class TensorPicture(NamedTuple):
     contract: ImageContract
 
 
-def tensor_picture(outputs: Mapping[str, Any]) -> TensorPicture | None:
+def tensor_picture(outputs: Mapping[str, object]) -> TensorPicture | None:
     """The first output that looks like a picture: one of 1 or 3 channels, red first; or None.
 
     Nothing states the range of its numbers. It is taken from them: above 1.5, they are levels up to 255; below -0.1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ..core.base.atomic_files import require_folder, written_to
 from ..core.imaging.contract import ImageContract
@@ -21,7 +20,7 @@ def convert(
     destination: str | os.PathLike[str],
     *,
     keep_io_types: bool = False,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
     tolerance: float = 1e-2,
     keep_float32: Iterable[str] = (),
     progress: Progress | None = None,

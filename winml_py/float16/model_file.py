@@ -19,8 +19,8 @@ from ..core.model.operators import ModelOperators
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import Skeleton
-from ..core.runtime.custom.split import declared_outputs, key_of, take_out
-from ..core.runtime.ort.schemas import has_type, infer_outputs, is_known
+from ..core.runtime.custom.split import declared_outputs, take_out
+from ..core.runtime.ort.schemas import infer_outputs, is_known
 from ..errors import ConversionError
 from ..inputs.model import evaluate_apart
 
@@ -129,7 +129,7 @@ def save(model: ir.Model, path: str) -> None:
     write_whole(path, to_proto(model).SerializeToString())
 
 
-def evaluate(model: ir.Model, inputs: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
+def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] = ()) -> dict[str, Any]:
     """The outputs of a model and the inner values named in `also`, by name; it may be larger than protobuf can hold.
 
     Raises:
@@ -179,12 +179,12 @@ def _of_libraries(
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     take_out(probe, operators.functions)
-    made = [name for node in probe.graph.node if not is_known(*key_of(node)) for name in node.output if name]
+    unknown = [node for node in probe.graph.node if not is_known(node.domain, node.op_type)]
+    made = [name for node in unknown for name in node.output if name]
     probe.graph.ClearField("output")
     probe.graph.output.extend(map(helper.make_empty_tensor_value_info, made))
-    if made:
-        infer_outputs(probe, Skeleton(b"", os.path.dirname(os.path.abspath(path))), operators.libraries)
-    return {output.name: output.type for output in probe.graph.output if has_type(output)}
+    folder = os.path.dirname(os.path.abspath(path))
+    return infer_outputs(probe, Skeleton(b"", folder), operators.libraries) if made else {}
 
 
 def is_own(domain: str, name: str, operators: ModelOperators) -> bool:

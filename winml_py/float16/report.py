@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.base.agreement import Agreement, relative_error, top1_kept
 from ..core.base.arrays import Array
+from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
@@ -85,7 +86,7 @@ class ConversionReport:
         """The nodes that stayed in float32, for whatever reason."""
         return [name for names in self.kept.values() for name in names]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """The report, ready for JSON."""
         return {"is_good": self.is_good, **asdict(self), "sizes": to_json(self.sizes)}
 
@@ -111,7 +112,7 @@ class ConversionReport:
 # Comparing what two models give.
 
 
-def compare(expected: Mapping[str, Any], came: Mapping[str, Any], tolerance: float) -> list[OutputReport]:
+def compare(expected: Mapping[str, object], came: Mapping[str, object], tolerance: float) -> list[OutputReport]:
     """Reports on each output of the float32 model, in its order."""
     return [_output(name, _flat(value), _flat(came[name]), tolerance) for name, value in expected.items()]
 

@@ -193,7 +193,7 @@ class Search:
         kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
-    def _worst(self, came: Mapping[str, Any], count: int) -> list[ir.Node]:
+    def _worst(self, came: Mapping[str, object], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and the nodes before them, whose outputs they read."""
         arrays = {name: value for name, value in came.items() if name in self._values and isinstance(value, np.ndarray)}
         errors = {name: relative_error(self._values[name], value) for name, value in arrays.items()}

@@ -13,7 +13,7 @@ from onnx import ModelProto, ValueInfoProto, compose, helper
 from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..core.base.arguments import is_text, truth
 from ..core.base.atomic_files import require_folder
-from ..core.base.messages import did_you_mean
+from ..core.base.messages import Facts, did_you_mean
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
@@ -285,7 +285,7 @@ class JoinReport:
     outputs: tuple[str, ...]
     error: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """The figures."""
         return asdict(self)
 
@@ -356,7 +356,7 @@ def _compared(
 
 
 def _one_after_the_other(
-    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, given: Sequence[Any]
+    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, given: Sequence[object]
 ) -> list[Any]:
     """The outputs of the joined model, in its order, from the two models; its inputs are in the order of theirs."""
     own = [feature.name for feature in first.input_features]

@@ -11,10 +11,9 @@ import numpy as np
 
 from ..core.base.arrays import Array
 from ..core.base.collections import Vector
-from ..core.base.messages import did_you_mean
+from ..core.base.messages import Facts, did_you_mean
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.scaling import Size
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
@@ -22,7 +21,9 @@ MAX_NUMBERS = 1 << 27
 """The most numbers that an example has: half a gigabyte. A damaged model may ask for any size."""
 
 
-def example_inputs(features: Sequence[FeatureDescriptor], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def example_inputs(
+    features: Sequence[FeatureDescriptor], given: Mapping[str, object]
+) -> tuple[dict[str, Any], list[str]]:
     """Values for all inputs: those that are given, and examples for the others. The names of the others come second.
 
     Raises:
@@ -132,7 +133,7 @@ class StatedSizes:
     """
 
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    picture: Size | None = None
+    picture: tuple[int, int] | None = None
 
     def applied(self, features: Iterable[FeatureDescriptor]) -> list[FeatureDescriptor]:
         """The features with these sizes.
@@ -189,7 +190,7 @@ class ExampleShape(NamedTuple):
     shape: tuple[int, ...]
     assumed: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """The shape, ready for JSON."""
         return {"shape": list(self.shape), "assumed": list(self.assumed)}
 

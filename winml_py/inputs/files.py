@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core.base.messages import did_you_mean
-from ..core.features.bind_properties import BindProperties
+from ..core.evaluation.picture_inputs import tensor_of
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.features.pictures import ImageFeatureValue, PictureFit, bitmaps_of
+from ..core.features.pictures import ImageFeatureValue, PictureFit
 from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.tensorize import BatchTensorizer
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.file_values import as_feature, read_value
@@ -165,9 +164,6 @@ def _make(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
 # Values for a check: what the user gives for a model's inputs, as arrays.
 
 
-_PROPERTIES = BindProperties()
-
-
 def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
     """The values of one evaluation, by the names of the inputs; pictures as the model's tensors.
 
@@ -191,8 +187,6 @@ def _array(feature: FeatureDescriptor, value: object) -> Any:
     """A picture as the tensor that bind makes of it; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value
-    fit = PictureFit(value, feature, _PROPERTIES)
-    MissingContracts(is_silent=False).tell(Pictures(value, fit), _PROPERTIES)
-    tensor = np.zeros(fit.shape, TENSOR_CLASSES[fit.descriptor.tensor_kind].dtype)
-    BatchTensorizer().write(bitmaps_of(value, 1), fit.contract, tensor, fit.placements)
-    return tensor
+    pictures = Pictures(value, PictureFit(value, feature))
+    MissingContracts(is_silent=False).tell(pictures)
+    return tensor_of(pictures)

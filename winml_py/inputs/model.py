@@ -10,7 +10,6 @@ import numpy as np
 
 from ..core.base.agreement import as_numpy
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.features.bind_properties import BindProperties
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue, PictureFit
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -23,7 +22,7 @@ from . import trial
 from .examples import ExampleShape, example_shape
 
 
-def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
     """Evaluates a model once, on the CPU.
 
     Args:
@@ -38,7 +37,7 @@ def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, Any]) -> dic
         return evaluate_by(session, inputs)
 
 
-def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:
     """Evaluates a model that nobody has compiled before, in a process of its own.
 
     Args:
@@ -55,11 +54,11 @@ def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mappi
     return trial.call(_evaluated_source, source, operators.libraries, dict(inputs))
 
 
-def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping[str, object]) -> dict[str, Any]:
     return evaluate_all_outputs(LearningModel.load(source, operators=operators), inputs)
 
 
-def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Any]:
     """Evaluates a session once; takes and returns what `evaluate_all_outputs` does."""
     binding = LearningModelBinding(session)
     for name, value in inputs.items():
@@ -92,10 +91,7 @@ def load_model(
 # The sizes that the inputs of an evaluation had, for reports.
 
 
-_PROPERTIES = BindProperties()
-
-
-def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, Any]) -> dict[str, ExampleShape]:
+def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, object]) -> dict[str, ExampleShape]:
     """The shape of each input that is a tensor or a picture, by name.
 
     Args:
@@ -114,7 +110,7 @@ def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, Any])
 def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
     """The shape of the tensor that a value becomes."""
     if isinstance(value, ImageFeatureValue):
-        return PictureFit(value, feature, _PROPERTIES).shape
+        return PictureFit(value, feature).shape
     return tuple(np.shape(value))
 
 

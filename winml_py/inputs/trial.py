@@ -29,7 +29,7 @@ class ProcessEndedError(Exception):
     """The process ended before the function returned; the text says how, as "SIGSEGV"."""
 
 
-def call(function: Callable[..., T], *arguments: Any) -> T:
+def call(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function in a process of its own, and gives what it returns.
 
     Nothing is kept in the cache folder by what is called. A frozen application has no Python to start: there the

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.arrays import DType
 from ..core.base.messages import did_you_mean
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
@@ -15,7 +16,7 @@ from .value_types import TensorDesc, TensorSequence
 
 _AS_THEY_ARE = (np.ndarray, Tensor, TensorDesc, TensorSequence, Mapping, type(None))
 
-_NUMBERS: dict[type, np.dtype[Any]] = {float: np.dtype(np.float32), int: np.dtype(np.int64), bool: np.dtype(bool)}
+_NUMBERS: dict[type, DType] = {float: np.dtype(np.float32), int: np.dtype(np.int64), bool: np.dtype(bool)}
 """What Python's numbers become where no other input says."""
 
 
@@ -31,7 +32,7 @@ class Arguments(NamedTuple):
     attributes: dict[str, Any]
 
 
-def arranged(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]) -> Arguments:
+def arranged(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> Arguments:
     """Sorts what was passed into inputs and attributes.
 
     Args:
@@ -52,14 +53,14 @@ def arranged(signature: Signature, inputs: Sequence[Any], named: Mapping[str, An
     return Arguments(_convert(signature, values), attributes)
 
 
-def are_plain(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]) -> bool:
+def are_plain(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> bool:
     """Whether what was passed is as `arranged` gives it: arrays by position, and attributes by name."""
     if not named.keys() <= signature.attributes.keys():
         return False
     return all(type(value) is np.ndarray and value.dtype.kind != "U" for value in inputs)
 
 
-def require_complete(signature: Signature, values: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+def require_complete(signature: Signature, values: Sequence[object], attributes: Mapping[str, object]) -> None:
     """Refuses a call of an operator that lacks something, or has an attribute too much.
 
     Raises:
@@ -92,7 +93,7 @@ def _require_not_more(signature: Signature, values: Sequence[Any]) -> None:
         )
 
 
-def _require_inputs(signature: Signature, values: Sequence[Any]) -> None:
+def _require_inputs(signature: Signature, values: Sequence[object]) -> None:
     known = signature.inputs
     for index, parameter in enumerate(known):
         is_missing = index >= len(values) or values[index] is None
@@ -107,7 +108,7 @@ def _spell(parameter: Parameter) -> str:
     return f"{parameter.name} (optional)" if parameter.is_optional else parameter.name
 
 
-def _require_attributes(signature: Signature, attributes: Mapping[str, Any]) -> None:
+def _require_attributes(signature: Signature, attributes: Mapping[str, object]) -> None:
     for name in attributes:
         if name not in signature.attributes:
             known = [*(parameter.name for parameter in signature.inputs), *signature.attributes]
@@ -131,7 +132,7 @@ def _convert(signature: Signature, values: list[Any]) -> list[Any]:
     return [_value(parameter_at(signature, index), value, known) for index, value in enumerate(values)]
 
 
-def _value(parameter: Parameter, value: object, known: Mapping[str, np.dtype[Any]]) -> Any:
+def _value(parameter: Parameter, value: object, known: Mapping[str, DType]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind == "U":
         return value.astype(object)
     if isinstance(value, _AS_THEY_ARE):
@@ -145,7 +146,7 @@ def _value(parameter: Parameter, value: object, known: Mapping[str, np.dtype[Any
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _is_sequence(parameter: Parameter, value: Sequence[Any]) -> bool:
+def _is_sequence(parameter: Parameter, value: Sequence[object]) -> bool:
     """Whether a list is a sequence of tensors or maps, and no tensor itself."""
     can_be = any("seq(" in kind for kind in parameter.types)
     must_be = can_be and not any(kind.startswith("tensor(") for kind in parameter.types)

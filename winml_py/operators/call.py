@@ -191,13 +191,13 @@ class Operator:
 def compile(  # noqa: A001 - read as operators.compile, like re.compile
     name: str,
     /,
-    *inputs: Any,
+    *inputs: object,
     device: LearningModelDevice | None = None,
     opset: int | None = None,
     domain: str | None = None,
     outputs: int | Sequence[str] | None = None,
     options: LearningModelSessionOptions | None = None,
-    **named: Any,
+    **named: object,
 ) -> CompiledOperator:
     """Compiles an operator for the types and shapes of inputs, to be bound and executed step by step.
 
@@ -245,7 +245,7 @@ def _wanted(outputs: int | Sequence[str] | None) -> Outputs:
     return names
 
 
-def _options(values: Sequence[Any]) -> LearningModelSessionOptions:
+def _options(values: Sequence[object]) -> LearningModelSessionOptions:
     """Many operators are kept at once, so that no threads of theirs may spin, and small ones have none."""
     options = LearningModelSessionOptions()
     options.intra_op_thread_spinning = False

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.arrays import DType
 from ..core.base.winrt_object import Closeable, inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
@@ -99,7 +100,7 @@ class CompiledOperator(Closeable):
         """What runs it."""
         return self._session
 
-    def bind(self, *inputs: Any, **named: Any) -> None:
+    def bind(self, *inputs: object, **named: object) -> None:
         """Binds inputs in their order, and inputs and outputs by name, for `execute`.
 
         Arrays are bound by reference: write to them, and execute again. An array or a tensor that is bound to an output
@@ -139,7 +140,7 @@ class CompiledOperator(Closeable):
         found = self._session.evaluate(binding, timeout=timeout).outputs
         return self._result({name: value if name in binding else _plain(value) for name, value in found.items()})
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
         values, attributes = arranged(self._signature, inputs, named)
         require_complete(self._signature._replace(attributes={}), values, attributes)
@@ -175,7 +176,7 @@ class CompiledOperator(Closeable):
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
         return {name: _as_tensor(value) for name, value in run_once(arrays, self._compiled.lock).items()}
 
-    def _evaluate(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
+    def _evaluate(self, pairs: Mapping[str, object], tensors: Sequence[Tensor]) -> dict[str, Any]:
         binding = LearningModelBinding(self._session)
         for name, value in pairs.items():
             binding.bind(name, value)
@@ -207,7 +208,7 @@ class CompiledOperator(Closeable):
         return f"<CompiledOperator {self.name}: {', '.join(map(spelled, self._kinds))}>"
 
 
-def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, np.dtype[Any]]:
+def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, DType]:
     """The outputs that are sequences of tensors, and of which type: an empty list would not say."""
     elements = {
         feature.name: feature.element_descriptor

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.arrays import DType
 from ..core.base.messages import type_name
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
@@ -58,21 +59,21 @@ class TensorSequence(list[Any]):
 class TensorType(NamedTuple):
     """A tensor of this dtype and shape."""
 
-    dtype: np.dtype[Any]
+    dtype: DType
     shape: tuple[int | str | None, ...]
 
 
 class SequenceType(NamedTuple):
     """A sequence of tensors of one dtype, or of maps."""
 
-    element: np.dtype[Any] | MapType
+    element: DType | MapType
 
 
 class MapType(NamedTuple):
     """A map from `int` or `str` to values of one dtype."""
 
     key: type
-    value: np.dtype[Any]
+    value: DType
 
 
 ValueType = TensorType | SequenceType | MapType | None
@@ -114,7 +115,7 @@ def _map_type(value: Mapping[Any, Any]) -> MapType:
     return MapType(str if isinstance(key, str) else int, dtype)
 
 
-def _sequence_type(value: Sequence[Any]) -> SequenceType:
+def _sequence_type(value: Sequence[object]) -> SequenceType:
     if isinstance(value, TensorSequence):
         return SequenceType(value.dtype)
     kinds = {type_of(element) for element in value}
@@ -145,7 +146,7 @@ def type_proto(kind: TensorType | SequenceType | MapType) -> onnx.TypeProto:
     return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element_type(kind.element), None))
 
 
-def element_type(dtype: np.dtype[Any]) -> int:
+def element_type(dtype: DType) -> int:
     """ONNX's number of an element type.
 
     Raises:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..core.base.messages import REPORT_SCHEMA
+from ..core.base.messages import REPORT_SCHEMA, Facts
 from ..errors import InvalidArgumentError
 from .measurement import Interval
 
@@ -61,7 +61,7 @@ def load(path: str) -> list[SavedCase]:
         ) from error
 
 
-def _case(case: dict[str, Any]) -> SavedCase:
+def _case(case: Facts) -> SavedCase:
     figures = (case["evaluation"][key] + 0.0 for key in ("p50_ms", "low_ms", "high_ms"))
     settings = str(case["device"]), str(case["engine"]), str(case["precision"]), f"x{case['threads']}"
     phases = {phase: found["p50_ms"] + 0.0 for phase, found in case["phases"].items()}
@@ -94,7 +94,7 @@ def _match(old: list[SavedCase], new: list[SavedCase], key: Callable[[SavedCase]
     return pairs
 
 
-def compare(old: SavedCase, new: SavedCase) -> dict[str, Any]:
+def compare(old: SavedCase, new: SavedCase) -> Facts:
     """How many times as long an evaluation takes now, between which ends that lies, and a verdict; and each phase."""
     ratio = new.evaluation.middle / old.evaluation.middle if old.evaluation.middle else 1.0
     # the errors of both are independent: their squares add up

@@ -250,7 +250,7 @@ class Stopwatch:
     def _wrap(self, owner: object, method: str, phase: str) -> None:
         original: Callable[..., Any] = getattr(owner, method)
 
-        def timed(*arguments: Any, **named: Any) -> Any:
+        def timed(*arguments: object, **named: object) -> Any:
             with self.phase(phase):
                 return original(*arguments, **named)
 

@@ -6,10 +6,11 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
@@ -86,7 +87,7 @@ class Measurement:
         """The median time of whole evaluations after the first, in milliseconds."""
         return median_interval([sum(sample.wall for sample in lap.values()) * 1e3 for lap in self.laps])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """The figures, in milliseconds and megabytes."""
         samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "threads", "iterations")
         return {name: getattr(self, name) for name in names} | {

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..core.base.messages import Facts
 from ..errors import IllegalCallError, InvalidArgumentError
 from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
@@ -74,7 +75,7 @@ class Profile:
         others = [((f"{len(rows) - count} more nodes", "", ""), sum(time for _, time in rows[count:]))]
         return rows[:count] + others * (len(rows) > count) + [((OUTSIDE, "", ""), self.outside)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """The figures, in microseconds."""
         names = ("model", "device", "engine", "evaluations")
         return {name: getattr(self, name) for name in names} | {
@@ -117,7 +118,7 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
         ) from error
 
 
-def _read(events: list[dict[str, Any]], trace: bytes, model: str, device: str, engine: str) -> Profile:
+def _read(events: list[Facts], trace: bytes, model: str, device: str, engine: str) -> Profile:
     runs = sorted((event for event in events if event["name"] == "model_run"), key=lambda event: event["ts"])[1:]
     if not runs:
         raise IllegalCallError("Fewer than two evaluations were recorded.", hint="Evaluate more often.")
@@ -134,7 +135,7 @@ def _read(events: list[dict[str, Any]], trace: bytes, model: str, device: str, e
     return Profile(model, device, engine, count, total, tuple(sorted(nodes, key=lambda node: -node.time)), trace)
 
 
-def _own_times(events: Iterable[dict[str, Any]]) -> list[list[Any]]:
+def _own_times(events: Iterable[Facts]) -> list[list[Any]]:
     """Pairs of an event and its own time, without the events inside it: those of a loop's body lie inside the loop's.
 
     On each thread, the events that have not ended yet form a stack: an event lies inside the one on top of it.
@@ -152,5 +153,5 @@ def _own_times(events: Iterable[dict[str, Any]]) -> list[list[Any]]:
     return found
 
 
-def _end(event: dict[str, Any]) -> float:
+def _end(event: Facts) -> float:
     return float(event["ts"] + event["dur"])

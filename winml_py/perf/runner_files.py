@@ -7,12 +7,12 @@ import io
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import write_whole, written_to
+from ..core.base.messages import Facts
 from .measurement import Measurement, spread
 
 _STATISTICS = {"Average": "mean", "Standard Deviation": "stdev", "Min": "min", "Max": "max"}
@@ -32,7 +32,7 @@ def performance(path: str, measured: Sequence[Measurement]) -> None:
     _write(path, [_row(case) for case in measured])
 
 
-def _row(case: Measurement) -> dict[str, Any]:
+def _row(case: Measurement) -> Facts:
     binds, runs = _milliseconds(case, *_BIND), _milliseconds(case, *_EVALUATE)
     # The columns of Windows ML's runner, by which its users compare; what cannot be measured here stays empty.
     milliseconds = {
@@ -104,7 +104,7 @@ def iterations(folder: str, measured: Sequence[Measurement]) -> None:
     _write(os.path.join(folder, "Summary.csv"), rows)
 
 
-def tensors(folder: str, outputs: Mapping[str, Any], hardware: str, iteration: int) -> None:
+def tensors(folder: str, outputs: Mapping[str, object], hardware: str, iteration: int) -> None:
     """Writes a file for each output that is a tensor or a picture: its numbers, in the order of its memory.
 
     Raises:
@@ -118,7 +118,7 @@ def tensors(folder: str, outputs: Mapping[str, Any], hardware: str, iteration: i
             _write(path, [{"Index": index, "Value": number} for index, number in enumerate(array.ravel().tolist())])
 
 
-def _write(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write(path: str, rows: Sequence[Mapping[str, object]]) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
     writer.writeheader()

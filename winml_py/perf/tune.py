@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
+from ..core.base.messages import Facts
 from ..core.base.timing import median_ratio, take_turns
 from ..core.cache import answers
 from ..core.evaluation.evaluation import LearningModelBinding
@@ -19,7 +20,6 @@ from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDes
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.runtime.providers import plugins
-from ..core.runtime.providers.provider import short
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
@@ -41,7 +41,7 @@ REST_SECONDS = 0.02
 
 BATCHES = (4, 16)
 
-Settings = dict[str, Any]
+Settings = Facts
 Progress = Callable[[float, str], None]
 
 
@@ -132,7 +132,7 @@ class _Subject(NamedTuple):
     contract: ImageContract | None
     sizes: StatedSizes
 
-    def load(self) -> tuple[LearningModel, dict[str, Any]]:
+    def load(self) -> tuple[LearningModel, Facts]:
         """The model, and the values of the inputs that are given; nothing where they are to be made up."""
         model = load_model(self.path, self.contract)
         return model, read(model, next(jobs(model, self.inputs))[1]) if self.inputs else {}
@@ -158,7 +158,7 @@ class _Contender:
         self.outputs = self._arrays()
         self._count = max(1, int(BLOCK_SECONDS / max(self._time(1), 1e-6)))
 
-    def _arrays(self) -> dict[str, Any]:
+    def _arrays(self) -> Facts:
         """The outputs, copied: evaluations that follow may write to the same memory."""
         return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
 
@@ -248,10 +248,9 @@ class _Search:
         return Tuned(options, default.batch, 1.0, tuple(self.trials), milliseconds, milliseconds)
 
     def _changes(self) -> Iterator[_Change]:
-        devices = plugins.devices("cpu") if plugins.installed() else []
+        devices = plugins.devices("cpu")
         for device in devices:
-            name = short(device.provider)
-            yield _Change(f"engine {name}", {"engine": name})
+            yield _Change(f"engine {device.engine}", {"engine": device.engine})
         if any(device.float16 for device in devices):
             yield _Change("half precision", {"precision": "half"})
         cores = usable_cores()

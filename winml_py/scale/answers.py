@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.arrays import DType
 from ..core.base.messages import did_you_mean
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -31,7 +32,7 @@ class Answer:
     is_batched: bool
 
     @property
-    def dtype(self) -> np.dtype[Any] | None:
+    def dtype(self) -> DType | None:
         """The type of the numbers or texts in a cell; None where cells are pictures, maps or lists."""
         feature = self.feature
         return TENSOR_CLASSES[feature.tensor_kind].dtype if isinstance(feature, TensorFeatureDescriptor) else None

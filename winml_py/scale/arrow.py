@@ -52,7 +52,7 @@ def _array(cell: Any) -> Array:
     return np.stack([_array(part) for part in cell]) if cell.dtype == object and cell.size else np.asarray(cell)
 
 
-def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[Any]) -> Any:
+def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[object]) -> Any:
     """A column of answers. Its type is the same for every batch, but where the model does not state a rank."""
     arrow = import_arrow()
     return arrow.array([_nested(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.base.arrays import Array
+from ..core.base.arrays import Array, DType
 from ..core.base.messages import did_you_mean, type_name
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -125,7 +125,7 @@ class ArrowBatch:
         return arrow.table(columns | {ERROR: arrow.array(errors, arrow.string())})
 
 
-def objects(cells: Iterable[Any]) -> Array:
+def objects(cells: Iterable[object]) -> Array:
     """An array of the cells themselves, also where they are arrays."""
     listed = list(cells)
     array = np.empty(len(listed), object)
@@ -150,7 +150,7 @@ def _stack(answer: Answer, cells: Cells) -> Array:
     return array
 
 
-def _filling(dtype: np.dtype[Any]) -> Any:
+def _filling(dtype: DType) -> Any:
     return math.nan if dtype.kind == "f" else "" if dtype.kind == "O" else 0
 
 
@@ -239,7 +239,7 @@ class Reader:
             return batch.cells(source)
         return [np.array(cells) for cells in zip(*map(batch.cells, source), strict=True)]
 
-    def _item(self, cells: Mapping[str, Any]) -> Mapping[str, Any] | WinMLError:
+    def _item(self, cells: Mapping[str, object]) -> Mapping[str, Any] | WinMLError:
         try:
             return {name: self._value(self._features[name], cell) for name, cell in cells.items()}
         except WinMLError as error:

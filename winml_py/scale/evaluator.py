@@ -99,7 +99,7 @@ class Evaluator(Closeable):
         self._threads = None if threads is None else whole_number(threads, "threads", 1)
         self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
 
-    def __call__(self, batch: Any, /, *, progress: Callable[[int, int | None], object] | None = None) -> Any:
+    def __call__(self, batch: object, /, *, progress: Callable[[int, int | None], object] | None = None) -> Any:
         """Evaluates each row of a batch.
 
         Args:

@@ -50,7 +50,7 @@ class Parts:
         facts: what the job is. Parts of a job with other facts are not used.
     """
 
-    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
+    def __init__(self, output: str, facts: Mapping[str, object]) -> None:
         self.output, self.folder = output, f"{output}.parts"
         self._facts: dict[str, Any] = json.loads(json.dumps(dict(facts)))
 

@@ -130,7 +130,7 @@ def stamp_of(paths: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _equal(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+def _equal(batches: Iterable[object], rows: int) -> Iterator[Any]:
     """The same rows in tables of so many."""
     arrow = import_arrow()
     schema = batches.schema  # type: ignore[attr-defined]

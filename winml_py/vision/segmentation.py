@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Segmentation:
         order = np.argsort(-counts, kind="stable")
         return {int(found[i]): float(counts[i] / self.classes.size) for i in order}
 
-    def draw(self, picture: Any, *, background: int | None = 0) -> Image:
+    def draw(self, picture: object, *, background: int | None = 0) -> Image:
         """A copy of the picture, each class in its colour; see `Detections.draw`.
 
         Args:

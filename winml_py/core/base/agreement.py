@@ -45,7 +45,7 @@ class Agreement(NamedTuple):
         return f"the results differ by {self.error:.1e}, and {self.tolerance:g} is allowed"
 
 
-def compare_outputs(expected: Mapping[str, Any], came: Mapping[str, Any], tolerance: float) -> Agreement:
+def compare_outputs(expected: Mapping[str, object], came: Mapping[str, object], tolerance: float) -> Agreement:
     """The worst of `compare_values` over the outputs of two evaluations, by name; one that is missing is infinite."""
     found = [
         compare_values(value, came[name], tolerance) if name in came else Agreement(float("inf"), None, tolerance)

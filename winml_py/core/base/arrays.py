@@ -17,6 +17,12 @@ from .messages import type_name
 Array = np.ndarray[Any, Any]
 """An array of numpy, of any type and shape."""
 
+DType = np.dtype[Any]
+"""The type of an array's elements."""
+
+ScalarType = type[np.generic]
+"""Numpy's class of one element, as `np.float32`."""
+
 _leaked: list[Any] = []
 _DLPACK_CUDA = 2  # kDLCUDA
 
@@ -51,7 +57,7 @@ class DeviceArray:
 
     location: MemoryLocation
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     read: Callable[[], Array]
     handle: Any = None
     pointer: int | None = None

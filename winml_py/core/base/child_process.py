@@ -9,7 +9,9 @@ import os
 import sys
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from .messages import Facts
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +38,7 @@ class ChildProcess:
             env=environment(),
         )
 
-    def answer(self, seconds: float) -> dict[str, Any] | str:
+    def answer(self, seconds: float) -> Facts | str:
         """Waits for the process to end, so many seconds at most.
 
         Returns:
@@ -53,7 +55,7 @@ class ChildProcess:
             process.communicate()
             return f"it did not answer within {seconds:.0f} s"
         try:
-            facts: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
+            facts: Facts = json.loads(out.strip().splitlines()[-1])
         except (ValueError, IndexError):
             said = errors.strip().splitlines()[-1:] or ["it said nothing"]
             return f"it ended with {ending(process.returncode)}: {said[0][:300]}"

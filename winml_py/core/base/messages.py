@@ -6,6 +6,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 
 def type_name(value: object) -> str:
@@ -100,6 +101,9 @@ def _spell_out(record: logging.LogRecord) -> bool:
 logger = logging.getLogger("winml_py")
 logger.addFilter(_spell_out)
 
+
+Facts = dict[str, Any]
+"""What a report says, ready for JSON."""
 
 REPORT_SCHEMA = 2
 """The version of the JSON documents that commands print: one more where a key goes or means something else."""

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ..base.atomic_files import written_whole
-from ..base.messages import logger
+from ..base.messages import Facts, logger
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
     path: Path
     size: int
-    facts: dict[str, Any]
+    facts: Facts
 
 
 def folder() -> Path | None:
@@ -116,19 +116,19 @@ def key_of(*parts: object) -> str:
     return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
 
 
-def read(key: str) -> dict[str, Any] | None:
+def read(key: str) -> Facts | None:
     """The answer under a key, or None: never given, damaged, or written by another version."""
     where = trusted_folder()
     return None if where is None else read_file(where / f"{key}{OURS}.json")
 
 
-def read_file(path: Path) -> dict[str, Any] | None:
+def read_file(path: Path) -> Facts | None:
     """The facts in a file, or None: not there, damaged, or written by another version."""
     facts = read_any_version(path)
     return facts if facts is not None and facts.get("schema_version") == SCHEMA else None
 
 
-def read_any_version(path: Path) -> dict[str, Any] | None:
+def read_any_version(path: Path) -> Facts | None:
     """The facts in a file, whichever version wrote it, or None: not there, or nothing that we could have written."""
     try:
         status = path.lstat()
@@ -149,7 +149,7 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def write(key: str, facts: dict[str, Any]) -> None:
+def write(key: str, facts: Facts) -> None:
     """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
     where = trusted_folder(make=True)
     if where is None:
@@ -160,7 +160,7 @@ def write(key: str, facts: dict[str, Any]) -> None:
         say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
 
 
-def write_file(path: Path, facts: dict[str, Any]) -> None:
+def write_file(path: Path, facts: Facts) -> None:
     """Writes facts for `read_file`, whole or not at all."""
     with written_whole(str(path), FILE_MODE) as file:
         file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..base.machine import usable_cores
+from ..base.messages import Facts
 from . import answers
 
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
@@ -88,7 +89,7 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path) -> Facts:
     """What a folder's manifest says; nothing where it is not ours.
 
     Ours is a folder of this user, which nobody else can write to, with a manifest that states the folder's name. It may
@@ -162,6 +163,33 @@ def clear() -> int:
     return count
 
 
+class Kept(NamedTuple):
+    """All that is kept about models from one process to the next.
+
+    Attributes:
+        folder: where; None where nothing is kept.
+        answers: the choices that are remembered.
+        models: those that a runtime has optimised or compiled.
+        limit: how many bytes these may take.
+    """
+
+    folder: Path | None
+    answers: list[answers.Entry]
+    models: list[CachedFolder]
+    limit: int
+
+
+def kept() -> Kept:
+    """What the user's cache folder holds of ours."""
+    return Kept(answers.folder(), answers.entries(), entries(), limit())
+
+
+def clear_all() -> tuple[int, int]:
+    """Removes it; returns how many answers that were, and how many models."""
+    models = clear()
+    return answers.clear(), models
+
+
 def _remove(path: Path) -> bool:
     """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole.
 
@@ -193,7 +221,7 @@ def _make_room(newest: Path) -> None:
             total -= saved.size
 
 
-def _described(folder: Path) -> dict[str, dict[str, Any]]:
+def _described(folder: Path) -> dict[str, Facts]:
     return {"sizes": _sizes(folder), "checksums": _checksums(folder)}
 
 

@@ -104,7 +104,7 @@ def _pretrained(config: Config) -> Config:
     return Config(config.name, inner)
 
 
-def _geometry(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+def _geometry(name: str, stated: Mapping[str, object]) -> dict[str, Any]:
     """Where a picture goes: size, scaling and padding."""
     size, ratio, mode = _size(name, stated["input_size"]), stated["crop_pct"], stated["crop_mode"]
     if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from ...enums import BitmapPixelFormat, ImageKernel, TensorLayout
-from ..base.arrays import Array, DeviceArray
+from ..base.arrays import Array, DeviceArray, DType, ScalarType
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract, has_gray_padding
 from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, layout_of
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillow, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table
-from ..onnx_file.expressions import DType, Graph, Value, onnx_type
+from ..onnx_file.expressions import Graph, Value, onnx_type
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest
 
@@ -78,7 +78,7 @@ class DeviceTensorizer:
         bitmaps: Sequence[SoftwareBitmap],
         contract: ImageContract,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        dtype: DType,
         placements: Sequence[Placement],
         before: DeviceArray | None,
     ) -> DeviceArray | None:
@@ -115,7 +115,7 @@ class DeviceTensorizer:
         source: BitmapPixelFormat,
         contract: ImageContract,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        dtype: DType,
         placement: Placement,
         before: DeviceArray | None,
     ) -> DeviceArray:
@@ -203,7 +203,7 @@ def tensorize_graph(key: GraphKey) -> bytes:
     value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
     if contract.layout is TensorLayout.NHWC:
         value = value.transposed(0, 2, 3, 1)
-    dtype: DType = np.float16 if key.half else np.float32
+    dtype: ScalarType = np.float16 if key.half else np.float32
     return graph.model(graph.node("Cast", value, dtype=dtype, to=onnx_type(dtype), output="tensor"))
 
 
@@ -351,13 +351,15 @@ class _PictureGraph(Graph):
         self._inputs: list[onnx.ValueInfoProto] = []
         self._tensors: list[onnx.TensorProto] = []
 
-    def input(self, name: str, dtype: DType, *shape: str | int) -> Value:
+    def input(self, name: str, dtype: ScalarType, *shape: str | int) -> Value:
         from onnx import helper
 
         self._inputs.append(helper.make_tensor_value_info(name, onnx_type(dtype), shape))
         return Value(self, name, dtype)
 
-    def node(self, operator: str, *inputs: Value | None, dtype: DType, output: str = "", **attributes: Any) -> Value:
+    def node(
+        self, operator: str, *inputs: Value | None, dtype: ScalarType, output: str = "", **attributes: Any
+    ) -> Value:
         from onnx import helper
 
         name = output or f"v{len(self.nodes)}"
@@ -366,7 +368,7 @@ class _PictureGraph(Graph):
         )
         return Value(self, name, dtype)
 
-    def constant(self, value: object, dtype: DType) -> Value:
+    def constant(self, value: object, dtype: ScalarType) -> Value:
         from onnx import numpy_helper
 
         name = f"c{len(self._tensors)}"

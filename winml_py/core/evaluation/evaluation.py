@@ -84,7 +84,7 @@ class LearningModelBinding(Object, MapView[Any]):
         self._is_silent = compiled.is_silent
         self._inside = Evaluation(compiled)
 
-    def bind(self, name: str, value: object, properties: Mapping[str, Any] | None = None, /) -> None:
+    def bind(self, name: str, value: object, properties: Mapping[str, object] | None = None, /) -> None:
         """Binds a value to an input or an output; a name bound before gets the new value.
 
         Args:
@@ -320,7 +320,7 @@ class Evaluation:
         return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
 
 
-def bind_at_once(compiled: Compiled, features: Mapping[str, Any]) -> Evaluation:
+def bind_at_once(compiled: Compiled, features: Mapping[str, object]) -> Evaluation:
     """An evaluation of values by the names of inputs and outputs.
 
     Raises:

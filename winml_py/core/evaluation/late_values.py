@@ -20,7 +20,7 @@ from .evaluation import Evaluation, check_input, check_output
 Bind = Callable[[Evaluation], None]
 
 
-def check_features(compiled: Compiled, features: Mapping[str, Any]) -> list[Bind]:
+def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[Bind]:
     """What binds each value later.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, exports_dlpack, host_array
+from ..base.arrays import Array, DeviceArray, DType, exports_dlpack, host_array
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
@@ -424,7 +424,7 @@ class PlainArrays:
 class _Fit(NamedTuple):
     """What an array must be to go to an input as it is; a size of -1 is free."""
 
-    dtype: np.dtype[Any]
+    dtype: DType
     shape: tuple[int, ...]
 
     def takes(self, array: Array) -> bool:

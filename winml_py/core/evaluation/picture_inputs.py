@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ...enums import ImageKernel, Precision, TensorKind
-from ..base.arrays import Array, DeviceArray
+from ..base.arrays import Array, DeviceArray, DType
 from ..features.pictures import PictureDescriptor, bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
@@ -93,9 +92,17 @@ class PictureInputs:
         if keeps_own_size:
             self.own_sizes[name] = (placements[0].picture_width, placements[0].picture_height)
 
-    def _device_dtype(self, descriptor: PictureDescriptor) -> np.dtype[Any]:
+    def _device_dtype(self, descriptor: PictureDescriptor) -> DType:
         """The type of the tensor on the device, which computes some float16 models in float32."""
         precision = self._compiled.engine.explanation.precision
         if descriptor.tensor_kind is TensorKind.FLOAT16 and precision is Precision.FLOAT32:
             return np.dtype(np.float32)
         return TENSOR_CLASSES[descriptor.tensor_kind].dtype
+
+
+def tensor_of(pictures: Pictures) -> Array:
+    """The tensor that pictures become, in memory of its own, for what compares results without a binding."""
+    value, fit = pictures
+    tensor = zeros(TENSOR_CLASSES[fit.descriptor.tensor_kind], fit.shape)
+    BatchTensorizer().write(bitmaps_of(value, 1), fit.contract, tensor, fit.placements)
+    return tensor

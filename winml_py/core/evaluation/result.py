@@ -41,7 +41,7 @@ class LearningModelEvaluationResult(Object):
     def __init__(
         self,
         correlation_id: str,
-        outputs: Mapping[str, Any],
+        outputs: Mapping[str, object],
         error: WinMLError | None = None,
         placements: Mapping[str, tuple[PicturePlacement, ...]] | None = None,
         facts: ModelFacts = NO_FACTS,

@@ -135,7 +135,7 @@ def is_buffer(value: Any) -> bool:
     return True
 
 
-def from_vector(values: Sequence[Any], descriptor: TensorFeatureDescriptor) -> Tensor | None:
+def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -> Tensor | None:
     """A tensor with a copy of a list's elements in the descriptor's shape, or None where they do not fit its kind.
 
     Raises:

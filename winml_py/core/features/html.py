@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from ...errors import WinMLError
 from ..base.arrays import Array
 from ..imaging.frame import VideoFrame
 from .descriptors import FeatureDescriptor
 from .pictures import ImageFeatureValue, pictures_html
-from .ranking import fitting, have_order, is_row, ranked
+from .ranking import best_of
 from .tensor import Tensor
 
 PREVIEW = 160
@@ -35,7 +34,7 @@ def session_html(name: str, device: str, engine: str, inputs: Features, outputs:
     return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
-def outputs_html(outputs: Mapping[str, Any], labels: Sequence[str] = ()) -> str:
+def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = ()) -> str:
     """The outputs of an evaluation; the labels are the model's."""
     rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
     return f"<div>LearningModelEvaluationResult{table(('output', 'value'), rows)}</div>"
@@ -86,8 +85,8 @@ def _text(value: object) -> str:
 
 def _scores(array: Array, labels: Sequence[str]) -> str:
     """The best five of a row of scores; nothing for another tensor."""
-    if not is_row(array) or not have_order(array):
+    best = best_of(array, 5, labels)
+    if not best:
         return ""
-    best = ranked(array, 5, fitting(labels, array))
     names = ("index", "score", "label") if any(one.label for one in best) else ("index", "score")
     return table(names, [(str(one.index), f"{one.score:.4f}", escape(one.label))[: len(names)] for one in best])

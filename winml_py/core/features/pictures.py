@@ -19,7 +19,7 @@ from ..imaging.frame import VideoFrame
 from ..imaging.geometry import Placement, compute_placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.scaling import Size
-from .bind_properties import BindProperties
+from .bind_properties import NO_PROPERTIES, BindProperties
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, incompatible, spell_kind
 
 if TYPE_CHECKING:
@@ -203,7 +203,9 @@ class PictureFit:
         WinMLError: as `fitting_picture` does.
     """
 
-    def __init__(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> None:
+    def __init__(
+        self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties = NO_PROPERTIES
+    ) -> None:
         self.descriptor, self.contract = fitting_picture(value, descriptor, properties)
         self.sizes, self.bounds, self._properties = value.sizes, properties.bounds, properties
 
@@ -273,7 +275,7 @@ def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int
 
 
 def fixed_sides(
-    descriptor: PictureDescriptor, contract: ImageContract, properties: BindProperties
+    descriptor: PictureDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
 ) -> tuple[int | None, int | None]:
     """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
 from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
-from ..base.arrays import Array, DeviceArray, host_array
+from ..base.arrays import Array, DeviceArray, DType, host_array
 from ..base.buffers import MemoryBufferReference, byte_view
 from ..base.collections import Vector, VectorView
 from ..base.winrt_object import Closeable, Object
@@ -37,8 +37,8 @@ class Tensor(Closeable, Object):
     __slots__ = ("__weakref__", "_inside")
 
     tensor_kind: ClassVar[TensorKind]
-    dtype: ClassVar[np.dtype[Any]]
-    view_dtype: ClassVar[np.dtype[Any]]
+    dtype: ClassVar[DType]
+    view_dtype: ClassVar[DType]
 
     _exact_length: ClassVar[bool] = False
     _length_hresult: ClassVar[int] = E_INVALIDARG
@@ -96,7 +96,7 @@ class Tensor(Closeable, Object):
         return cls._over(array, sizes)
 
     @classmethod
-    def create_from_iterable(cls, shape: Iterable[int], data: Iterable[Any], /) -> Self:
+    def create_from_iterable(cls, shape: Iterable[int], data: Iterable[object], /) -> Self:
         """As `create_from_array`, from anything that can be iterated; Windows ML's missing length check is made."""
         try:
             elements = data if isinstance(data, np.ndarray) else list(data)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 
 from ...enums import TensorKind
 from ...errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError, InvalidBindingError
 from ..base.arguments import is_text
-from ..base.arrays import Array
+from ..base.arrays import Array, DType
 from ..base.messages import type_name
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from .tensor import Tensor
@@ -164,7 +164,7 @@ class TensorString(Tensor):
 TENSOR_CLASSES: dict[TensorKind, type[Tensor]] = {cls.tensor_kind: cls for cls in Tensor.__subclasses__()}
 """The class for each element type; kinds that Windows ML does not run have none."""
 
-CLASSES_BY_DTYPE: dict[np.dtype[Any], type[Tensor]] = {cls.dtype: cls for cls in Tensor.__subclasses__()}
+CLASSES_BY_DTYPE: dict[DType, type[Tensor]] = {cls.dtype: cls for cls in Tensor.__subclasses__()}
 """The class whose memory has a dtype."""
 
 

@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -347,7 +347,7 @@ def _kind_of(name: str, kind: str) -> str:
     )
 
 
-def encode(image: Image, file: BinaryIO, kind: str, **options: Any) -> None:
+def encode(image: Image, file: BinaryIO, kind: str, **options: object) -> None:
     """Writes an image to an open file, without its alpha channel where the format has none.
 
     Raises:

@@ -22,7 +22,7 @@ from ...enums import (
 )
 from ...errors import InvalidArgumentError
 from ..base.arguments import JsonSource, member
-from ..base.arrays import Array
+from ..base.arrays import Array, DType
 from .scaling import ImageScaling, Size
 
 Floats = tuple[float, ...]
@@ -318,7 +318,7 @@ class ImageContract:
         scale, shift = SCALE_AND_SHIFT[self.pixel_range]
         return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(*self._mean_and_std, strict=True))
 
-    def numbers(self, dtype: np.dtype[Any]) -> Array:
+    def numbers(self, dtype: DType) -> Array:
         """The number for each byte of each channel: channels x 256, of `dtype`, read-only.
 
         For uint8 tensors the numbers are rounded half to even and held to 0 to 255.
@@ -336,7 +336,7 @@ def _reader(name: str) -> Any:
 
 
 @cache
-def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: np.dtype[Any]) -> Array:
+def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: DType) -> Array:
     scale, shift = SCALE_AND_SHIFT[pixel_range]
     numbers = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
     numbers = (numbers - np.array(mean, np.float32)[:, None]) / np.array(std, np.float32)[:, None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...errors import InvalidArgumentError
@@ -80,7 +78,7 @@ class PicturePlacement(Object):
         scale, shift = self._scale_and_shift
         return np.asarray((_numbers(points, 2) - shift) / scale)
 
-    def boxes_to_picture(self, boxes: Any, *, clip: bool = False) -> Array:
+    def boxes_to_picture(self, boxes: object, *, clip: bool = False) -> Array:
         """Boxes of the tensor as boxes of the picture.
 
         Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorLayout
-from ..base.arrays import Array
+from ..base.arrays import Array, DType
 from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
@@ -107,7 +107,7 @@ class BatchTensorizer:
             list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
 
 
-def _conversion(contract: ImageContract, dtype: np.dtype[Any]) -> Conversion:
+def _conversion(contract: ImageContract, dtype: DType) -> Conversion:
     is_computed = dtype == np.float32 and (contract.mean or contract.std)
     return Conversion(contract, contract.numbers(dtype), contract.affine() if is_computed else ())
 
@@ -215,7 +215,7 @@ def _look_up(plane: Pixels, numbers: Tensor, slot: Tensor) -> None:
     cv2.LUT(plane, numbers.view(words), slot.view(words))
 
 
-def _words(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _words(dtype: DType) -> DType:
     """The type that OpenCV sees: it has no look-up for float16, so it moves the 16 bits as an integer."""
     return np.dtype(np.int16) if dtype == np.float16 else dtype
 

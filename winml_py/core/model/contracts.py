@@ -12,7 +12,7 @@ from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, NotBoundError
 from ..base.messages import did_you_mean, warn_caller
 from ..contracts import ultralytics
-from ..features.bind_properties import BindProperties
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -165,7 +165,7 @@ class MissingContracts:
         self._is_silent = is_silent
         self._told: dict[str, object] = {}
 
-    def tell(self, value: Bindable, properties: BindProperties) -> None:
+    def tell(self, value: Bindable, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture that was bound to an input without a contract, the first time.
 
         Raises:

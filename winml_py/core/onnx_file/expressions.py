@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.arrays import ScalarType
+
 if TYPE_CHECKING:
     import onnx
 
 Number = int | float
-DType = type[np.generic]
 
-OPSET = 13
-"""The first operator set in which all nodes that are written here mean what they do."""
-
-_PROMOTION: tuple[DType, ...] = (np.int64, np.float32, np.float64)
+_PROMOTION: tuple[ScalarType, ...] = (np.int64, np.float32, np.float64)
 
 
 class Value:
@@ -32,10 +30,10 @@ class Value:
 
     __slots__ = ("dtype", "graph", "name")
 
-    def __init__(self, graph: Graph, name: str, dtype: DType) -> None:
+    def __init__(self, graph: Graph, name: str, dtype: ScalarType) -> None:
         self.graph, self.name, self.dtype = graph, name, dtype
 
-    def cast(self, dtype: DType) -> Value:
+    def cast(self, dtype: ScalarType) -> Value:
         """The numbers in another type; fractions are cut off on the way to whole numbers."""
         return self if dtype is self.dtype else self.graph.node("Cast", self, dtype=dtype, to=onnx_type(dtype))
 
@@ -131,7 +129,7 @@ class Value:
         shape = self.graph.node("Shape", self, dtype=np.int64)
         return shape.take(self.graph.constant(axis, np.int64), 0)
 
-    def _with(self, operator: str, other: Operand, dtype: DType | None = None) -> Value:
+    def _with(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Value:
         """What an operator makes of two values, in the wider of their types."""
         if not isinstance(other, Value):
             other = self.graph.like(self, other)
@@ -152,6 +150,9 @@ class Graph:
         nodes: in the order of their writing.
     """
 
+    OPSET = 13
+    """The first operator set in which all nodes that are written here mean what they do."""
+
     def __init__(self, prefix: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self._prefix = prefix
@@ -161,7 +162,9 @@ class Graph:
         """A name that no other value has."""
         return f"{self._prefix}/{what}"
 
-    def node(self, operator: str, *inputs: Value | None, dtype: DType, output: str = "", **attributes: Any) -> Value:
+    def node(
+        self, operator: str, *inputs: Value | None, dtype: ScalarType, output: str = "", **attributes: object
+    ) -> Value:
         """Writes a node with one output, of the given name if one is given. None is an input that is left out."""
         return self.split(operator, *inputs, dtypes=(dtype,), outputs=(output,), **attributes)[0]
 
@@ -169,7 +172,7 @@ class Graph:
         self,
         operator: str,
         *inputs: Value | None,
-        dtypes: tuple[DType, ...],
+        dtypes: tuple[ScalarType, ...],
         outputs: tuple[str, ...],
         **attributes: Any,
     ) -> tuple[Value, ...]:
@@ -182,7 +185,7 @@ class Graph:
         self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
         return tuple(Value(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
 
-    def constant(self, value: object, dtype: DType) -> Value:
+    def constant(self, value: object, dtype: ScalarType) -> Value:
         """Numbers or texts that are part of the model."""
         from onnx import helper, numpy_helper
 
@@ -232,12 +235,12 @@ class Graph:
         return self.node("Range", zero, count, one, dtype=np.int64)
 
 
-def onnx_type(dtype: DType) -> int:
+def onnx_type(dtype: ScalarType) -> int:
     """ONNX's number for a type."""
     from onnx import TensorProto, helper
 
     return TensorProto.STRING if dtype is np.str_ else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def _rank(dtype: DType) -> int:
+def _rank(dtype: ScalarType) -> int:
     return _PROMOTION.index(dtype) if dtype in _PROMOTION else -1

@@ -118,7 +118,7 @@ def _read_only(items: dict[str, K]) -> Mapping[str, K]:
     return MappingProxyType(items)
 
 
-def _sort_pairs(items: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _sort_pairs(items: Mapping[str, object]) -> tuple[tuple[str, Any], ...]:
     """In one order, so that equal options are equal keys; a size of 0 leaves a dimension free."""
     return tuple(sorted((key, value) for key, value in items.items() if value != 0))
 
@@ -153,7 +153,7 @@ def _engine_name(engine: str | None) -> str | None:
     return engine
 
 
-def _texts(options: Mapping[str, Any]) -> Mapping[str, str]:
+def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
     """Provider options as the runtime takes them: text, with 1 and 0 for True and False."""
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise InvalidArgumentError(f"Provider options are {options!r}.", hint="Write {key: value}.")
@@ -334,7 +334,7 @@ class LearningModelSessionOptions(Object):
         return {key: setting.to_json(vars(self)[key]) for key, setting in SETTINGS.items()}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], /) -> LearningModelSessionOptions:
+    def from_dict(cls, values: Mapping[str, object], /) -> LearningModelSessionOptions:
         """Options with these settings, as `to_dict` gives them; what is not named keeps its default.
 
         Raises:
@@ -367,19 +367,27 @@ class LearningModelSessionOptions(Object):
         except (TypeError, ValueError, AttributeError) as error:
             raise _not_options(path, error) from error
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, object] | None = None) -> None:
         """Writes all options to a file, as JSON, whole or not at all.
+
+        Args:
+            path: of the file.
+            notes: what shall stand beside them, for people; ready for JSON. `load` does not read it.
 
         Raises:
             StorageNotFoundError: there is no such folder.
             StorageAccessError: the file cannot be written.
         """
-        write_options(path, self.to_dict())
+        require_folder(path)
+        facts = {"schema_version": SCHEMA, "kind": KIND, "options": self.to_dict()}
+        if notes:
+            facts["notes"] = notes
+        write_whole(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
 
     def __getstate__(self) -> dict[str, Any]:
         return self.to_dict()
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         vars(self).update((key, SETTINGS[key].from_json(value)) for key, value in state.items())
 
     def __repr__(self) -> str:
@@ -412,13 +420,6 @@ def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions
 
 SCHEMA = 1
 KIND = "session-options"
-
-
-def write_options(path: str | os.PathLike[str], options: dict[str, Any], **notes: Any) -> None:
-    """Writes settings, and notes beside them, to a file, whole or not at all."""
-    require_folder(path)
-    facts = {"schema_version": SCHEMA, "kind": KIND, "options": options, **notes}
-    write_whole(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...enums import Precision
 from ...errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
@@ -267,7 +267,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_features(
-        self, features: Mapping[str, Any], correlation_id: str = "", /
+        self, features: Mapping[str, object], correlation_id: str = "", /
     ) -> LearningModelEvaluationResult:
         """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
 
@@ -292,7 +292,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return self._run(bind_at_once(compiled, features), correlation_id, None)
 
     def evaluate_features_async(
-        self, features: Mapping[str, Any], correlation_id: str = "", /
+        self, features: Mapping[str, object], correlation_id: str = "", /
     ) -> AsyncOperation[LearningModelEvaluationResult]:
         """Starts `evaluate_features` in a thread, pictures and all: decoding, tensorizing and binding are done there.
 

@@ -200,7 +200,7 @@ def _failed(error: WinMLError) -> LearningModelEvaluationResult:
 # Batches: the values of several items as one, and each item's part of the outputs.
 
 
-def joined(values: Sequence[Any]) -> Any:
+def joined(values: Sequence[object]) -> Any:
     """The values of several items as one: pictures in a list, tensors end to end.
 
     Raises:

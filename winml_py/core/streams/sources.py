@@ -112,7 +112,7 @@ def _stands_alone(inputs: object) -> bool:
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
 
-def _each(inputs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+def _each(inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     for source in inputs:
         try:
             found = _expand(source)

@@ -121,7 +121,7 @@ def _allowed_by_name(request: CompileRequest, wanted: str) -> _Allowed:
     if not wants_half:
         return _Allowed([Target(device)], "as asked for")
     if not halves:
-        problem = f"{short(device.provider)} has no half precision on this processor"
+        problem = f"{device.engine} has no half precision on this processor"
         warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options ask for half precision."))
         return _Allowed([Target(device)], f"as asked for; {problem}")
     return _Allowed([Target(device), *halves])
@@ -136,31 +136,27 @@ def _halves(device: ProviderDevice) -> list[Target]:
 def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     """The other engines that compute the model exactly, and why another is not among them."""
     devices, reason = [], ""
-    for device in _prefer(_plugin_devices()):
+    for device in _prefer(plugins.devices("cpu")):
         exact = provider_of(device.provider).exact_operators
         problem = obstacle(request.graph(), exact)
         if problem:
-            reason = f"{short(device.provider)} might give other results: {problem}"
+            reason = f"{device.engine} might give other results: {problem}"
         else:
             devices.append(device)
     return devices, reason
 
 
-def _plugin_devices() -> list[ProviderDevice]:
-    return plugins.devices("cpu") if plugins.installed() else []
-
-
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:
     """Without the plugin of an engine whose own package is there."""
     own = [device for device in devices if provider_of(device.provider).package]
-    names = {short(device.provider) for device in own}
-    return own + [device for device in devices if short(device.provider) not in names]
+    names = {device.engine for device in own}
+    return own + [device for device in devices if device.engine not in names]
 
 
 def _find_engine(name: str) -> ProviderDevice:
-    devices = _plugin_devices()
+    devices = plugins.devices("cpu")
     for device in [device for device in devices if device.provider == name] or _prefer(devices):
-        if short(device.provider) == short(name):
+        if device.engine == short(name):
             return device
     known = dict.fromkeys(device.provider for device in devices)
     raise InvalidDeviceError(

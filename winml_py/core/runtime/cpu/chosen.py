@@ -81,7 +81,7 @@ class Choice(Protocol):
             WinMLError: the reference refuses the inputs.
         """
 
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], came: Mapping[str, object]) -> str:
         """Why an engine's answer is not the reference's, in words; "" where they agree."""
 
     def without_reference(self, explanation: Explanation) -> Explanation:

@@ -18,6 +18,7 @@ from ...base import machine
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...base.cancellation import Stop
 from ...base.machine import free_memory
+from ...base.messages import Facts
 from ...cache import answers
 from ..engine import Candidate, Engine, Explanation, in_megabytes
 from ..providers import plugins
@@ -128,7 +129,7 @@ class CpuChoice:
         """See `chosen.Choice`."""
         return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
 
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], came: Mapping[str, object]) -> str:
         """See `chosen.Choice`."""
         tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
         agreement = compare_outputs(expected, came, tolerance)
@@ -201,7 +202,7 @@ def _reason(taken: Target, reference: Target) -> str:
     return f"{taken.half_type or 'half precision'} is right and faster" if taken.half else "it agrees and is faster"
 
 
-def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> dict[str, Any]:
+def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> Facts:
     return {
         "engine": explanation.engine,
         "precision": explanation.precision.name,
@@ -216,14 +217,14 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
     }
 
 
-def _from_facts(facts: dict[str, Any]) -> Explanation:
+def _from_facts(facts: Facts) -> Explanation:
     candidates = tuple(map(_candidate, facts["candidates"]))
     precision = Precision[facts["precision"]]
     number_type = str(facts.get("number_type", ""))
     return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, True, number_type)
 
 
-def _candidate(facts: dict[str, Any]) -> Candidate:
+def _candidate(facts: Facts) -> Candidate:
     milliseconds, error = _figure(facts["milliseconds"]), _figure(facts["error"])
     words = str(facts["problem"]), str(facts.get("number_type", ""))
     return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, *words)

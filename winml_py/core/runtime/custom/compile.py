@@ -76,8 +76,7 @@ def compile_custom(
                 compiled.append(step)
             else:
                 part = _part_model(model, step, types)
-                infer_outputs(part, skeleton, request.libraries)
-                types |= {output.name: output.type for output in part.graph.output}
+                types |= infer_outputs(part, skeleton, request.libraries)
                 compiled.append((step, compile_part(_part_request(request, part, skeleton))))
         outputs = [output.name for output in model.graph.output]
         return CustomEngine(compiled, _constants(model, steps, skeleton), outputs, request.options)

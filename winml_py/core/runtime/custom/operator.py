@@ -11,6 +11,7 @@ import numpy as np
 
 from ....errors import InvalidArgumentError
 from ...base.arguments import is_text, whole_number
+from ...base.arrays import DType
 
 if TYPE_CHECKING:
     import onnx
@@ -109,7 +110,7 @@ class CustomOperator:
         return f"{self.domain or 'ai.onnx'}:{self.name}"
 
 
-def _dtype(kind: Any) -> np.dtype[Any]:
+def _dtype(kind: Any) -> DType:
     from onnx import helper
 
     dtype = helper.tensor_dtype_to_np_dtype(int(kind)) if isinstance(kind, IntEnum) else np.dtype(kind)

@@ -54,7 +54,7 @@ class DeviceCompiler:
             WinMLError: the provider does not take the model.
         """
         device, options = self._device, request.options
-        if options.engine not in (None, ONNXRUNTIME, "auto") and short(device.provider) != short(options.engine):
+        if options.engine not in (None, ONNXRUNTIME, "auto") and device.engine != short(options.engine):
             raise InvalidDeviceError(
                 f"{device.name} is used by {device.provider}, and the options name the engine {options.engine}.",
                 hint="Take the device that the engine uses: LearningModelDevice.find(provider).",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
 
 import numpy as np
 
 from ....enums import Weights
 from ....errors import NotSupportedError
 from ...base import machine
+from ...base.messages import Facts
 from ..engine import EngineOptions
 from ..providers.catalogue import UNLOCKED
 from ..providers.openvino import OPENVINO_PACKAGE
@@ -35,7 +35,7 @@ def main() -> None:
     os._exit(0)  # a library that crashes at exit must not spoil the answer
 
 
-def _facts() -> dict[str, Any]:
+def _facts() -> Facts:
     cpu = core()
     name = str(cpu.get_property("CPU", "FULL_DEVICE_NAME")).strip()
     device = ProviderDevice(

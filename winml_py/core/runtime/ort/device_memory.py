@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....errors import NotSupportedError, SizeMismatchError
-from ...base.arrays import Array, DeviceArray, MemoryLocation
+from ...base.arrays import Array, DeviceArray, DType, MemoryLocation
 from ..providers.provider import Provider
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SAME_NAMES = "float16 double int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool"
 
-DTYPES: dict[str, np.dtype[Any]] = {f"tensor({name})": np.dtype(name) for name in _SAME_NAMES.split()}
+DTYPES: dict[str, DType] = {f"tensor({name})": np.dtype(name) for name in _SAME_NAMES.split()}
 """The types of tensors as ONNX Runtime spells them, and numpy's; `float` is numpy's float32."""
 DTYPES["tensor(float)"] = np.dtype(np.float32)
 

@@ -44,10 +44,13 @@ def is_known(domain: str, name: str) -> bool:
     """Whether an operator is the runtime's or ONNX's, and not of a library."""
     import onnx
 
+    domain = "" if domain == "ai.onnx" else domain
     return (domain, name) in _known() or onnx.defs.has(name, domain=domain)
 
 
-def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, libraries: Sequence[str] = ()) -> None:
+def infer_outputs(
+    model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, libraries: Sequence[str] = ()
+) -> dict[str, onnx.TypeProto]:
     """Gives the outputs of a model's graph their types, where they have none.
 
     ONNX's inference knows ONNX's own operators. For the others the runtime opens the model and tells.
@@ -57,26 +60,30 @@ def infer_outputs(model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, li
         weights: where the weights are that the model keeps outside of itself.
         libraries: the paths of shared libraries with operators of the program's own.
 
+    Returns:
+        The types of the outputs by name; without those that nothing tells.
+
     Raises:
         WinMLError: the runtime refuses the model.
     """
     import onnx
 
-    if not all(map(has_type, model.graph.output)):
+    if not all(map(_has_type, model.graph.output)):
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        _take(model, {output.name: output.type for output in inferred.graph.output if has_type(output)})
-    if not all(map(has_type, model.graph.output)):
+        _take(model, {output.name: output.type for output in inferred.graph.output if _has_type(output)})
+    if not all(map(_has_type, model.graph.output)):
         _take(model, _of_runtime(model, weights, libraries))
+    return {output.name: output.type for output in model.graph.output if _has_type(output)}
 
 
-def has_type(value: onnx.ValueInfoProto) -> bool:
+def _has_type(value: onnx.ValueInfoProto) -> bool:
     """Whether a type is stated; for operators that it does not know, onnx's inference states one without a kind."""
     return value.type.WhichOneof("value") is not None
 
 
 def _take(model: onnx.ModelProto, types: dict[str, onnx.TypeProto]) -> None:
     for output in model.graph.output:
-        if not has_type(output) and output.name in types:
+        if not _has_type(output) and output.name in types:
             output.type.CopyFrom(types[output.name])
 
 

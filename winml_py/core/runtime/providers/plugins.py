@@ -90,6 +90,8 @@ def probe(*, again: bool = False) -> list[Plugin]:
 
 def devices(hardware: str) -> list[ProviderDevice]:
     """The devices of a kind that work, in no order of merit."""
+    if hardware == "cpu" and not installed():  # the runtime's own package has no other engine for it: nothing to try
+        return []
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
 
 

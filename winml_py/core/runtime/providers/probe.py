@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import InvalidDeviceError
+from ...base.messages import Facts
 from . import nvidia
 from .catalogue import provider_of
 from .plugins import plugin_devices
@@ -29,7 +30,7 @@ def main() -> None:
     os._exit(0)  # a driver that crashes at exit must not spoil the answer
 
 
-def _plugin(package: str) -> dict[str, Any]:
+def _plugin(package: str) -> Facts:
     import onnxruntime
 
     try:
@@ -56,7 +57,7 @@ def _plugin(package: str) -> dict[str, Any]:
     return _facts(devices, refused, f"it found no hardware for {', '.join(names)}")
 
 
-def _built_in() -> dict[str, Any]:
+def _built_in() -> Facts:
     import onnxruntime
 
     devices, refused = [], []
@@ -77,7 +78,7 @@ def _built_in() -> dict[str, Any]:
     return _facts(devices, refused)
 
 
-def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> dict[str, Any]:
+def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> Facts:
     problem = "" if devices else "; ".join(dict.fromkeys(refused)) or nothing
     return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
 
@@ -124,7 +125,7 @@ def _identity(hardware: dict[str, str]) -> tuple[int, int] | None:
     return nvidia.bus_identity(address) if address else None
 
 
-def _problem_of(options: Any, providers: Any, half: bool) -> str:
+def _problem_of(options: Any, providers: object, half: bool) -> str:
     """Runs y = relu(x w) on the device alone; what went wrong, or ""."""
     import onnxruntime
 

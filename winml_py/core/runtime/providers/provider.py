@@ -49,6 +49,11 @@ class ProviderDevice(NamedTuple):
     is_discrete: bool = False
     half_types: str = ""
 
+    @property
+    def engine(self) -> str:
+        """The provider as the option `engine` spells it."""
+        return short(self.provider)
+
 
 class Target(NamedTuple):
     """What an engine is compiled for: a provider's device, and an arithmetic.
