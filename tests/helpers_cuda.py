@@ -34,6 +34,9 @@ class OnCard:
         data = (self.memory.ctypes.data, False)
         return {"shape": self.memory.shape, "typestr": self.memory.dtype.str, "data": data, "strides": strides}
 
+    def __setitem__(self, where: Any, value: Any) -> None:
+        self.memory[where] = value
+
     def get(self) -> np.ndarray[Any, Any]:
         return self.memory.copy()
 

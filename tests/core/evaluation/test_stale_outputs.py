@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from build import FLOAT, FLOAT16, INT64, data, tensor, unary
+from helpers_cuda import FakeCudaDevice, OnCard
 from onnx import helper
 from test_async import counting_loop
 
@@ -171,6 +172,28 @@ def test_a_picture_that_is_cast_says_so_too() -> None:
     binding.bind("y", output)
     session.evaluate(binding)
     assert (output.to_numpy() == 7).all()
+
+
+@pytest.mark.parametrize(("dtype", "filled"), [(np.float32, [np.nan] * 2), (np.int64, [-(2**63)] * 2)])
+def test_an_array_of_another_library_on_a_gpu(dtype: type[np.generic], filled: list[float]) -> None:
+    """It is filled by that library, on the device: the tensor around it is ours, and nobody else sees it."""
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    node = helper.make_node("Gather", ["table", "i"], ["y"])
+    ends = [tensor("i", [2], INT64)], [tensor("y", [2], element)]
+    whole = data([node], *ends, {"table": TABLE.astype(dtype)})
+    session, target = LearningModelSession(LearningModel.load(whole), FakeCudaDevice()), OnCard(np.zeros(2, dtype))
+    binding = LearningModelBinding(session)
+    binding.bind("i", np.array([1, 2]))
+    binding.bind("y", target)
+    session.evaluate(binding)
+    assert target.memory.tolist() == [20, 30]
+    binding.bind("i", np.array([1, 7]))
+    with pytest.raises(Exception, match="indices element out of data bounds"):  # the stand-in's engine is the raw one
+        session.evaluate(binding)
+    np.testing.assert_array_equal(target.memory, filled)
+    binding.bind("i", np.array([0, 0]))
+    session.evaluate(binding)
+    assert target.memory.tolist() == [10, 10]
 
 
 # Whatever ends the run

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import IllegalCallError, InvalidBindingError, WinMLError
-from .messages import type_name
+from .messages import logger, type_name
 
 Array = np.ndarray[Any, Any]
 """An array of numpy, of any type and shape."""
@@ -76,6 +76,13 @@ class DeviceArray:
             copy = np.array(self.read())
         copy.flags.writeable = False
         return copy
+
+    def fill(self, number: float) -> None:
+        """Sets every element of another library's array, as CuPy, torch and numba do it, on the device."""
+        try:
+            self.owner[...] = number
+        except Exception as error:  # each library raises classes of its own, on a lost device above all
+            logger.warning("An array in the memory of %s cannot be filled: %s", self.location, error)
 
     def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
         """The same memory with other sizes; only of memory that has an address."""

@@ -281,7 +281,7 @@ class Evaluation:
             try:
                 fresh = self.engine_binding.run(stop)
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
-            except (ClosedError, InvalidBindingError):  # before it began: a device refuses what overlaps there
+            except (ClosedError, InvalidBindingError):  # `EngineBinding.run` raises these before it writes anything
                 raise
             except BaseException as error:
                 # Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run.
@@ -414,7 +414,7 @@ def check_output(
     value = resolve(bound, descriptor, properties)
     if isinstance(value, DeviceTensor):
         _require_here(value.array, descriptor.name, location)
-        return CheckedOutput(TensorOutput(bound, value.tensor), value.array)
+        return CheckedOutput(TensorOutput(bound, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
         is_kept = properties.stays_on_device and isinstance(bound, Tensor) and location is not None
         return _keep_output(bound, value.tensor, descriptor) if is_kept else _host_memory(bound, value, descriptor)

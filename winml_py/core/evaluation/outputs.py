@@ -154,8 +154,9 @@ class BuffersOutput:
 class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
 
-    def __init__(self, bound: object, tensor: Tensor, memory: Array | None = None) -> None:
-        self._bound, self._storage, self.memory = bound, inside(tensor), memory
+    def __init__(self, bound: object, tensor: Tensor, memory: Array | DeviceArray | None = None) -> None:
+        self._bound, self._storage, self._target = bound, inside(tensor), memory
+        self.memory = memory if isinstance(memory, np.ndarray) else None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Gives what was bound."""
@@ -168,10 +169,10 @@ class TensorOutput:
         return self._bound
 
     def invalidate(self) -> None:
-        """The engine writes into a tensor's memory while it runs."""
+        """A tensor says by itself that it is invalid; an array cannot, and is filled."""
         self._storage.is_invalid = True
-        if not isinstance(self._bound, Tensor):
-            spoil(self.memory)
+        if not isinstance(self._bound, Tensor) and self._target is not None:
+            spoil(self._target)
 
 
 class CastOutput:
@@ -198,9 +199,9 @@ class CastOutput:
         return self._bound
 
     def invalidate(self) -> None:
-        """As of a `TensorOutput`."""
+        """A tensor says by itself that it is invalid; an array cannot, and is filled."""
         self._storage.is_invalid = True
-        if not isinstance(self._bound, Tensor):
+        if not isinstance(self._bound, Tensor) and self.memory is not None:
             spoil(self.memory)
 
 
@@ -242,17 +243,15 @@ class ImageOutput:
             bitmap.is_valid = False
 
 
-def spoil(array: Array | None) -> None:
+def spoil(array: Array | DeviceArray) -> None:
     """Fills an array that a failed run was to write: it cannot say by itself that it holds no result.
 
     Floats become NaN, and integers the number of their type that is the farthest from a result: the least one, or the
-    largest where none is below 0. Truths and words are left.
+    largest where none is below 0. Booleans stay: neither of their two values says that it is none.
     """
-    if array is None or array.dtype.kind not in "fiu":
-        return
     if array.dtype.kind == "f":
         array.fill(np.nan)
-    else:
+    elif array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
         array.fill(info.min or info.max)
 

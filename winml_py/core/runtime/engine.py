@@ -149,7 +149,8 @@ class EngineBinding(Protocol):
             The outputs that are not bound to memory, fresh in each run, each a `Value`; the caller owns them.
 
         Raises:
-            ClosedError: the engine has been closed.
+            ClosedError: the engine has been closed; nothing has been written to bound memory.
+            InvalidBindingError: what is bound overlaps on a device that needs it apart; nothing has been written.
             CanceledError: the run was stopped.
             DeviceLostError: the device is gone, and the engine with it.
             WinMLError: the run failed.
