@@ -285,5 +285,5 @@ def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:
     with np.load(tmp_path / "o.npz") as arrays:
         assert arrays["file"].tolist() == [-1, -2]
     (tmp_path / "labels.txt").write_bytes(b"caf\xe9")
-    assert "not UTF-8" in failure(2, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
+    assert "not UTF-8" in failure(4, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
     assert "named twice" in failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")

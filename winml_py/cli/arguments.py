@@ -11,7 +11,6 @@ import click
 
 from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file
 from ..core.contracts.files import PRESETS, read_contract
-from ..core.contracts.labels import labels_of
 from ..enums import Precision
 from ..inputs.examples import StatedSizes
 
@@ -226,21 +225,6 @@ def tolerance_option(default: float) -> Decorator:
         metavar="X",
         help="Largest difference in an output, over its largest magnitude.",
     )
-
-
-def read_labels(path: str) -> list[str]:
-    """The names of classes: the lines of a text file, or what a `config.json` states.
-
-    Raises:
-        click.UsageError: it is not UTF-8 text.
-    """
-    if path.endswith(".json"):
-        return list(labels_of(path))
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return [line.strip() for line in file.read().rstrip("\n").split("\n")]
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path}: This is not UTF-8 text, which a file of labels is.") from error
 
 
 # Where a command writes: never over what it reads, unless it is told to.

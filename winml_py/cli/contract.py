@@ -11,6 +11,7 @@ import click
 from ..authoring.build_in import build_in
 from ..authoring.write_contract import write_contract
 from ..core.contracts.files import PRESETS, read_contract
+from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling
@@ -23,7 +24,7 @@ from ..enums import (
     TensorKind,
     TensorLayout,
 )
-from .arguments import Decorator, json_option, labels_option, model_argument, preset_option, read_labels, written_model
+from .arguments import Decorator, json_option, labels_option, model_argument, preset_option, written_model
 from .failures import naming
 from .style import emit, say
 
@@ -101,7 +102,7 @@ def contract(
     with naming(model):
         if is_built_in:
             pictures = pictures or BitmapPixelFormat.RGB8  # as Pillow and most programs have their bytes
-            names = read_labels(labels) if labels else ()
+            names = labels_of(labels) if labels else ()
             build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress)
         elif made is None:
             raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")

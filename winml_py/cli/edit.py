@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..core.base.agreement import FLOAT_TOLERANCE
+from ..core.contracts.labels import labels_of
 from ..graphs.edit_features import Edits, edit_model
 from .arguments import (
     inputs_argument,
@@ -16,7 +17,6 @@ from .arguments import (
     labels_option,
     model_argument,
     pairs_option,
-    read_labels,
     tolerance_option,
     written_model,
 )
@@ -63,7 +63,7 @@ def _edits(
         **fields,
         shapes={name: _sizes(text) for name, text in shapes},
         dimensions={name: tuple(word.strip() for word in text.split(",")) for name, text in dimensions},
-        labels=None if labels is None else tuple(read_labels(labels)),
+        labels=None if labels is None else tuple(labels_of(labels)),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..core.base.messages import Facts
+from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import is_row
 from ..core.features.tensor import Tensor
@@ -28,7 +29,6 @@ from .arguments import (
     models_argument,
     output_option,
     precision_option,
-    read_labels,
     require_no_input,
     require_one_engine,
     settings_option,
@@ -205,7 +205,7 @@ class _ModelRun:
         self._session = LearningModelSession(model, case.target(), settings)
         if wanted.log_cpu_fallback:
             _log_cpu_fallback(self._session)
-        self._classes = read_labels(wanted.labels) if wanted.labels else model.labels
+        self._classes = labels_of(wanted.labels) if wanted.labels else model.labels
         self._finder = Finder(wanted.layout, wanted.threshold, self._classes)
         self._targets = targets_of(output, [label for label, _ in self.todo])
         self._files = [file for _, files in self.todo for file in files.values()]

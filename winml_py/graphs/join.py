@@ -15,6 +15,7 @@ from ..core.base.arguments import is_text, truth
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts, did_you_mean
 from ..core.base.winrt_object import Object
+from ..core.contracts.exporters import EXPORTERS
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
 from ..core.model.model import LearningModel
@@ -158,8 +159,8 @@ def _without_graph(model: ModelProto) -> ModelProto:
 # Metadata of two models that are joined.
 
 
-CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS, "imgsz"))
-"""Keys that say how pictures become tensors; the last is one of Ultralytics', and without it there is no contract."""
+CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS)).union(*(exporter.KEYS for exporter in EXPORTERS))
+"""Keys that say how pictures become tensors: Windows ML's, ours, and those of exporters."""
 
 
 def own_metadata(metadata: Mapping[str, str], kept: Iterable[FeatureDescriptor]) -> dict[str, str]:

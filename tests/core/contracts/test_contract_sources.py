@@ -222,8 +222,13 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 def test_labels(tmp_path: Path) -> None:
     written(tmp_path / "preprocessor_config.json", VIT)
     written(tmp_path / "config.json", {"id2label": {"1": "dog", "0": "cat"}})
-    for source in (tmp_path, tmp_path / "config.json", tmp_path / "preprocessor_config.json"):
+    for source in (tmp_path, tmp_path / "config.json", tmp_path / "model.onnx"):
         assert labels_of(source) == ("cat", "dog")
+    written(tmp_path / "other.json", {"id2label": {"0": "right"}})
+    assert labels_of(tmp_path / "other.json") == ("right",)  # the file that is named, and not the one beside it
+    assert labels_of(tmp_path / "preprocessor_config.json") == ()
+    (tmp_path / "labels").write_text("cat\n dog \n\n")
+    assert labels_of(tmp_path / "labels") == ("cat", "dog")
     assert labels_of({"label_names": ["cat", "dog"]}) == ("cat", "dog")
     assert labels_of({"pretrained_cfg": {"label_names": ["cat"]}}) == ("cat",)
     assert labels_of({"pretrained_cfg": TIMM}) == ()

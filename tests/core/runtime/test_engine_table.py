@@ -26,8 +26,9 @@ from winml_py import (
     Precision,
 )
 from winml_py.core.base import machine
-from winml_py.core.runtime.cpu import choice, measure
+from winml_py.core.runtime.cpu import measure
 from winml_py.core.runtime.openvino import compile as openvino_compile
+from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.provider import ProviderDevice
 
 pytestmark = pytest.mark.one_python
@@ -74,7 +75,7 @@ def test_every_cell(
     """What may run is what the cell lists; of several, each is taken where it is the fastest."""
     types, cell = HARDWARE[hardware], TABLE[engine, precision, kind][hardware]
     device = openvino._replace(float16=bool(types), half_types=types)
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
+    monkeypatch.setattr(plugins, "devices", lambda _: [device])
     monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
     content, wanted = conv(ELEMENTS[kind]), options(ENGINES[engine], Precision[precision])
     if cell == "refused":
@@ -148,7 +149,7 @@ def test_the_default_is_raw_onnxruntime_on_every_machine(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, name: str, types: str
 ) -> None:
     device = openvino._replace(float16=bool(types), half_types=types)
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
+    monkeypatch.setattr(plugins, "devices", lambda _: [device])
     content, x = far(name)
     (expected,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
     for given in (None, LearningModelSessionOptions()):

@@ -34,10 +34,11 @@ from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers
 from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice, decision, measure
-from winml_py.core.runtime.engine import Candidate, EngineOptions
+from winml_py.core.runtime.engine import Candidate, EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.openvino.engine import OpenVinoEngine
-from winml_py.core.runtime.providers.catalogue import native_options, require_known
+from winml_py.core.runtime.providers import plugins
+from winml_py.core.runtime.providers.catalogue import native_options, require_option_keys
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
 
@@ -100,7 +101,7 @@ def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
 
 
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_plugin_devices", None)
+    monkeypatch.setattr(plugins, "devices", None)
     for name in ("digits.onnx", "digits_float16.onnx"):
         opened = session(MODELS / name)
         assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
@@ -216,6 +217,15 @@ def test_the_first_evaluation_decides(
         native.run()
 
 
+def test_another_engine_takes_no_tuning_of_onnxruntimes(openvino: ProviderDevice) -> None:
+    """It used to be ignored, and nobody was told."""
+    tuning = Tuning(graph_optimization="none")
+    with pytest.raises(NotSupportedError, match=r"openvino takes none of the settings in options\.tuning"):
+        session(conv(), engine="openvino", tuning=tuning)
+    explanation = decided(conv(), engine="auto", tuning=tuning).explain()
+    assert str(explanation) == "onnxruntime in float32: openvino takes none of the settings in options.tuning"
+
+
 def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     for name in ("openvino", "OpenVINO", "OPENVINO"):
         opened = session(conv(), engine=name)
@@ -250,7 +260,7 @@ def half(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> ProviderD
         return openvino
     monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
     device = openvino._replace(float16=True, half_types="bfloat16")
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [device])
+    monkeypatch.setattr(plugins, "devices", lambda _: [device])
     return device
 
 
@@ -300,7 +310,7 @@ def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatc
 
 def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     both = half._replace(half_types="bfloat16 float16")
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [both])
+    monkeypatch.setattr(plugins, "devices", lambda _: [both])
     monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
     favour(monkeypatch, 2)
     opened = decided(conv(), precision=Precision.HALF)
@@ -317,7 +327,7 @@ def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monke
 
 def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = openvino._replace(provider="OpenVINOExecutionProvider", package="a-plugin", library="lib.so")
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [plugin, openvino])
+    monkeypatch.setattr(plugins, "devices", lambda _: [plugin, openvino])
     made: list[Target] = []
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
@@ -328,7 +338,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             session(conv(), engine=name)
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [plugin])
+    monkeypatch.setattr(plugins, "devices", lambda _: [plugin])
     with pytest.raises(NotSupportedError):
         session(conv(), engine="openvino")
     assert [target.device for target in made] == [openvino, plugin, plugin]
@@ -459,7 +469,7 @@ def test_candidates_spell_what_is_known() -> None:
 
 
 def test_options_of_providers_nobody_knows_are_let_through() -> None:
-    require_known("SomebodysExecutionProvider", {"anything": "1"})
+    require_option_keys("SomebodysExecutionProvider", {"anything": "1"})
 
 
 def test_a_model_file_that_changed_before_the_first_evaluation(openvino: ProviderDevice, tmp_path: Path) -> None:

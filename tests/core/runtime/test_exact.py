@@ -26,10 +26,11 @@ from winml_py import (
 )
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu import choice, measure
+from winml_py.core.runtime.cpu import measure
 from winml_py.core.runtime.cpu.exact import obstacle
 from winml_py.core.runtime.ort.compile import compile_model
 from winml_py.core.runtime.ort.engine import OrtEngine
+from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
@@ -211,7 +212,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> type[Blind]:
         return made
 
     monkeypatch.setenv("WINML_PY_CACHE", "")
-    monkeypatch.setattr(choice, "_plugin_devices", lambda: [DEVICE])
+    monkeypatch.setattr(plugins, "devices", lambda _: [DEVICE])
     monkeypatch.setattr(measure, "compile_model", compile_blind)
     monkeypatch.setattr(measure, "_times", lambda rivals, _: {rival: 1.0 / (1 + i) for i, rival in enumerate(rivals)})
     monkeypatch.setattr(Blind, "runs", 0)

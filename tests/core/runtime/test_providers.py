@@ -48,7 +48,7 @@ def test_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native == {"beads": "4", "half": "True"}
     asked = catalogue.native_options(Target(DEVICE), given, True)
     assert asked == {"beads": "7", "wires": "2", "half": "False", "record": "1"}  # the caller's come first
-    with pytest.raises(InvalidArgumentError, match=r"no option 'bead'.*Did you mean beads"):
+    with pytest.raises(InvalidArgumentError, match=r"no option 'bead'.*Did you mean 'beads'"):
         catalogue.native_options(Target(DEVICE), EngineOptions(1, provider_options=(("bead", "1"),)), False)
 
 
@@ -168,3 +168,15 @@ def test_openvino_is_told_the_precision() -> None:
             assert config.get("INFERENCE_NUM_THREADS") == (3 if hardware == "cpu" else None)
     npu = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="npu")
     assert catalogue.native_options(Target(npu), EngineOptions(3), False) == {}
+
+
+def test_a_programs_own_config_of_openvino_keeps_the_precision() -> None:
+    target = Target(DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="gpu"))
+    own = {"GPU": {"CACHE_DIR": "here"}, "CPU": {"NUM_STREAMS": "2"}}
+    options = EngineOptions(3, provider_options=(("load_config", json.dumps(own)),))
+    config = json.loads(catalogue.native_options(target, options, False)["load_config"])
+    assert config == {"GPU": {"INFERENCE_PRECISION_HINT": "f32", "CACHE_DIR": "here"}, "CPU": {"NUM_STREAMS": "2"}}
+    for wrong in ("GPU", "[1]", '{"GPU": 1}'):
+        options = EngineOptions(3, provider_options=(("load_config", wrong),))
+        with pytest.raises(InvalidArgumentError, match=r"load_config is .* not JSON of devices"):
+            catalogue.native_options(target, options, False)

@@ -31,9 +31,9 @@ def labels_of(source: Source) -> tuple[str, ...]:
     """The names of a model's classes, in the order of its scores.
 
     Args:
-        source: a text file (.txt or .names) with a name a line; or a `config.json` of Hugging Face (`id2label`) or timm
-            (`label_names`): its path, an open file, the folder that holds it, another file of that folder, or what such
-            a file holds.
+        source: a text file with a name a line; or a config of Hugging Face (`id2label`) or timm (`label_names`): the
+            path of a `.json` file, an open one, or what such a file holds. Of a folder, and of a model (`.onnx`), it is
+            the `config.json` there, or beside it.
 
     Returns:
         The names, or nothing where the config states none.
@@ -49,10 +49,10 @@ def labels_of(source: Source) -> tuple[str, ...]:
     """
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if path.lower().endswith((".txt", ".names")):
-            return _lines(path)
-        if os.path.isfile(path) and os.path.basename(path) != "config.json":
+        if path.lower().endswith(".onnx"):
             source = os.path.dirname(os.path.abspath(path))
+        elif not path.lower().endswith(".json") and not os.path.isdir(path):
+            return _lines(path)
     name, values = read_config(source, ("config.json",))
     inner = values.get("pretrained_cfg")
     stated = values.get("id2label") or values.get("label_names")
@@ -70,11 +70,13 @@ def labels_of(source: Source) -> tuple[str, ...]:
 def _lines(path: str) -> tuple[str, ...]:
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
-            return tuple(line.strip() for line in file.read().rstrip().split("\n"))
+            return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{path}: It is not UTF-8 text.", hint="Write one name a line.") from error
+        raise InvalidArgumentError(
+            f"{path}: This is not UTF-8 text, which a file of labels is.", hint="Write one name a line."
+        ) from error
 
 
 def _in_order(stated: object) -> tuple[str, ...] | None:

@@ -18,6 +18,8 @@ from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.scaling import ImageScaling
 
+KEYS = frozenset({"imgsz"})
+
 _DETECTORS = ("detect", "segment", "pose", "obb")
 _LONGEST = 1 << 20
 """Characters of `names` that are read; 1000 classes have some 20,000."""

@@ -52,7 +52,8 @@ class Compiled:
         self._lease: Lease | None = lease
         content = inside(model)
         features = overridden(content.inputs, lease.engine.options)
-        self.inputs = LiveFeatures(map(content.exported, features), content.contracts)
+        # The exporter's contract is asked again: an option may fix the sizes that it filled in, or leave them free.
+        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), content.contracts)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name

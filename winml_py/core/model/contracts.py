@@ -11,7 +11,7 @@ from typing import Any
 from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, NotBoundError
 from ..base.messages import did_you_mean, warn_caller
-from ..contracts import ultralytics
+from ..contracts import exporters
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -197,18 +197,19 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
 # What an exporter wrote into a model about its pictures, in words of its own.
 
 
-def exported(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
+def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
     """An input as an image with the contract that its exporter states; or as it is, where the model states another.
 
     Windows ML's keys and ours come first, where the input is denoted an image.
     """
-    contract = ultralytics.contract_of(metadata)
+    contract = exporters.contract_of(metadata)
     if contract is None or not isinstance(feature, PictureDescriptor) or not fits(feature, contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
     if is_denoted and not metadata.keys().isdisjoint((*WINDOWS_KEYS, *OUR_KEYS)):
         return feature
-    sides = feature.shape[2:]
+    _, rows, columns = contract.axes()
+    sides = feature.shape[rows], feature.shape[columns]
     if contract.size is not None and not _leaves_room(sides, contract.size):
         contract = replace(contract, size=None)
     return as_image(feature, contract)

@@ -13,7 +13,7 @@ from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, inside
-from ..contracts import ultralytics
+from ..contracts import exporters
 from ..contracts.labels import read_written_labels
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
@@ -21,7 +21,7 @@ from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopened
 from ..runtime.pool import EnginePool
-from .contracts import AttachedContracts, MissingContracts, exported
+from .contracts import AttachedContracts, MissingContracts, with_exporters_contract
 from .operators import ModelOperators, OperatorProvider, Operators
 
 _NO_OPERATORS = ModelOperators()
@@ -57,7 +57,7 @@ class LearningModel(Closeable, Object):
         self._labels: tuple[str, ...] = ()
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
-            self._labels = read_written_labels(header.metadata) or ultralytics.labels_of(header.metadata)
+            self._labels = read_written_labels(header.metadata) or exporters.labels_of(header.metadata)
         self._inside = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
@@ -327,15 +327,15 @@ class ModelContent:
     ) -> None:
         self.operators = operators
         self.header, self.is_silent = header, is_silent
-        self.inputs = Vector(map(self.exported, inputs))
+        self.inputs = Vector(map(self.with_exporters_contract, inputs))
         self.contracts = AttachedContracts(self.inputs)
         self.missing_contracts = MissingContracts(is_silent)
         self.engines = EnginePool()
         self._source: ModelSource | None = source
 
-    def exported(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+    def with_exporters_contract(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """An input as an image, where the exporter says so in the metadata."""
-        return feature if self.is_silent else exported(feature, self.header.metadata)
+        return feature if self.is_silent else with_exporters_contract(feature, self.header.metadata)
 
     @property
     def is_disposed(self) -> bool:

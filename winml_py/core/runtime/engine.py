@@ -28,6 +28,9 @@ MAX_BLOCK_BASE = 1 << 16
 class Tuning:
     """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
 
+    Another engine takes none of them: a session that names OpenVINO's package is refused where one is set, and
+    `engine="auto"` then leaves that engine out. Its threads do not spin.
+
     Attributes:
         execution_mode: "sequential" runs one node after the other; "parallel" runs branches of the graph at once. Worth
             trying for models with many branches of small nodes; slower for chains, and for most others.

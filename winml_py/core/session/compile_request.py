@@ -94,7 +94,7 @@ def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | Non
 # The names of a model's dimensions that options override.
 
 
-def require_known(options: LearningModelSessionOptions, header: Header) -> None:
+def require_known_dimensions(options: LearningModelSessionOptions, header: Header) -> None:
     """Refuses options that override a dimension which no input has.
 
     Raises:

@@ -27,7 +27,7 @@ from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
 from ..runtime.request import Compiler, CompileRequest
-from .compile_request import compile_request, require_known
+from .compile_request import compile_request, require_known_dimensions
 from .options import LearningModelSessionOptions, engine_options
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LearningModelSession(Closeable, CompiledModel):
         self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
         content = inside(model)
         if options is not None and not content.is_silent:
-            require_known(options, content.header)
+            require_known_dimensions(options, content.header)
         self._inside = self._compile(engine_options(options), _stop)
         self._options = self._inside.engine.options
         if options is not None and options.close_model_on_session_creation:

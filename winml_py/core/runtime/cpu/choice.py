@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from ....enums import Precision
 from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
 from ...base.messages import warn_caller
-from ..engine import ONNXRUNTIME, Engine, EngineOptions
+from ..engine import ONNXRUNTIME, Engine, EngineOptions, Tuning
 from ..providers import plugins
-from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_known
+from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_option_keys
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from .chosen import ChosenEngine
@@ -44,7 +44,7 @@ class CpuCompiler:
                 hint="Set options.graph_capture = None.",
             )
         allowed = _allowed(request)
-        require_known(allowed.targets[0].provider, dict(request.options.provider_options))
+        require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
         if len(allowed.targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
         engine = compile_kept(request, allowed.targets[0])
@@ -117,6 +117,11 @@ def _allowed_by_name(request: CompileRequest, wanted: str) -> _Allowed:
             )
         return _Allowed([Target()], "as asked for")
     device = _find_engine(wanted)
+    if _ignores_tuning(device, request.options):
+        raise NotSupportedError(
+            f"{device.engine} takes none of the settings in options.tuning, which are ONNX Runtime's.",
+            hint="Leave options.tuning as it is, or the engine out; its own settings are provider options.",
+        )
     halves = _halves(device) if wants_half else []
     if not wants_half:
         return _Allowed([Target(device)], "as asked for")
@@ -139,11 +144,18 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     for device in _prefer(plugins.devices("cpu")):
         exact = provider_of(device.provider).exact_operators
         problem = obstacle(request.graph(), exact)
-        if problem:
+        if _ignores_tuning(device, request.options):
+            reason = f"{device.engine} takes none of the settings in options.tuning"
+        elif problem:
             reason = f"{device.engine} might give other results: {problem}"
         else:
             devices.append(device)
     return devices, reason
+
+
+def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
+    """Whether settings of ONNX Runtime's are asked for, and the engine is none of its providers."""
+    return bool(provider_of(device.provider).package) and options.tuning != Tuning()
 
 
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:

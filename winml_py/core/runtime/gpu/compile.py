@@ -29,7 +29,7 @@ from ..engine import (
 from ..ort.compile import compile_model
 from ..ort.device_memory import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
-from ..providers.catalogue import provider_of, require_known, session_lock
+from ..providers.catalogue import provider_of, require_option_keys, session_lock
 from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
 from ..runs import fill
@@ -59,7 +59,7 @@ class DeviceCompiler:
                 f"{device.name} is used by {device.provider}, and the options name the engine {options.engine}.",
                 hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
             )
-        require_known(device.provider, dict(options.provider_options))
+        require_option_keys(device.provider, dict(options.provider_options))
         reason, is_float32 = self._precision(request)
         if is_float32:
             request = replace(request, model=as_float32(request.model), has_float16=False)

@@ -6,9 +6,10 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 
 from ....errors import InvalidArgumentError
+from ...base.messages import did_you_mean
 from ..engine import EngineOptions
 from .cuda import CUDA
-from .openvino import OPENVINO, OPENVINO_PACKAGE
+from .openvino import OPENVINO, OPENVINO_PACKAGE, merge_configs
 from .provider import CPU_NAME, Provider, ProviderDevice, Target, short
 from .tensorrt import TENSORRT
 from .tensorrt_rtx import TENSORRT_RTX
@@ -55,12 +56,15 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
         InvalidArgumentError: a key that the provider does not know, and would ignore silently.
     """
     provider, given = provider_of(target.provider), dict(options.provider_options)
-    require_known(provider.name, given)
+    require_option_keys(provider.name, given)
     recording = {provider.recording_option: "1"} if is_recorded and provider.recording_option else {}
-    return recording | dict(provider.options(target, options)) | given
+    ours = dict(provider.options(target, options))
+    if "load_config" in ours.keys() & given.keys():
+        given["load_config"] = merge_configs(ours["load_config"], given["load_config"])
+    return recording | ours | given
 
 
-def require_known(provider: str, given: dict[str, str]) -> None:
+def require_option_keys(provider: str, given: dict[str, str]) -> None:
     """Refuses keys that a provider does not have.
 
     Raises:
@@ -70,10 +74,7 @@ def require_known(provider: str, given: dict[str, str]) -> None:
     known = given if keys is None else keys.split()
     for key in given:
         if key not in known:
-            import difflib
-
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"It knows {', '.join(known) or 'none'}."
+            hint = did_you_mean(key, known) if known else f"It takes none: name the engine that {key} is an option of."
             raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from ....errors import InvalidArgumentError
 from ..engine import EngineOptions
 from .provider import Provider, Target
 
@@ -20,6 +21,28 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
         config["INFERENCE_NUM_THREADS"] = options.intra_op_num_threads
         config |= {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
+
+
+def merge_configs(ours: str, given: str) -> str:
+    """The plugin's option `load_config` with what a program sets of it, which counts, and the rest of ours.
+
+    Without that, a program that sets one property would lose the precision that we state, and the plugin would compute
+    in another than the session explains.
+
+    Raises:
+        InvalidArgumentError: the program's is not JSON of devices with properties.
+    """
+    try:
+        stated = json.loads(given)
+        merged = json.loads(ours)
+        for hardware, properties in stated.items():
+            merged[hardware] = merged.get(hardware, {}) | properties
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"load_config is {given!r}, and not JSON of devices with properties: {error}.",
+            hint='Write \'{"GPU": {"CACHE_DIR": "..."}}\'.',
+        ) from error
+    return json.dumps(merged)
 
 
 _HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
