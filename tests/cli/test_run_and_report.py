@@ -17,9 +17,9 @@ from test_cli import call, failure
 
 from winml_py import LearningModel, LearningModelDeviceKind
 from winml_py.cli import style
+from winml_py.inputs import case as cases
+from winml_py.inputs.case import Case
 from winml_py.inputs.files import generated
-from winml_py.perf import case as cases
-from winml_py.perf.case import Case
 
 
 def test_an_example_is_evaluated_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_power_preferences_are_devices(
     name: str, kind: LearningModelDeviceKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cases, "LearningModelDevice", lambda found: found)
-    assert Case("m.onnx", device=name).target() is kind
+    assert Case("m.onnx", device=name).find_device() is kind
 
 
 def test_two_outputs_of_which_one_is_a_picture(tmp_path: Path) -> None:

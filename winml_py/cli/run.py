@@ -16,9 +16,9 @@ from ..core.features.ranking import is_row
 from ..core.features.tensor import Tensor
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
+from ..inputs.case import EXAMPLE, Case
 from ..inputs.files import generated, jobs, models_of, read
 from ..inputs.model import input_sizes, to_json
-from ..perf.case import Case
 from .arguments import (
     contract_options,
     device_option,
@@ -68,14 +68,6 @@ def run(
     models: tuple[str, ...],
     inputs: tuple[str, ...],
     example: bool,
-    output: str | None,
-    force: bool,
-    top_k: int,
-    labels: str | None,
-    layout: str,
-    threshold: float | None,
-    log_cpu_fallback: bool,
-    fast_decode: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -97,21 +89,18 @@ def run(
             f"{' '.join(models)}: Name an INPUT after the model (a picture, a video, a folder of pictures, an array), "
             "or write --example, and no INPUT."
         )
-    require_no_input(output, [*paths, *inputs], force)
-    wanted = Wanted(top_k, labels, layout, threshold, output, force, log_cpu_fallback, fast_decode)
-    given = {name: value for name, value in options.items() if value}
+    # What is no field of `Wanted` is one of `Case`.
+    wanted = Wanted(**{name: options.pop(name) for name in Wanted._fields})
+    require_no_input(wanted.output, [*paths, *inputs], wanted.force)
+    case = {name: value for name, value in options.items() if value}
     with progress("evaluating") as advance:
-        results = evaluate_all(paths, inputs, wanted, given, advance)
+        results = evaluate_all(paths, inputs, wanted, case, advance)
     emit({"results": results.facts}, as_json, print_results)
     if results.code:
         raise click.exceptions.Exit(results.code)
 
 
 # The evaluations of `winml-py run`: every model on every input, and what is shown of each.
-
-
-EXAMPLE = "example inputs"
-"""What stands in the place of an input's name."""
 
 
 class Wanted(NamedTuple):
@@ -166,7 +155,7 @@ class Results:
 
 
 def evaluate_all(
-    paths: Sequence[str], inputs: Sequence[str], wanted: Wanted, options: Mapping[str, Any], advance: Advance
+    paths: Sequence[str], inputs: Sequence[str], wanted: Wanted, case: Mapping[str, Any], advance: Advance
 ) -> Results:
     """Evaluates every model on every input.
 
@@ -174,14 +163,14 @@ def evaluate_all(
         paths: the models.
         inputs: files, and numbers in their place.
         wanted: what to show and to write.
-        options: the other fields of a `Case`.
+        case: the other fields of a `Case`.
         advance: moves a progress bar.
     """
     results = Results(len(paths) == 1)
     for index, (path, output) in enumerate(zip(paths, folders_of(wanted.output, paths), strict=True)):
         with results.collecting({"model": path}):
             with naming(path):
-                made = _ModelRun(Case(path, tuple(inputs), **options), wanted, output)
+                made = _ModelRun(Case(path, tuple(inputs), **case), wanted, output)
             results.is_one = len(paths) == len(made.todo) == 1
             made.run(results, _share(advance, index, len(paths)))
     return results
@@ -202,7 +191,7 @@ class _ModelRun:
         settings = case.options(model)
         if any(video_of(files) for _, files in self.todo):
             settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
-        self._session = LearningModelSession(model, case.target(), settings)
+        self._session = LearningModelSession(model, case.find_device(), settings)
         if wanted.log_cpu_fallback:
             _log_cpu_fallback(self._session)
         self._classes = labels_of(wanted.labels) if wanted.labels else model.labels

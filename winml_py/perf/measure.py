@@ -15,13 +15,11 @@ from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers import nvidia
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError
+from ..inputs.case import EXAMPLE, Case
 from ..inputs.examples import ExampleShape
 from ..inputs.files import generated, jobs, read
 from ..inputs.model import input_sizes
-from .case import Case
 from .measurement import Measurement, Sample
-
-GENERATED = "example inputs"
 
 Progress = Callable[[float], None]
 Receiver = Callable[[int, LearningModelEvaluationResult], None]
@@ -46,13 +44,13 @@ class Prepared:
         with watch.phase("load"):
             model = case.load()
         memory["load"] = resident()
-        device, options = case.target(), case.options(model)
+        device, options = case.find_device(), case.options(model)
         options.profiling = profiling
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
         self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
-        self.items = list(jobs(model, case.inputs)) if case.inputs else [(GENERATED, None)]
+        self.items = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, None)]
         self.generated = {} if case.inputs else generated(model, case.sizes)
 
     def run(

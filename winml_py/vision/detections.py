@@ -21,11 +21,13 @@ from .segmentation import InstanceMasks
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_PLACES = (DetectionLayout.YOLO, DetectionLayout.YOLO_V5)
 _OVERLAPS = {DetectionLayout.YOLO: 0.7, DetectionLayout.YOLO_V5: 0.45}
-"""What the makers' own predictors take."""
+"""The largest overlap of two boxes of a class, in layouts that find an object many times; as the makers' own predictors
+have it."""
 
-_HALF = (DetectionLayout.DETR, DetectionLayout.RT_DETR, DetectionLayout.TORCHVISION)
+_THRESHOLDS = {DetectionLayout.DETR: 0.5, DetectionLayout.RT_DETR: 0.5, DetectionLayout.TORCHVISION: 0.5}
+"""The lowest score, as the makers' own predictors have it; of layouts that are not listed 0.25."""
+
 CANDIDATES = 30_000
 """Of more boxes above the threshold, the best are compared with each other; Ultralytics' number."""
 
@@ -212,13 +214,12 @@ def detections(
     place = placement_of(result, picture, placement)
     facts = Facts(arrays(result), place, names_of(result, labels), result.metadata)
     layout = recognise_layout(facts) if layout is None else layout
-    default = 0.5 if layout in _HALF else 0.25
-    found = decoded(layout, facts, picture, _share(threshold, "threshold", default))
+    found = decoded(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
-    best = found.taken(np.argsort(-found.scores, kind="stable")[:CANDIDATES])
-    if layout in _PLACES:
-        best = best.taken(_apart(best, share))
-    return _map(best.taken(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
+    best = found.select(np.argsort(-found.scores, kind="stable")[:CANDIDATES])
+    if layout in _OVERLAPS:
+        best = best.select(_suppress(best, share))
+    return _map(best.select(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
 
 
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
@@ -247,8 +248,8 @@ def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
     return found.points
 
 
-def _apart(found: Found, overlap: float) -> Array:
-    """Those that no better one of their class covers, by OpenCV."""
+def _suppress(found: Found, overlap: float) -> Array:
+    """Non-maximum suppression by OpenCV: the indices of those that no better one of their class covers."""
     import cv2
 
     if not len(found.boxes):
@@ -266,8 +267,8 @@ def _map(found: Found, facts: Facts, picture: int) -> Detections:
     if points is not None:
         points = points.astype(np.float64)
         points[..., :2] = place.points_to_picture(points[..., :2])
-    if found.mixes is not None and facts.prototypes is not None:
-        masks = InstanceMasks(found.mixes, facts.prototypes[picture], place).mask
+    if found.mask_coefficients is not None and facts.prototypes is not None:
+        masks = InstanceMasks(found.mask_coefficients, facts.prototypes[picture], place).mask
     return Detections(
         place.boxes_to_picture(found.boxes, clip=True),
         found.scores.astype(np.float32),

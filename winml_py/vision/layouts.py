@@ -15,7 +15,7 @@ from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
 
 _GRIDS = ((8, 16, 32), (8, 16, 32, 64))  # the strides of YOLO's usual grids, and of those for large pictures
 PROTOTYPES = 32
-"""How many masks YOLO mixes the mask of an object from."""
+"""How many masks YOLO sums the mask of an object from."""
 
 
 class DetectionLayout(Enum):
@@ -81,7 +81,7 @@ class Facts(NamedTuple):
 
     @property
     def prototypes(self) -> Array | None:
-        """The masks that YOLO mixes."""
+        """The masks that YOLO sums, by coefficients, to that of an object."""
         found = [array for array in self.of_rank(4) if array.shape[1] == PROTOTYPES]
         return found[0] if len(found) == 1 else None
 
@@ -190,17 +190,17 @@ class Found(NamedTuple):
         boxes: q x 4, pixels of the tensor: left, top, right, bottom.
         scores: q.
         classes: q.
-        mixes: q x 32, how YOLO mixes each mask; None where there are no masks.
+        mask_coefficients: q x 32, by which YOLO sums prototypes to each mask; None where there are no masks.
         points: q x points x 2 or 3: x, y and how sure it is; None where there are none.
     """
 
     boxes: Array
     scores: Array
     classes: Array
-    mixes: Array | None = None
+    mask_coefficients: Array | None = None
     points: Array | None = None
 
-    def taken(self, which: Array) -> Found:
+    def select(self, which: Array) -> Found:
         """These of them, in this order."""
         return Found(*(None if field is None else field[which] for field in self))  # type: ignore[arg-type]
 
@@ -217,7 +217,7 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
     """
     found = _decode(layout, facts, picture, threshold)
     corners = found.boxes.astype(np.float64)
-    prototypes = None if found.mixes is None or not len(corners) else facts.prototypes
+    prototypes = None if found.mask_coefficients is None or not len(corners) else facts.prototypes
     if not all(part is None or np.isfinite(part).all() for part in (*found, prototypes)):
         raise _no_boxes("numbers that are NaN or infinite")
     if (corners[:, 2:] < corners[:, :2]).any():
@@ -241,18 +241,19 @@ def _decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
         return _end_to_end(facts, table, threshold)
     if layout is DetectionLayout.RT_DETR_ULTRALYTICS:
         sides = _sides(facts)
-        return _best_classes(table[:, :4] * np.tile(sides, 2), table[:, 4:], threshold)
+        return _best_classes(table[:, :4] * np.tile(sides, 2), table[:, 4:], threshold)[0]
     if layout is DetectionLayout.YOLO_V5:
         return _yolo(facts, table[:, :4], table[:, 4:5], table[:, 5:], threshold)
     return _yolo(facts, table[:4].T, None, table[4:].T, threshold)
 
 
 def _yolo(facts: Facts, boxes: Array, objectness: Array | None, rest: Array, threshold: float) -> Found:
-    """Middle and size, the scores, and then what the mask is mixed from, or points."""
+    """Rows of middle and size, scores, and then coefficients of the mask, or points."""
     width = rest.shape[1]
     numbers = _extra_numbers(facts, width)
     scores, extra = rest[:, : width - numbers], rest[:, width - numbers :]
-    return _with_extra(facts, _best_classes(boxes, scores, threshold, objectness, extra), numbers)
+    found, rows = _best_classes(boxes, scores, threshold, objectness)
+    return _with_extra(facts, found, extra[rows])
 
 
 def _extra_numbers(facts: Facts, width: int) -> int:
@@ -274,28 +275,27 @@ def _extra_numbers(facts: Facts, width: int) -> int:
 
 
 def _end_to_end(facts: Facts, table: Array, threshold: float) -> Found:
-    """Corners, score, class, and then as above."""
+    """Rows of corners, score, class, and then coefficients of the mask, or points."""
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END, TABLES[DetectionLayout.YOLO_END_TO_END])
     kept = table[_require_scores(table[:, 4]) > threshold]
-    found = Found(kept[:, :4], kept[:, 4], kept[:, 5], kept[:, 6:])
-    return _with_extra(facts, found, table.shape[1] - 6)
+    return _with_extra(facts, Found(kept[:, :4], kept[:, 4], kept[:, 5]), kept[:, 6:])
 
 
-def _with_extra(facts: Facts, found: Found, numbers: int) -> Found:
-    """Says what the numbers after the scores are: they came as `mixes`."""
-    extra = found.mixes
-    if extra is None or not numbers:
-        return found._replace(mixes=None)
-    if facts.prototypes is not None and numbers == PROTOTYPES:
+def _with_extra(facts: Facts, found: Found, extra: Array) -> Found:
+    """The boxes with the numbers that follow their scores: coefficients of masks, or points."""
+    numbers = extra.shape[1]
+    if not numbers:
         return found
+    if facts.prototypes is not None and numbers == PROTOTYPES:
+        return found._replace(mask_coefficients=extra)
     shape = facts.point_shape
     if shape is None or shape[0] * shape[1] != numbers:
         raise InvalidArgumentError(
             f"Each box has {numbers} more numbers, and the model does not say what they are.",
             hint="A model for poses states kpt_shape in its metadata, and one for masks gives 32 prototypes.",
         )
-    return found._replace(mixes=None, points=extra.reshape(-1, *shape))
+    return found._replace(points=extra.reshape(-1, *shape))
 
 
 def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
@@ -314,7 +314,7 @@ def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: flo
         scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
         pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
         found = Found(corners[pairs // scores.shape[1]], scores.reshape(-1)[pairs], pairs % scores.shape[1])
-    return found.taken(found.scores > threshold)
+    return found.select(found.scores > threshold)
 
 
 def _torchvision(facts: Facts, picture: int, threshold: float) -> Found:
@@ -324,13 +324,15 @@ def _torchvision(facts: Facts, picture: int, threshold: float) -> Found:
         raise InvalidArgumentError("Torchvision's detectors answer for one picture.", hint="Leave picture out.")
     boxes, classes, scores = facts.triple
     found = Found(boxes, _require_scores(scores), classes)
-    return found.taken(scores > threshold)
+    return found.select(scores > threshold)
 
 
 def _best_classes(
-    boxes: Array, scores: Array, threshold: float, objectness: Array | None = None, extra: Array | None = None
-) -> Found:
-    """Each place's best class, where its score is above the threshold; boxes are of middle and size."""
+    boxes: Array, scores: Array, threshold: float, objectness: Array | None = None
+) -> tuple[Found, Array]:
+    """Each row's best class, where its score is above the threshold, and which rows these are; boxes are of middle and
+    size.
+    """
     if not scores.shape[1]:
         raise InvalidArgumentError("A row has no score.", hint="Name another layout.")
     best = _require_scores(scores).argmax(axis=1)
@@ -338,7 +340,7 @@ def _best_classes(
     if objectness is not None:
         highest = highest * _require_scores(objectness)[:, 0]
     kept = highest > threshold
-    return Found(_corners(boxes[kept]), highest[kept], best[kept], None if extra is None else extra[kept])
+    return Found(_corners(boxes[kept]), highest[kept], best[kept]), kept
 
 
 def _require_scores(scores: Array) -> Array:

@@ -223,20 +223,20 @@ def _inside(start: float, end: float, size: int, pixels: int) -> tuple[tuple[flo
     return (float(cut[0]), float(cut[1])), first, last
 
 
-# The masks of objects, as YOLO mixes them from prototypes.
+# The masks of objects, which YOLO sums from prototypes.
 
 
 class InstanceMasks:
     """Computes each mask when it is asked for: all of them would be a byte a pixel and object.
 
     Args:
-        mixes: objects x 32.
+        coefficients: objects x 32.
         prototypes: 32 x height x width, over the whole tensor.
         placement: where the picture lies in the tensor.
     """
 
-    def __init__(self, mixes: Array, prototypes: Array, placement: PicturePlacement) -> None:
-        self._mixes, self._placement = np.asarray(mixes, np.float32), placement
+    def __init__(self, coefficients: Array, prototypes: Array, placement: PicturePlacement) -> None:
+        self._coefficients, self._placement = np.asarray(coefficients, np.float32), placement
         self._prototypes = np.asarray(prototypes, np.float32)
 
     def mask(self, index: int, box: Array) -> Array:
@@ -245,6 +245,6 @@ class InstanceMasks:
         found = np.zeros((place.picture_height, place.picture_width), np.bool_)
         left, top, right, bottom = (int(edge) for edge in (*np.floor(box[:2]), *np.ceil(box[2:])))
         if left < right and top < bottom:
-            mixed = np.tensordot(self._mixes[index], self._prototypes, axes=1)
-            found[top:bottom, left:right] = sampled(mixed, place, (left, top, right, bottom)) > 0
+            logits = np.tensordot(self._coefficients[index], self._prototypes, axes=1)
+            found[top:bottom, left:right] = sampled(logits, place, (left, top, right, bottom)) > 0
         return found

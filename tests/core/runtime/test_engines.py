@@ -40,7 +40,7 @@ from winml_py.core.runtime.openvino.engine import OpenVinoEngine
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import native_options, require_option_keys
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
-from winml_py.core.runtime.request import CompileRequest
+from winml_py.core.runtime.request import CompileRequest, ModelOrigin
 
 pytestmark = pytest.mark.one_python
 
@@ -334,7 +334,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
         made.append(target)
         raise NotSupportedError("Nothing is compiled here.")
 
-    monkeypatch.setattr(choice, "compile_kept", compile_model)
+    monkeypatch.setattr(choice, "compile_cached", compile_model)
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             session(conv(), engine=name)
@@ -456,8 +456,8 @@ def test_the_digest_tells_models_apart(tmp_path: Path) -> None:
     requests = [
         CompileRequest(b"one", EngineOptions(1)),
         CompileRequest(b"two", EngineOptions(1)),
-        CompileRequest("path", EngineOptions(1), stamp=("path", 1)),
-        CompileRequest("path", EngineOptions(1), stamp=("path", 2)),
+        CompileRequest("path", EngineOptions(1), origin=ModelOrigin(stamp=("path", 1))),
+        CompileRequest("path", EngineOptions(1), origin=ModelOrigin(stamp=("path", 2))),
     ]
     assert len({request.digest() for request in requests}) == 4
 

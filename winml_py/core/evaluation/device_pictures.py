@@ -20,7 +20,7 @@ from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillo
 from ..imaging.tensorize import channel_order, gray_table
 from ..onnx_file.expressions import Graph, Value, onnx_type
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
-from ..runtime.request import CompileRequest
+from ..runtime.request import CompileRequest, ModelFeatures
 
 if TYPE_CHECKING:
     import onnx
@@ -44,7 +44,7 @@ class DevicePictures:
         with self._compiling:
             if key not in self._engines:
                 options = EngineOptions(1, graph_capture=False)
-                request = CompileRequest(tensorize_graph(key), options, has_only_numbers=True)
+                request = CompileRequest(tensorize_graph(key), options, ModelFeatures(has_only_numbers=True))
                 # The session's own engine has memory there that can be bound: so has this one.
                 compiled = self._compile_model(request).device
                 assert compiled is not None

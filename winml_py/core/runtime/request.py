@@ -17,52 +17,74 @@ Inputs = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
+class ModelFeatures:
+    """What goes into a model and comes out of it, as far as a choice of engine asks.
+
+    Attributes:
+        inputs: the names of the inputs, in the graph's order; () where nobody has read them.
+        outputs: those of the outputs.
+        sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
+        has_fixed_shapes: whether the options leave no free size in any input.
+        non_tensors: names of the inputs and outputs that are not tensors of numbers.
+        has_only_numbers: whether somebody has looked, and there are none of those. Of a part of a model nobody has.
+        has_float16: whether weights, inputs or outputs are float16.
+        float16_features: the names of the inputs and outputs that are.
+    """
+
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    has_fixed_shapes: bool = False
+    non_tensors: Sequence[str] = ()
+    has_only_numbers: bool = False
+    has_float16: bool = False
+    float16_features: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ModelOrigin:
+    """Where a model is from, and what of it can be read again.
+
+    Attributes:
+        size: bytes of the model file.
+        total_size: bytes of the model file and of the files beside it that hold weights.
+        mappable_weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
+        stamp: what tells the file from another of the same name; () for a model in memory.
+        data_stamps: the same of the files beside it that hold weights, too.
+        graph: reads the model's nodes.
+        reopen: gives the model again for a later compilation; refuses a file that has changed.
+        require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
+    """
+
+    size: int = 0
+    total_size: int = 0
+    mappable_weights: int = 0
+    stamp: Sequence[object] = ()
+    data_stamps: Sequence[object] = ()
+    graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
+    reopen: Callable[[], EngineInput] | None = None
+    require_unchanged: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
 class CompileRequest:
     """A model and how to compile it.
 
     Attributes:
         model: what the engine takes.
         options: how.
-        has_float16: whether weights, inputs or outputs are float16.
-        float16_features: the names of the inputs and outputs that are.
-        has_fixed_shapes: whether the options leave no free size in any input.
-        has_only_numbers: whether inputs and outputs are tensors of numbers, and not maps, sequences or strings.
-        non_tensors: names of the inputs and outputs that are not tensors of numbers.
-        sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
-        inputs: the names of the inputs, in the graph's order; () where nobody has read them.
-        outputs: those of the outputs.
-        graph: reads the model's nodes.
-        reopen: gives the model again for a later compilation; refuses a file that has changed.
-        size: bytes of the model file.
-        total_size: bytes of the model file and of the files beside it that hold weights.
-        weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
-        stamp: what tells the file from another of the same name; () for a model in memory.
-        data_stamps: the same of the files beside it that hold weights, too.
-        require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
-        stop: lets another thread end the compilation.
+        features: what goes in and comes out.
+        origin: where it is from.
         libraries: the paths of shared libraries with operators of the program's own.
+        stop: lets another thread end the compilation.
     """
 
     model: EngineInput
     options: EngineOptions
-    has_float16: bool = False
-    float16_features: frozenset[str] = frozenset()
-    has_fixed_shapes: bool = False
-    has_only_numbers: bool = False
-    non_tensors: Sequence[str] = ()
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    inputs: Sequence[str] = ()
-    outputs: Sequence[str] = ()
-    graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
-    reopen: Callable[[], EngineInput] | None = None
-    size: int = 0
-    total_size: int = 0
-    weights: int = 0
-    stamp: Sequence[object] = ()
-    data_stamps: Sequence[object] = ()
-    require_unchanged: Callable[[], None] = lambda: None
-    stop: Stop | None = None
+    features: ModelFeatures = ModelFeatures()
+    origin: ModelOrigin = ModelOrigin()
     libraries: Sequence[str] = ()
+    stop: Stop | None = None
 
     def require_not_stopped(self) -> None:
         """Refuses to go on where another thread has ended the compilation.
@@ -74,10 +96,10 @@ class CompileRequest:
             self.stop.require_not_requested()
 
     def digest(self) -> str:
-        """A fingerprint of the model: of its bytes, or of its file's skeleton, path, size and time."""
+        """A fingerprint of the model: of its bytes, or of its skeleton and what tells its files from others."""
         import hashlib
 
-        stamps = (tuple(self.stamp), tuple(self.data_stamps))
+        stamps = (tuple(self.origin.stamp), tuple(self.origin.data_stamps))
         digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
         pieces = (self.model.model, *self.model.files.values()) if isinstance(self.model, Skeleton) else (self.model,)
         for piece in pieces:

@@ -14,7 +14,7 @@ from ..model.model import LearningModel
 from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.engine import EngineOptions
-from ..runtime.request import CompileRequest
+from ..runtime.request import CompileRequest, ModelFeatures, ModelOrigin
 from .options import LearningModelSessionOptions
 
 
@@ -29,6 +29,8 @@ def compile_request(
     header, libraries = inside(model).header, inside(model).operators.libraries
     features = (*model.input_features, *model.output_features)
     sizes = _sizes(model, header, options)
+    non_tensors = [feature.name for feature in features if not _is_numeric(feature)]
+    halves = [feature.name for feature in features if getattr(feature, "tensor_kind", None) is TensorKind.FLOAT16]
     is_private = options.weights is Weights.PRIVATE
     file = source if isinstance(source, FileSource) else None
     engine_input = source.engine_input(header, is_private)
@@ -36,25 +38,29 @@ def compile_request(
     return CompileRequest(
         engine_input,
         options,
-        has_float16=model.precision in ("float16", "mixed"),
-        float16_features=frozenset(f.name for f in features if getattr(f, "tensor_kind", None) is TensorKind.FLOAT16),
-        has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
-        has_only_numbers=all(map(_is_numeric, features)),
-        non_tensors=[feature.name for feature in features if not _is_numeric(feature)],
-        sizes=sizes,
-        inputs=[feature.name for feature in model.input_features],
-        outputs=[feature.name for feature in model.output_features],
-        size=model.size,
-        total_size=model.size + (file.beside(header) if file else 0),
-        stop=stop,
-        graph=partial(source.graph, header),
-        reopen=partial(source.engine_input, header, is_private),
-        # What a library's kernels fold into a saved graph would outlive the library.
-        weights=file.mappable(header) if file and not is_private and not libraries else 0,
-        libraries=libraries,
-        stamp=(file.path, *file.stamp) if file else (),
-        data_stamps=data_stamps,
-        require_unchanged=partial(file.require_unchanged, data_stamps) if file else lambda: None,
+        ModelFeatures(
+            inputs=[feature.name for feature in model.input_features],
+            outputs=[feature.name for feature in model.output_features],
+            sizes=sizes,
+            has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
+            non_tensors=non_tensors,
+            has_only_numbers=not non_tensors,
+            has_float16=model.precision in ("float16", "mixed"),
+            float16_features=frozenset(halves),
+        ),
+        ModelOrigin(
+            size=model.size,
+            total_size=model.size + (file.beside(header) if file else 0),
+            # What a library's kernels fold into a saved graph would outlive the library.
+            mappable_weights=file.mappable(header) if file and not is_private and not libraries else 0,
+            stamp=(file.path, *file.stamp) if file else (),
+            data_stamps=data_stamps,
+            graph=partial(source.graph, header),
+            reopen=partial(source.engine_input, header, is_private),
+            require_unchanged=partial(file.require_unchanged, data_stamps) if file else lambda: None,
+        ),
+        libraries,
+        stop,
     )
 
 

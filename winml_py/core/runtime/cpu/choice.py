@@ -20,9 +20,9 @@ from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_opti
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from .chosen import ChosenEngine
+from .compile import compile_cached
 from .decision import CpuChoice, memory_of, refusal, shortage
 from .exact import obstacle
-from .measure import compile_kept
 
 AUTO = "auto"
 
@@ -47,7 +47,7 @@ class CpuCompiler:
         require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
         if len(allowed.targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
-        engine = compile_kept(request, allowed.targets[0])
+        engine = compile_cached(request, allowed.targets[0])
         memory = memory_of(request, allowed.targets[0])
         engine.explanation = engine.explanation._replace(reason=allowed.reason, memory=memory)
         return engine
@@ -81,7 +81,7 @@ def _allowed(request: CompileRequest) -> _Allowed:
     types = _half_types(request)
     if wanted is None and not types:
         return _Allowed([Target()], "as asked for" if precision is Precision.FLOAT32 else "by default")
-    devices, reason = _exact_devices(request) if request.has_only_numbers else ([], "")
+    devices, reason = _exact_devices(request) if request.features.has_only_numbers else ([], "")
     others = [Target(device) for device in devices if wanted == AUTO]
     others += [half for device in devices for half in _halves(device) if half.half_type in types]
     if not others:
@@ -102,7 +102,9 @@ def _half_types(request: CompileRequest) -> tuple[str, ...]:
     """
     if request.options.precision is Precision.HALF:
         return "bfloat16", "float16", ""
-    is_own_type = request.options.engine == AUTO and request.options.precision is Precision.AUTO and request.has_float16
+    is_own_type = (
+        request.options.engine == AUTO and request.options.precision is Precision.AUTO and request.features.has_float16
+    )
     return ("float16",) if is_own_type else ()
 
 
@@ -143,7 +145,7 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     devices, reason = [], ""
     for device in _prefer(plugins.devices("cpu")):
         exact = provider_of(device.provider).exact_operators
-        problem = obstacle(request.graph(), exact)
+        problem = obstacle(request.origin.graph(), exact)
         if _ignores_tuning(device, request.options):
             reason = f"{device.engine} takes none of the settings in options.tuning"
         elif problem:

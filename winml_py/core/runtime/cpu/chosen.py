@@ -115,11 +115,12 @@ class ChosenEngine:
         self._reference: Engine | None = choice.compile_reference()
         self._is_decided = self._is_closed = False
         self._deciding = threading.Lock()
-        self._lock = threading.Lock()  # of what follows; nothing that takes long is done under it, but compiling
-        self._users = 0  # runs that have the reference now
-        self._count, self._due, self._checks_left = 0, 0, len(CHECKED)
+        self._lock = threading.Lock()  # guards what follows; the reference is compiled under it, nothing else is slow
+        self._users = 0  # runs that use the reference now
+        self._evaluations, self._checks_owed, self._checks_left = 0, 0, len(CHECKED)
         self._checked: set[Shapes] = set()
-        self._is_needed = False  # inputs that the rival may not have have come, and may come again
+        # Inputs came that the rival must not get, such as NaN. More may come: each would compile the reference anew.
+        self._keeps_reference = False
 
     @property
     def device(self) -> None:
@@ -188,10 +189,10 @@ class ChosenEngine:
         """Counts an evaluation; gives the check that it is to make."""
         with self._lock:
             if self._checks_left:
-                self._count += 1
-                self._due += self._count in CHECKED
-                if self._due:
-                    self._due -= 1
+                self._evaluations += 1
+                self._checks_owed += self._evaluations in CHECKED
+                if self._checks_owed:
+                    self._checks_owed -= 1
                     return Check(shapes, is_counted=True)
             is_new = self.choice.is_guarded and shapes not in self._checked
             return Check(shapes, is_counted=False) if is_new else None
@@ -204,7 +205,7 @@ class ChosenEngine:
     def put_off(self, check: Check) -> None:
         """A check was ended before it had a result: the next evaluation makes it."""
         with self._lock:
-            self._due += check.is_counted
+            self._checks_owed += check.is_counted
 
     def pass_check(self, rival: Engine, check: Check) -> None:
         """A check agreed. After the last one the reference is closed."""
@@ -245,7 +246,7 @@ class ChosenEngine:
         """Within the block, the reference: compiled again, where it was closed after the last check."""
         with self._lock:
             self._require_open()
-            self._is_needed = self._is_needed or is_needed_again
+            self._keeps_reference = self._keeps_reference or is_needed_again
             self._reference = self._reference or self.choice.compile_reference()
             reference = self._reference
             self._users += 1
@@ -259,7 +260,8 @@ class ChosenEngine:
     def _close_reference_if_idle(self) -> None:
         """Closes the reference where nobody uses it and nobody will: its memory is the rival's to take."""
         with self._lock:
-            if self._reference is None or self.rival is None or self._users or self._checks_left or self._is_needed:
+            is_used = self._users or self._checks_left or self._keeps_reference
+            if self._reference is None or self.rival is None or is_used:
                 return
             reference, self._reference = self._reference, None
             self.explanation = self.choice.without_reference(self.explanation)

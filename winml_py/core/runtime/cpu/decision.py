@@ -26,7 +26,8 @@ from ..providers.catalogue import provider_of
 from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
 from .chosen import Decision, Shapes
-from .measure import compare, compile_kept
+from .compile import compile_cached
+from .measure import compare
 
 _trusted: dict[str, set[Shapes]] = {}
 """Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""
@@ -50,10 +51,10 @@ class CpuChoice:
         """See `chosen.Choice`. A file that has changed since the session was made is refused."""
         request = self._later(None) if self._is_compiled else self._request
         self._is_compiled = True
-        return compile_kept(request, self._targets[0])
+        return compile_cached(request, self._targets[0])
 
     def _later(self, stop: Stop | None) -> CompileRequest:
-        model = self._request.model if self._request.reopen is None else self._request.reopen()
+        model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
         return replace(self._request, model=model, stop=stop)
 
     def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
@@ -79,7 +80,7 @@ class CpuChoice:
                 return Decision(None, explanation)
             if refusal(request, target):
                 return None
-            return self._decide(request, target, compile_kept(request, target), explanation)
+            return self._decide(request, target, compile_cached(request, target), explanation)
         except CanceledError:
             raise
         except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
@@ -93,7 +94,7 @@ class CpuChoice:
         # A profile is of the evaluations alone, and not of the measurements.
         unprofiled = replace(request, options=request.options._replace(is_profiled=False))
         is_profiled = request.options.is_profiled
-        measured = compile_kept(unprofiled, self._targets[0]) if is_profiled else reference
+        measured = compile_cached(unprofiled, self._targets[0]) if is_profiled else reference
         try:
             contenders = compare(unprofiled, measured, targets, inputs)
         finally:
@@ -114,7 +115,7 @@ class CpuChoice:
             return Decision(None, explanation)
         if is_profiled:
             best.engine.close()
-            return self._decide(request, best.target, compile_kept(request, best.target), explanation)
+            return self._decide(request, best.target, compile_cached(request, best.target), explanation)
         return self._decide(request, best.target, best.engine, explanation)
 
     def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
@@ -193,7 +194,7 @@ def _words(target: Target) -> str:
 
 
 def _model_name(request: CompileRequest) -> str:
-    return str(request.stamp[0]) if request.stamp else f"{request.size} bytes in memory"
+    return str(request.origin.stamp[0]) if request.origin.stamp else f"{request.origin.size} bytes in memory"
 
 
 def _reason(taken: Target, reference: Target) -> str:
@@ -247,13 +248,13 @@ def memory_of(request: CompileRequest, target: Target) -> int:
 
     Float16 counts twice: such weights are held in float32, too.
     """
-    factor = provider_of(target.provider).memory_factors[request.has_fixed_shapes]
-    return int(factor * request.total_size * (2 if request.has_float16 else 1))
+    factor = provider_of(target.provider).memory_factors[request.features.has_fixed_shapes]
+    return int(factor * request.origin.total_size * (2 if request.features.has_float16 else 1))
 
 
 def memory_of_reference(request: CompileRequest, target: Target) -> int:
     """The same of an engine that stays open beside another, to check it; ONNX Runtime's own takes the weights once."""
-    return memory_of(request, target) or request.total_size * (2 if request.has_float16 else 1)
+    return memory_of(request, target) or request.origin.total_size * (2 if request.features.has_float16 else 1)
 
 
 def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:

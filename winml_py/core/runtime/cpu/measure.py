@@ -13,11 +13,10 @@ from ....errors import CanceledError, WinMLError
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...base.timing import median_ratio, take_turns
 from ..engine import Candidate, Engine, EngineBinding
-from ..ort import compile as ort
-from ..ort.saved_graph import compile_shared
-from ..providers.catalogue import UNLOCKED, provider_of
+from ..providers.catalogue import UNLOCKED
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
+from .compile import compile_model
 
 TIE = 0.01
 """The share by which another engine must be faster; otherwise ONNX Runtime's own is taken."""
@@ -175,34 +174,3 @@ def _settle(milliseconds: Mapping[Contender, float]) -> None:
     for rival in milliseconds:
         if rival is not best:
             rival.drop("it is slower")
-
-
-# Compiling for a target on the CPU: with ONNX Runtime, or with an engine that has a package of its own.
-
-
-def compile_kept(request: CompileRequest, target: Target) -> Engine:
-    """Compiles a model, or opens what an earlier session left of it on disk.
-
-    Raises:
-        WinMLError: the engine refuses the model.
-    """
-    if target.device is None:
-        return compile_shared(request)
-    if not provider_of(target.provider).package:
-        return ort.compile_model(request, target)
-    from ..openvino.compile import compile_saved  # the one there is
-
-    return compile_saved(request, target)
-
-
-def compile_model(request: CompileRequest, target: Target) -> Engine:
-    """Compiles a model.
-
-    Raises:
-        WinMLError: the engine refuses the model.
-    """
-    if not provider_of(target.provider).package:
-        return ort.compile_model(request, target)
-    from ..openvino.compile import compile_model  # the one there is
-
-    return compile_model(request, target)

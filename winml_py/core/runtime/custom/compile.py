@@ -157,18 +157,18 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
         )
     ends = [*part.graph.input, *part.graph.output]
     half = {end.name for end in ends if end.type.tensor_type.elem_type == TensorProto.FLOAT16}
-    return replace(
-        request,
-        model=data if is_whole else Skeleton(data, skeleton.folder, skeleton.files),
-        float16_features=frozenset(half),
-        has_fixed_shapes=False,
-        has_only_numbers=False,
-        sizes={},
+    features = replace(
+        request.features,
         inputs=[end.name for end in part.graph.input],
         outputs=[end.name for end in part.graph.output],
-        reopen=None,
-        weights=0,
+        sizes={},
+        has_fixed_shapes=False,
+        has_only_numbers=False,
+        float16_features=frozenset(half),
     )
+    model = data if is_whole else Skeleton(data, skeleton.folder, skeleton.files)
+    origin = replace(request.origin, mappable_weights=0, reopen=None)  # the file has the whole model
+    return replace(request, model=model, features=features, origin=origin)
 
 
 def _constants(model: onnx.ModelProto, steps: Sequence[Part | CustomNode], skeleton: Skeleton) -> dict[str, Array]:

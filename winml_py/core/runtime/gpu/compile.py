@@ -62,20 +62,21 @@ class DeviceCompiler:
         require_option_keys(device.provider, dict(options.provider_options))
         reason, is_float32 = self._precision(request)
         if is_float32:
-            request = replace(request, model=as_float32(request.model), has_float16=False)
-        target = Target(device, half=request.has_float16)
+            features = replace(request.features, has_float16=False)
+            request = replace(request, model=as_float32(request.model), features=features)
+        target = Target(device, half=request.features.has_float16)
         engine, recorded = self._compiled(request, target)
         engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
         if not is_float32:
             return engine
         if isinstance(engine, OrtDeviceEngine):
-            return Float32DeviceEngine(engine, request.float16_features)
-        return Float32Engine(engine, request.float16_features)
+            return Float32DeviceEngine(engine, request.features.float16_features)
+        return Float32Engine(engine, request.features.float16_features)
 
     def _precision(self, request: CompileRequest) -> tuple[str, bool]:
         """Why it computes in the precision it does, and whether that is float32 for a float16 model."""
         asked_for = request.options.precision
-        if not request.has_float16:
+        if not request.features.has_float16:
             more = "; `winml-py convert` makes a float16 one, which runs in half precision here"
             return "the model is float32" + (more if asked_for is Precision.HALF else ""), False
         if not self._device.float16:
@@ -152,9 +153,9 @@ def is_demanded(request: CompileRequest, provider: Provider) -> bool:
 
 def broken_constraint(request: CompileRequest, provider: Provider) -> str:
     """The name of a constraint that the model cannot meet, or ""."""
-    if not provider.recording_option or not request.has_only_numbers:
+    if not provider.recording_option or not request.features.has_only_numbers:
         return "tensors-only"
-    if not request.has_fixed_shapes:
+    if not request.features.has_fixed_shapes:
         return "fixed-shapes"
     return "no-control-flow" if any(node.op_type in _CONTROL_FLOW for node in _graph(request).node) else ""
 

@@ -37,9 +37,9 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
         EvaluationError: OpenVINO cannot compile the model.
         IllegalCallError: this process was forked from one that uses OpenVINO.
     """
-    if request.non_tensors:  # an output of text ends the interpreter
+    if non_tensors := request.features.non_tensors:  # an output of text ends the interpreter
         raise NotSupportedError(
-            f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(request.non_tensors)} is none.",
+            f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(non_tensors)} is none.",
             hint='Set options.engine = "onnxruntime".',
         )
     config = config_of(request, target)
@@ -49,7 +49,7 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
     with translated():
         compiled = native.compile_model(model, "CPU", config)
     request.require_not_stopped()
-    request.require_unchanged()
+    request.origin.require_unchanged()
     return engine_of(compiled, request, target)
 
 
@@ -85,14 +85,14 @@ def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     """The model as OpenVINO reads it, with the sizes that the options fix."""
     whole = request.model.whole if isinstance(request.model, Skeleton) else request.model
-    config = {"ENABLE_MMAP": request.weights >= MAPPED_FROM}
+    config = {"ENABLE_MMAP": request.origin.mappable_weights >= MAPPED_FROM}
     with translated(CorruptModelError):
         model = native.read_model(whole, config=config)
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
         with translated():
-            places = numbers(model.inputs, request.inputs)
-            model.reshape({places[name]: list(shape) for name, shape in request.sizes.items()})
+            places = numbers(model.inputs, request.features.inputs)
+            model.reshape({places[name]: list(shape) for name, shape in request.features.sizes.items()})
     return model
 
 
@@ -108,7 +108,7 @@ SAVED_FROM = 256 << 10
 BLOB = "compiled.blob"
 
 
-def compile_saved(request: CompileRequest, target: Target) -> OpenVinoEngine:
+def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
     """Compiles a model, or opens what was compiled of it before, where it is from a file whose weights may be shared.
 
     Where a saved model is damaged or cannot be written, the session is made without one.
@@ -116,8 +116,10 @@ def compile_saved(request: CompileRequest, target: Target) -> OpenVinoEngine:
     Raises:
         WinMLError: as `compile_model` does.
     """
-    is_wanted = request.stamp and request.options.weights is Weights.SHARED and request.total_size >= SAVED_FROM
-    folder = folders.folder_for(_key(request, target), request.total_size) if is_wanted else None
+    is_wanted = (
+        request.origin.stamp and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
+    )
+    folder = folders.folder_for(_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
         return compile_model(request, target)
     opened = _opened(request, target, folder)
@@ -130,7 +132,7 @@ def compile_saved(request: CompileRequest, target: Target) -> OpenVinoEngine:
 
 def _key(request: CompileRequest, target: Target) -> str:
     """All that the compiled model depends on."""
-    sizes = {name: list(shape) for name, shape in request.sizes.items()}
+    sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
     version = plugins.version(provider_of(target.provider).package)
     config = config_of(request, target)
     return answers.key_of("OpenVINO", request.digest(), sizes, config, version, machine.processor_fingerprint())
@@ -160,7 +162,7 @@ def _imported(request: CompileRequest, target: Target, path: Path, native: openv
 def _make(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     engine = compile_model(request, target)
     try:
-        with folders.written(folder, str(request.stamp[0])) as unfinished:
+        with folders.written(folder, str(request.origin.stamp[0])) as unfinished:
             _write(engine, Path(unfinished, BLOB), request.require_not_stopped)
     except CanceledError:
         raise

@@ -50,7 +50,7 @@ class OpenVinoEngine(HostEngine):
         self, compiled: openvino.CompiledModel, request: CompileRequest, target: Target, half_type: str = ""
     ) -> None:
         self.options = options = request.options
-        self._names = request.inputs, request.outputs
+        self._names = request.features.inputs, request.features.outputs
         precision = Precision.HALF if half_type else Precision.FLOAT32
         self.explanation = Explanation(target.spelling[0], precision, "as asked for", number_type=half_type)
         self._provider = target.provider

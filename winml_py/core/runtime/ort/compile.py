@@ -78,7 +78,7 @@ def compile_model(
             session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
         request.require_not_stopped()  # before 1.30 the runtime goes on to the end
         if not is_optimized:  # such a graph has files of its own
-            request.require_unchanged()
+            request.origin.require_unchanged()
     except BaseException:
         if trace is not None:
             trace.cleanup()

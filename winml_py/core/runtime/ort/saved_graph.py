@@ -26,7 +26,7 @@ from .engine import OrtEngine
 from .session_options import GRAPH, Saving, flushes_denormals
 
 
-def compile_shared(request: CompileRequest) -> OrtEngine:
+def compile_cached(request: CompileRequest) -> OrtEngine:
     """Compiles for ONNX Runtime's own provider, over a saved graph where the model's weights are large enough for one.
 
     Where a saved graph is damaged or cannot be written, the session is made without one.
@@ -34,10 +34,10 @@ def compile_shared(request: CompileRequest) -> OrtEngine:
     Raises:
         WinMLError: the runtime refuses the model.
     """
-    folder = folders.folder_for(_key(request), request.weights) if _is_wanted(request) else None
+    folder = folders.folder_for(_key(request), request.origin.mappable_weights) if _is_wanted(request) else None
     if folder is None:
         engine = compile_model(request)
-        if request.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
+        if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
             trim_heap()
         return engine
     opened = _opened(request, folder)
@@ -53,7 +53,7 @@ def _is_wanted(request: CompileRequest) -> bool:
     Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
     other processes must not get such constants.
     """
-    return request.weights >= MAPPED_FROM and not flushes_denormals(request.options)
+    return request.origin.mappable_weights >= MAPPED_FROM and not flushes_denormals(request.options)
 
 
 def _key(request: CompileRequest) -> str:
@@ -92,7 +92,7 @@ def _save(request: CompileRequest, folder: str) -> None:
 
 def _make(request: CompileRequest, folder: Path) -> OrtEngine:
     try:
-        with folders.written(folder, str(request.stamp[0])) as unfinished:
+        with folders.written(folder, str(request.origin.stamp[0])) as unfinished:
             _save(request, unfinished)
         engine = _opened(request, folder)
     except CanceledError:

@@ -1,4 +1,4 @@
-"""What is measured: a model, where it runs, and on which inputs."""
+"""A case: a model, where it runs, and on which inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..enums import LearningModelDeviceKind, Precision
-from ..inputs.examples import NOTHING_STATED, StatedSizes
-from ..inputs.model import load_model
+from .examples import NOTHING_STATED, StatedSizes
+from .model import load_model
+
+EXAMPLE = "example inputs"
+"""What reports name in the place of an input, where values are made up."""
 
 _KINDS = {
     "cpu": LearningModelDeviceKind.CPU,
@@ -66,7 +69,7 @@ class Case:
             options.override_input_shape(name, shape)
         return options
 
-    def target(self) -> LearningModelDevice:
+    def find_device(self) -> LearningModelDevice:
         """The device.
 
         Raises:
