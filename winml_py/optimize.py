@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from .core.base.agreement import FLOAT_TOLERANCE, compare_outputs
+from .core.base.agreement import FLOAT_TOLERANCE
 from .core.base.atomic_files import require_folder, write_whole
 from .core.base.messages import Facts
 from .core.imaging.contract import ImageContract
@@ -22,7 +22,7 @@ from .core.runtime.ort.transformers import fuse_layers
 from .errors import ConversionError, InvalidArgumentError, NotSupportedError
 from .inputs import trial
 from .inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
-from .inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, to_json
+from .inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, require_same_results, to_json
 
 if TYPE_CHECKING:
     import onnx
@@ -136,15 +136,12 @@ def optimize(
     data = _serialize(original)
     with _dying("compiles the optimised model"):
         came = evaluate_apart(data, own, values)
-    agreement = compare_outputs(expected, came, tolerance)
-    if not agreement.is_good:
-        raise ConversionError(
-            f"The optimised model does not give what the model gives: {agreement}; nothing was written.",
-            hint="Try a lower --level, or give inputs that the model is meant for: NAME=FILE.",
-        )
+    what = "The optimised model does not give what the model gives"
+    hint = "Try a lower --level, or give inputs that the model is meant for: NAME=FILE."
+    error = require_same_results(expected, came, tolerance, what, hint)
     write_whole(out, data)
     size = loaded.size, len(data)
-    return OptimizationReport(nodes, size, moved, agreement.error, input_sizes(features, inputs or {}))
+    return OptimizationReport(nodes, size, moved, error, input_sizes(features, inputs or {}))
 
 
 @contextmanager

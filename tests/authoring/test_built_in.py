@@ -39,7 +39,7 @@ from winml_py import (
 from winml_py.authoring import build_in
 from winml_py.authoring.placement import graph_placement
 from winml_py.core.imaging.geometry import compute_placement
-from winml_py.core.onnx_file.expressions import Graph, Value
+from winml_py.core.onnx_file.expressions import Expression, GraphWriter
 
 ROOT = Path(__file__).parents[2]
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
@@ -150,8 +150,8 @@ def random_scaling(random: np.random.Generator) -> ImageScaling:
 
 def placement_model(contract: ImageContract, sides: tuple[int | None, int | None]) -> onnx.ModelProto:
     """From width and height to all numbers of a placement."""
-    graph = Graph("p")
-    width, height = Value(graph, "width", np.int64), Value(graph, "height", np.int64)
+    graph = GraphWriter("p")
+    width, height = Expression(graph, "width", np.int64), Expression(graph, "height", np.int64)
     made = graph_placement(width, height, sides, contract)
     assert made is not None
     whole = (0, 0, made.scaled[1], made.scaled[0])

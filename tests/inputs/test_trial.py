@@ -128,7 +128,7 @@ def test_the_node_that_ends_the_process_is_named_and_stays_in_float32(
 ) -> None:
     source, asked, told = tmp_path / "m.onnx", ended_by(monkeypatch, lambda node: node.name == "node5"), list[str]()
     source.write_bytes(chain())
-    report = convert(source, tmp_path / "half.onnx", progress=told.append)
+    report = convert(source, tmp_path / "half.onnx", progress=lambda _, what: told.append(what))
     assert report.kept["fatal"] == ["node5"]
     assert "1 of 9 nodes stay in float32, as the runtime ends the process that compiles them in float16: node5" in str(
         report

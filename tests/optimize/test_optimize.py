@@ -18,6 +18,7 @@ from test_cli import call, failure
 from winml_py import ConversionError, InvalidArgumentError, LearningModel, NotSupportedError
 from winml_py import optimize as module
 from winml_py.core.base.agreement import Agreement
+from winml_py.inputs import model as evaluating
 from winml_py.optimize import LEVELS, optimize
 
 DIGITS = MODELS / "digits.onnx"
@@ -125,7 +126,7 @@ def test_transformers_are_fused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
+    monkeypatch.setattr(evaluating, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
     assert "differ by 5.0e-01" in failure(1, "optimize", DIGITS, "--output", tmp_path / "out.onnx")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.imaging.formats import layout_of
-from ..core.onnx_file.expressions import Graph, Value, onnx_type
+from ..core.onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .kernels import Preprocessing
@@ -70,9 +70,9 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
         )
     graph = graph_for(model, f"{found[0].name}/boxes")
     boxes, scores, classes = _suppress(_floats(graph, found[0]), len(labels))
-    boxes = _in_picture(boxes, Value(graph, picture, np.uint8), placement)
+    boxes = _in_picture(boxes, Expression(graph, picture, np.uint8), placement)
     names, count = graph.constant(labels, np.str_).take(classes, 0), "box_count"
-    outputs: dict[str, tuple[Value, Shape]] = {
+    outputs: dict[str, tuple[Expression, Shape]] = {
         "boxes": (boxes, [count, 4]),
         "box_scores": (scores, [count]),
         "box_classes": (classes, [count]),
@@ -81,7 +81,7 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
     put_after(model, graph, outputs)
 
 
-def _suppress(answer: Value, classes: int) -> tuple[Value, Value, Value]:
+def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression, Expression]:
     """Corners, scores and classes of the boxes that are kept."""
     graph = answer.graph
     places = answer.part((0,), (4,), (1,)).transposed(0, 2, 1)
@@ -100,7 +100,7 @@ def _suppress(answer: Value, classes: int) -> tuple[Value, Value, Value]:
     return corners, sorted_scores, kept_classes
 
 
-def _in_picture(boxes: Value, pixels: Value, placement: GraphPlacement | None) -> Value:
+def _in_picture(boxes: Expression, pixels: Expression, placement: GraphPlacement | None) -> Expression:
     """The boxes in pixels of the picture, cut off at its edges: `PicturePlacement.boxes_to_picture`."""
     graph = boxes.graph
     if placement is not None:
@@ -114,24 +114,24 @@ def _in_picture(boxes: Value, pixels: Value, placement: GraphPlacement | None) -
     return boxes.at_least(0).at_most(_row(pixels.size(1), pixels.size(0)))
 
 
-def _row(x: Value, y: Value) -> Value:
+def _row(x: Expression, y: Expression) -> Expression:
     """Numbers for the four sides of a box."""
     two = [value.cast(np.float32).reshaped(1) for value in (x, y)]
     return x.graph.node("Concat", *two, *two, dtype=np.float32, axis=0)
 
 
-def _best(scores: Value, count: Value, axis: int = -1) -> tuple[Value, Value]:
+def _best(scores: Expression, count: Expression, axis: int = -1) -> tuple[Expression, Expression]:
     """The largest scores and their positions, in order."""
     dtypes, outputs = (np.float32, np.int64), ("", "")
     best, positions = scores.graph.split("TopK", scores, count, dtypes=dtypes, outputs=outputs, axis=axis)
     return best, positions
 
 
-def _floats(graph: Graph, output: onnx.ValueInfoProto) -> Value:
+def _floats(graph: GraphWriter, output: onnx.ValueInfoProto) -> Expression:
     from onnx import helper
 
     dtype = helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type).type
-    return Value(graph, output.name, dtype).cast(np.float32)
+    return Expression(graph, output.name, dtype).cast(np.float32)
 
 
 def _is_float(output: onnx.ValueInfoProto) -> bool:
@@ -197,7 +197,7 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Graph
     return placement
 
 
-def put_after(model: onnx.ModelProto, graph: Graph, outputs: Mapping[str, tuple[Value, Shape]]) -> None:
+def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, tuple[Expression, Shape]]) -> None:
     """Appends nodes, and outputs with their shapes.
 
     Raises:
@@ -216,12 +216,12 @@ def put_after(model: onnx.ModelProto, graph: Graph, outputs: Mapping[str, tuple[
     model.graph.node.extend(graph.nodes)
 
 
-def graph_for(model: onnx.ModelProto, prefix: str) -> Graph:
+def graph_for(model: onnx.ModelProto, prefix: str) -> GraphWriter:
     """A graph whose names are none of the model's."""
     names = _names(model.graph)
     while any(name.startswith(prefix) for name in names):
         prefix += "_"
-    return Graph(prefix)
+    return GraphWriter(prefix)
 
 
 def _names(graph: onnx.GraphProto) -> set[str]:

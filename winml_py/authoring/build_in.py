@@ -14,8 +14,8 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
 from ..core.model.contracts import fits, fitting_inputs
 from ..core.model.model import LearningModel
-from ..core.onnx_file.expressions import Graph
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.expressions import GraphWriter
+from ..core.onnx_file.nodes import convert_opset, messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from .answers import add_boxes, add_labels, put_before
@@ -86,7 +86,7 @@ def build_in(
     steps = {image.name: _preprocessing(image, pictures) for image in images}
     require_folder(destination)
     model = read_for_copy(source, destination)
-    bring_to(Graph.OPSET, model)
+    bring_to(GraphWriter.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}
     names = tuple(labels)
     if suppress:
@@ -189,29 +189,13 @@ def bring_to(version: int, model: onnx.ModelProto) -> None:
 
 def _convert(version: int, model: onnx.ModelProto) -> None:
     import onnx
-    from onnx import version_converter
 
     if model.functions or sum(isinstance(part, onnx.GraphProto) for part in messages(model)) > 1:
         raise _refused(version, model, "graphs inside nodes, and functions, are not converted")
-    # Before IR 4, all weights are inputs, too. Runtimes take models where they are not; the converter alone does not.
-    model.ir_version = max(model.ir_version, 4)
     try:
-        converted = version_converter.convert_version(model, version)
-        onnx.checker.check_model(converted)
-    except (
-        RuntimeError,
-        ValueError,
-        IndexError,
-        version_converter.ConvertError,
-        onnx.checker.ValidationError,
-    ) as error:
-        raise _refused(version, model, (str(error).strip().splitlines() or ["it says nothing"])[0]) from error
-    # the converter loses what inputs and outputs are denoted as: they stay as they were
-    for field in ("node", "initializer"):
-        model.graph.ClearField(field)
-        getattr(model.graph, field).extend(getattr(converted.graph, field))
-    del model.opset_import[:]
-    model.opset_import.extend(converted.opset_import)
+        model.CopyFrom(convert_opset(model, version))
+    except ValueError as error:
+        raise _refused(version, model, str(error)) from error
 
 
 def _refused(version: int, model: onnx.ModelProto, reason: str) -> NotSupportedError:

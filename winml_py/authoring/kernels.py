@@ -16,8 +16,8 @@ from ..core.base.arrays import Array, ScalarType
 from ..core.imaging.contract import ImageContract, has_gray_padding
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
 from ..core.imaging.resize import KERNELS
-from ..core.imaging.tensorize import channel_order, gray_table
-from ..core.onnx_file.expressions import Graph, Operand, Value
+from ..core.imaging.tensorize import channel_order, gray_table, keeps_close
+from ..core.onnx_file.expressions import Expression, GraphWriter, Operand
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 from .placement import GraphPlacement, graph_placement
@@ -37,7 +37,7 @@ def require_kernel(kernel: ImageKernel) -> None:
         )
 
 
-def scaled_planes(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:
+def scaled_planes(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Expression:
     """The part of a picture that is used, scaled.
 
     Args:
@@ -56,24 +56,24 @@ def scaled_planes(pixels: Value, placement: GraphPlacement, kernel: ImageKernel,
     return _resize(pixels, placement, kernel)
 
 
-def _crop(pixels: Value, placement: GraphPlacement) -> Value:
+def _crop(pixels: Expression, placement: GraphPlacement) -> Expression:
     x, y, width, height = placement.part
     return pixels.part((y, x), (height, width), (0, 1)) if placement.is_cropped else pixels
 
 
-def planes_of(pixels: Value) -> Value:
+def planes_of(pixels: Expression) -> Expression:
     """Height x width x channels of bytes as channels x height x width of float32."""
     return pixels.transposed(2, 0, 1).cast(np.float32)
 
 
-def _nearest(pixels: Value, placement: GraphPlacement) -> Value:
+def _nearest(pixels: Expression, placement: GraphPlacement) -> Expression:
     part, (height, width) = placement.part, placement.scaled
     rows = _nearest_positions(part.height, height) + part.y
     columns = _nearest_positions(part.width, width) + part.x
     return planes_of(pixels.take(rows, 0).take(columns, 1))
 
 
-def _nearest_positions(side: Value, scaled: Value) -> Value:
+def _nearest_positions(side: Expression, scaled: Expression) -> Expression:
     """The pixel that is nearest to the middle of each pixel of the result.
 
     Pillow adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
@@ -84,7 +84,7 @@ def _nearest_positions(side: Value, scaled: Value) -> Value:
     return sums.apply("Floor").cast(np.int64).at_most(side - 1)
 
 
-def _resize(pixels: Value, placement: GraphPlacement, kernel: ImageKernel) -> Value:
+def _resize(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
     graph, (height, width) = pixels.graph, placement.scaled
     planes = planes_of(_crop(pixels, placement)).unsqueezed(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
@@ -92,7 +92,7 @@ def _resize(pixels: Value, placement: GraphPlacement, kernel: ImageKernel) -> Va
     return _levels(scaled).reshaped(-1, height, width)
 
 
-def _antialias(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Value:
+def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Expression:
     """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
     height, width = placement.scaled
     block = _divisor if is_close else _whole_factor
@@ -105,14 +105,14 @@ def _antialias(pixels: Value, placement: GraphPlacement, kernel: ImageKernel, is
     return _scale_rows(rows, height, kernel, block(placement.part.height, height))
 
 
-def _whole_factor(side: Value, scaled: Value) -> Value:
+def _whole_factor(side: Expression, scaled: Expression) -> Expression:
     """The size of the blocks that are averaged first: `_whole_factor` of `imaging/resize.py`."""
     where, shrink = side.graph.where, side / scaled
     factor = where(shrink < 6, shrink / 2, shrink / 2.5).cast(np.int64)
     return where(shrink < 4, 1, factor)
 
 
-def _divisor(side: Value, scaled: Value) -> Value:
+def _divisor(side: Expression, scaled: Expression) -> Expression:
     """The largest number that divides a side and leaves the kernel a shrinking by 4."""
     graph = side.graph
     numbers = graph.range((side // (scaled * 4)).at_least(1)) + 1
@@ -120,7 +120,7 @@ def _divisor(side: Value, scaled: Value) -> Value:
     return graph.node("ReduceMax", dividing, dtype=np.int64, keepdims=0)
 
 
-def _scale_rows(planes: Value, scaled: Value, kernel: ImageKernel, block: Value) -> Value:
+def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel, block: Expression) -> Expression:
     """Scales the second axis.
 
     A few rows of the result are made at once, of those rows that any of them sees: one matrix for all would be nearly
@@ -152,7 +152,7 @@ def _scale_rows(planes: Value, scaled: Value, kernel: ImageKernel, block: Value)
     return _levels(whole.part((0,), (scaled,), (1,)))
 
 
-def _parts(count: Value, size: Operand) -> Value:
+def _parts(count: Expression, size: Operand) -> Expression:
     """How many parts of a size hold so many."""
     return (count + size - 1) // size
 
@@ -160,7 +160,7 @@ def _parts(count: Value, size: Operand) -> Value:
 _TILE = 16
 
 
-def _weights(positions: Value, centres: Value, scale: Value, kernel: ImageKernel) -> Value:
+def _weights(positions: Expression, centres: Expression, scale: Expression, kernel: ImageKernel) -> Expression:
     """What pixels at these positions give to results with these centres, float32.
 
     Pillow computes them in float64; a box's edge lies between two pixels often, and a rounding would move it.
@@ -173,29 +173,29 @@ def _weights(positions: Value, centres: Value, scale: Value, kernel: ImageKernel
     return (weights / weights.sum(2, keepdims=True)).cast(np.float32)
 
 
-def _box(x: Value) -> Value:
+def _box(x: Expression) -> Expression:
     return ((x > -0.5) & (x <= 0.5)).cast(np.float64)
 
 
-def _linear(x: Value) -> Value:
+def _linear(x: Expression) -> Expression:
     return (1 - abs(x)).at_least(0)
 
 
-def _cubic(x: Value) -> Value:
+def _cubic(x: Expression) -> Expression:
     x = abs(x)
     return x.graph.where(x < 1, (x * 1.5 - 2.5) * x * x + 1, (((x - 5) * x + 8) * x - 4) * -0.5)
 
 
-def _hamming(x: Value) -> Value:
+def _hamming(x: Expression) -> Expression:
     cosine = (x * math.pi + math.pi / 2).apply("Sin")  # before 1.29, ONNX Runtime has no Cos of float64
     return _sinc(x) * (cosine * 0.46 + 0.54)
 
 
-def _lanczos(x: Value) -> Value:
+def _lanczos(x: Expression) -> Expression:
     return _sinc(x) * _sinc(x / 3)
 
 
-def _sinc(x: Value) -> Value:
+def _sinc(x: Expression) -> Expression:
     where, is_middle = x.graph.where, x.equals(0)
     angle = where(is_middle, 1.0, x * math.pi)
     return where(is_middle, 1.0, angle.apply("Sin") / angle)
@@ -211,7 +211,7 @@ _FILTERS = {
 """For each antialiased kernel how far it reaches, and its weight at a distance from a pixel's middle."""
 
 
-def _levels(planes: Value) -> Value:
+def _levels(planes: Expression) -> Expression:
     """Whole levels of 0 to 255, halves up, as Pillow and OpenCV round."""
     dtype: ScalarType = np.float32
     zero, most = (planes.graph.constant(level, dtype) for level in (0, 255))
@@ -239,13 +239,13 @@ class Preprocessing(NamedTuple):
     sides: tuple[int | None, int | None]
     dtype: ScalarType
 
-    def write(self, graph: Graph, picture: str, tensor: str) -> GraphPlacement | None:
+    def write(self, graph: GraphWriter, picture: str, tensor: str) -> GraphPlacement | None:
         """Writes the nodes from one value to the other, by their names.
 
         Returns:
             Where the picture lies in the tensor; None where it fills it in its own size.
         """
-        pixels = Value(graph, picture, np.uint8)
+        pixels = Expression(graph, picture, np.uint8)
         placement = graph_placement(pixels.size(1), pixels.size(0), self.sides, self.contract)
         is_padded = placement is not None and placement.target is not None
         is_gray = self.source is _GRAY and self.contract.pixel_format is _GRAY
@@ -259,24 +259,24 @@ class Preprocessing(NamedTuple):
         graph.node("Unsqueeze", numbers, graph.vector(0), dtype=self.dtype, output=tensor)
         return placement
 
-    def _scale(self, pixels: Value, placement: GraphPlacement | None) -> Value:
+    def _scale(self, pixels: Expression, placement: GraphPlacement | None) -> Expression:
         """Channels x height x width: whole levels in float32, cropped and scaled."""
         if placement is None:
             return planes_of(pixels)
-        planes = scaled_planes(pixels, placement, self.contract.kernel, self.contract.scaling is not None)
+        planes = scaled_planes(pixels, placement, self.contract.kernel, keeps_close(self.contract))
         if placement.cut is None:
             return planes
         x, y, width, height = placement.cut
         return planes.part((y, x), (height, width), (1, 2))
 
-    def _order(self, planes: Value) -> Value:
+    def _order(self, planes: Expression) -> Expression:
         """Three planes, in the contract's order."""
         order = channel_order(self.source, self.contract)
         if order == tuple(range(layout_of(self.source).channels)):
             return planes
         return planes.take(planes.graph.constant(order, np.int64), 0)
 
-    def _pad(self, planes: Value, placement: GraphPlacement) -> Value:
+    def _pad(self, planes: Expression, placement: GraphPlacement) -> Expression:
         """With the padding around it."""
         if placement.target is None:
             return planes
@@ -288,7 +288,7 @@ class Preprocessing(NamedTuple):
         colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
         return planes.graph.node("Pad", planes - colour, pads, dtype=np.float32) + colour
 
-    def _numbers(self, planes: Value, stays_gray: bool) -> Value:
+    def _numbers(self, planes: Expression, stays_gray: bool) -> Expression:
         """The tensor's number for each level."""
         table = _table(self.contract, self.dtype)
         if stays_gray:
@@ -300,7 +300,7 @@ class Preprocessing(NamedTuple):
         return _look_up(planes, table, self.dtype)
 
 
-def _mix(planes: Value) -> Value:
+def _mix(planes: Expression) -> Expression:
     """The gray of red, green and blue, as Windows ML mixes it: in float32, without what is after the point."""
     red, green, blue = (
         planes.take(planes.graph.constant([channel], np.int64), 0) * weight
@@ -323,7 +323,7 @@ def _table(contract: ImageContract, dtype: ScalarType) -> Array:
     return np.concatenate(rows)
 
 
-def _look_up(planes: Value, table: Array, dtype: ScalarType) -> Value:
+def _look_up(planes: Expression, table: Array, dtype: ScalarType) -> Expression:
     """The numbers of a table for levels: exact whatever the arithmetic of the runtime is."""
     graph, positions = planes.graph, planes.cast(np.int32)
     if (table == table[:1]).all():

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.scaling import ImageScaling, Size
-from ..core.onnx_file.expressions import Operand, Value
+from ..core.onnx_file.expressions import Expression, Operand
 from ..enums import ImageAnchor, ImageCropMode, ImageRounding
 
 
@@ -19,8 +19,8 @@ class Rectangle(NamedTuple):
 
     x: Operand
     y: Operand
-    width: Value
-    height: Value
+    width: Expression
+    height: Expression
 
 
 class GraphPlacement(NamedTuple):
@@ -36,15 +36,15 @@ class GraphPlacement(NamedTuple):
     """
 
     part: Rectangle
-    scaled: tuple[Value, Value]
+    scaled: tuple[Expression, Expression]
     cut: Rectangle | None
     target: Rectangle | None
-    tensor: tuple[Value, Value]
+    tensor: tuple[Expression, Expression]
     is_cropped: bool = False
 
 
 def graph_placement(
-    width: Value, height: Value, tensor: tuple[int | None, int | None], contract: ImageContract
+    width: Expression, height: Expression, tensor: tuple[int | None, int | None], contract: ImageContract
 ) -> GraphPlacement | None:
     """Where a picture goes: `compute_placement`. None where the picture keeps its size.
 
@@ -82,7 +82,7 @@ def _free(whole: Rectangle, tensor: tuple[int | None, int | None], rule: ImageSc
 
 
 def _anchor(
-    part: Rectangle, scaled: tuple[Value, Value], tensor: tuple[Value, Value], rule: ImageScaling
+    part: Rectangle, scaled: tuple[Expression, Expression], tensor: tuple[Expression, Expression], rule: ImageScaling
 ) -> GraphPlacement:
     """Crops what leaves the tensor, and pads where it is larger, along each axis."""
     y, x = (offset(rule, side, whole) for side, whole in zip(scaled, tensor, strict=True))
@@ -147,7 +147,9 @@ _RULES: dict[ImageCropMode, Callable[[Rectangle, Size], GraphPlacement]] = {
 Sides = tuple[Operand, Operand]
 
 
-def scaled(rule: ImageScaling, width: Value, height: Value, tensor: Size | None) -> tuple[Value, Value]:
+def scaled(
+    rule: ImageScaling, width: Expression, height: Expression, tensor: Size | None
+) -> tuple[Expression, Expression]:
     """Height and width that a picture is scaled to: `ImageScaling.scaled`."""
     graph = width.graph
     if rule.height is not None and rule.width is not None:
@@ -162,7 +164,7 @@ def scaled(rule: ImageScaling, width: Value, height: Value, tensor: Size | None)
     return graph.where(is_flat, short, long), graph.where(is_flat, long, short)
 
 
-def _sides(rule: ImageScaling, short: Value, long: Value, tensor: Size | None) -> Sides:
+def _sides(rule: ImageScaling, short: Expression, long: Expression, tensor: Size | None) -> Sides:
     """The shorter and the longer side, before they become multiples."""
     shortest, longest = rule.shortest_side, rule.longest_side
     if rule.crop_ratio is not None and tensor is None:
@@ -177,7 +179,7 @@ def _sides(rule: ImageScaling, short: Value, long: Value, tensor: Size | None) -
     return _limited(rule, short, long, shortest, longest)
 
 
-def _limited(rule: ImageScaling, short: Value, long: Value, shortest: int, longest: int) -> Sides:
+def _limited(rule: ImageScaling, short: Expression, long: Expression, shortest: int, longest: int) -> Sides:
     """The shorter and the longer side where both are stated."""
     where = short.graph.where
     if rule.changes_least:
@@ -198,18 +200,18 @@ def _limited(rule: ImageScaling, short: Value, long: Value, shortest: int, longe
     return where(fits, shortest, nearest), where(fits, followed, from_exact)
 
 
-def followed(rule: ImageScaling, side: Value) -> Value:
+def followed(rule: ImageScaling, side: Expression) -> Expression:
     """A side that follows the other one: `ImageScaling.followed`."""
     multiple = _to_multiple(rounded(side, rule.rounding), rule.multiple, rule.multiple_rounding)
     return multiple.at_most(rule.longest_side or (1 << 20)).at_least(1)
 
 
-def padded(rule: ImageScaling, side: Value) -> Value:
+def padded(rule: ImageScaling, side: Expression) -> Expression:
     """The next multiple of `pad_multiple`."""
     return (side + (rule.pad_multiple - 1)) // rule.pad_multiple * rule.pad_multiple
 
 
-def offset(rule: ImageScaling, scaled_side: Value, tensor: Value) -> Value:
+def offset(rule: ImageScaling, scaled_side: Expression, tensor: Expression) -> Expression:
     """Where the tensor begins in the scaled picture: `ImageScaling.offset`."""
     cropped = rounded((scaled_side - tensor) / 2, rule.crop_rounding)
     inside: Operand = 0
@@ -218,7 +220,7 @@ def offset(rule: ImageScaling, scaled_side: Value, tensor: Value) -> Value:
     return scaled_side.graph.where(scaled_side >= tensor, cropped, inside)
 
 
-def rounded(value: Value, rounding: ImageRounding) -> Value:
+def rounded(value: Expression, rounding: ImageRounding) -> Expression:
     """A whole number of a fraction."""
     match rounding:
         case ImageRounding.DOWN:
@@ -232,11 +234,11 @@ def rounded(value: Value, rounding: ImageRounding) -> Value:
     return whole.cast(np.int64)
 
 
-def _multiple(rule: ImageScaling, side: Value) -> Value:
+def _multiple(rule: ImageScaling, side: Expression) -> Expression:
     return _to_multiple(side, rule.multiple, rule.multiple_rounding).at_least(1)
 
 
-def _to_multiple(side: Value, multiple: int, rounding: ImageRounding) -> Value:
+def _to_multiple(side: Expression, multiple: int, rounding: ImageRounding) -> Expression:
     if multiple == 1 and side.dtype is np.int64:
         return side
     return rounded(side / multiple, rounding) * multiple

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ..core.base.messages import Facts
+from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import is_row
@@ -35,7 +35,7 @@ from .arguments import (
     size_options,
 )
 from .failures import Failure, error_facts, naming, status_of
-from .style import Advance, emit, progress, say, tell_assumed
+from .style import emit, progress, say, tell_assumed
 from .summary import AUTO, KINDS, Finder, print_results, summarize
 from .videos import folders_of, targets_of, video_of, write, write_video
 
@@ -155,7 +155,7 @@ class Results:
 
 
 def evaluate_all(
-    paths: Sequence[str], inputs: Sequence[str], wanted: Wanted, case: Mapping[str, Any], advance: Advance
+    paths: Sequence[str], inputs: Sequence[str], wanted: Wanted, case: Mapping[str, Any], advance: Progress
 ) -> Results:
     """Evaluates every model on every input.
 
@@ -176,7 +176,7 @@ def evaluate_all(
     return results
 
 
-def _share(advance: Advance, before: int, count: int) -> Callable[[float | None, str], object]:
+def _share(advance: Progress, before: int, count: int) -> Progress:
     """Moves the bar by the part that one of several models has of it."""
     return lambda done, what: advance(None if done is None else (before + done) / count, what)
 
@@ -199,7 +199,7 @@ class _ModelRun:
         self._targets = targets_of(output, [label for label, _ in self.todo])
         self._files = [file for _, files in self.todo for file in files.values()]
 
-    def run(self, results: Results, tell: Callable[[float | None, str], object]) -> None:
+    def run(self, results: Results, tell: Progress) -> None:
         """Evaluates every input, and adds what came of it."""
         for index, ((label, files), target) in enumerate(zip(self.todo, self._targets, strict=True)):
             tell(index / len(self.todo), label)
@@ -210,9 +210,7 @@ class _ModelRun:
                 facts = self._video(video, target, steps) if video else self._one(files, target)
                 results.facts.append(about | facts)
 
-    def _tell_frames(
-        self, tell: Callable[[float | None, str], object], label: str, before: int, done: int, total: int | None
-    ) -> None:
+    def _tell_frames(self, tell: Progress, label: str, before: int, done: int, total: int | None) -> None:
         """Moves the bar by the frames of a video, which is one of several inputs."""
         part = None if total is None else (before + done / total) / len(self.todo)
         tell(part, f"{label}: frame {done:,}" + ("" if total is None else f" of {total:,}"))

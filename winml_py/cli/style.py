@@ -11,12 +11,12 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
 from ..core.base.arguments import is_text
-from ..core.base.messages import REPORT_SCHEMA, Facts, shown, shown_in_json
+from ..core.base.messages import REPORT_SCHEMA, Facts, Progress, shown, shown_in_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,27 +114,20 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     show([(_text(name, "bold"), value) for name, value in rows if value])
 
 
-class Advance(Protocol):
-    """The function that moves a progress bar."""
-
-    def __call__(self, done: float | None = None, what: str = "", /) -> None:
-        """Takes the part that is done, from 0 to 1, or None where that is unknown; and what is being done."""
-
-
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
+def progress(what: str) -> Iterator[Progress]:
     """A bar on the terminal while the block runs; nothing where there is no terminal."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich import progress as bars
 
     screen = _console(is_error=True)
     if not screen.is_terminal:  # where a bar that is disabled ends with an empty line, below Rich 14.3
-        yield lambda done=None, what="": None
+        yield lambda done, what: None
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True) as bar:
+    columns = (bars.TextColumn("{task.description}", markup=False), bars.BarColumn(), bars.TimeElapsedColumn())
+    with bars.Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(shown(what), total=None)
 
-        def advance(done: float | None = None, what: str = "", /) -> None:
+        def advance(done: float | None, what: str) -> None:
             bar.update(task, total=None if done is None else 1.0, completed=done, description=shown(what) or None)
 
         yield advance

@@ -46,11 +46,11 @@ def summarize(value: Any, top_k: int, labels: Sequence[str]) -> Facts:
 
 def print_results(facts: Facts) -> None:
     """Prints what `run` found, errors to stderr."""
+    several = len({result["model"] for result in facts["results"]}) > 1
     for result in facts["results"]:
         if "error" in result:
             say(result["error"]["message"], "bold red", is_error=True)
             continue
-        several = len({other["model"] for other in facts["results"]}) > 1
         say(f"{result['model']} on {result['input']}" if several else result["input"], "bold")
         outputs = {} if print_findings(result) else result["outputs"]
         for name, output in outputs.items():

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..core.base.atomic_files import require_folder, written_to
+from ..core.base.messages import Progress
 from ..core.imaging.contract import ImageContract
 from ..core.model.operators import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError
 from ..inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
 from ..inputs.model import input_sizes, load_model
-from .report import ConversionReport, Progress
+from .report import ConversionReport
 
 
 def convert(
@@ -42,7 +43,7 @@ def convert(
             example values; ids, words and booleans must be given.
         tolerance: the largest difference in an output, over its largest magnitude.
         keep_float32: names of nodes, or operators, to leave in float32.
-        progress: called with what is being done, now and then.
+        progress: called now and then with the part that is done, which is None here, and what is being done.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
         operators: operators of the program's own, as `LearningModel.load` takes them. Their nodes stay in float32.
         sizes: what is stated of sizes that the model leaves free, for example values.
@@ -77,8 +78,8 @@ def convert(
         raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1 (--tolerance).")
     require_folder(destination)
     asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
-    tell = progress or (lambda _: None)
-    tell("reading")
+    tell = progress or (lambda done, what: None)
+    tell(None, "reading")
     search = Search(read(source, own), keep_io_types, tolerance, asked, tell)
     features = sizes.applied(loaded.input_features)
     values, seeded = example_inputs(features, inputs or {})
@@ -92,7 +93,7 @@ def convert(
             "keep in float32 (--keep-float32 NODE).",
             report=report,
         )
-    tell("writing")
+    tell(None, "writing")
     with written_to(destination):
         save(model, os.fspath(destination))
     return report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
-Progress = Callable[[str], object]
 """Called with what is being done."""
 
 REASONS = {

@@ -10,12 +10,13 @@ import numpy as np
 import onnx_ir as ir
 
 from ..core.base.agreement import relative_error
+from ..core.base.messages import Progress
 from ..core.runtime.ort.transformers import DEFAULT_OP_BLOCK_LIST
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from ..inputs.trial import ProcessEndedError
 from .half_graph import Choice, half_graph, owners, rounded_graph
 from .model_file import evaluate, is_own, operators_of, size
-from .report import REASONS, ConversionReport, Progress, compare
+from .report import REASONS, ConversionReport, compare
 
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -39,7 +40,7 @@ class Search:
             keep_io_types: whether inputs and outputs stay in float32.
             tolerance: the largest difference in an output, over its largest magnitude.
             asked: names of nodes, or operators, that stay in float32.
-            progress: called with what is being done.
+            progress: see `Progress`.
 
         Raises:
             InvalidArgumentError: a name in `asked` that nobody has.
@@ -65,7 +66,7 @@ class Search:
         Args:
             inputs: a value for each input, by name, which the float16 models get, too.
         """
-        self._tell("evaluating in float32")
+        self._tell(None, "evaluating in float32")
         graph = self._model.graph
         self._inputs = inputs
         outputs = {value.name for value in graph.outputs}
@@ -145,7 +146,7 @@ class Search:
         """
         nodes = list(self._model.graph)
         fatal = [name for name, reason in self._kept.items() if reason == "fatal"]
-        self._tell(f"looking for the node that ends the process ({ended})")
+        self._tell(None, f"looking for the node that ends the process ({ended})")
         place = bisect_left(range(len(nodes)), True, key=lambda index: self._is_fatal(index + 1))
         node = nodes[place] if place < len(nodes) else None
         if node is None or len(fatal) >= MOST_FATAL or not self._keep([node], "fatal"):
@@ -167,7 +168,7 @@ class Search:
     def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
         """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
         while True:
-            self._tell(f"converting and comparing; {len(self._kept)} nodes stay in float32")
+            self._tell(None, f"converting and comparing; {len(self._kept)} nodes stay in float32")
             candidate, inputs = self._candidate(self._kept)
             try:
                 real = evaluate(candidate, inputs)

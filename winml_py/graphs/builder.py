@@ -139,7 +139,7 @@ class LearningModelBuilder(Object):
             StorageNotFoundError: there is no folder to write to.
             StorageAccessError: the file cannot be written.
         """
-        save_model(self._draft.finished(), file_name)
+        save_model(self._draft.finished(), file_name, lambda _: None)
 
     def __repr__(self) -> str:
         return f"<LearningModelBuilder of operator set {self._draft.opset}>"

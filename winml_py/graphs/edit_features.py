@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from onnx import ModelProto, ValueInfoProto, compose
 
-from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
+from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
 from ..core.model.model import LearningModel
-from ..errors import ConversionError, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from ..inputs.examples import example_inputs, has_example
 from ..inputs.files import given_values
-from ..inputs.model import evaluate_all_outputs
+from ..inputs.model import evaluate_all_outputs, require_same_results
 from .join_names import names_in, sizes_in
 from .model_file import save_light
 from .values import require_name
@@ -223,14 +223,7 @@ def edit_model(
     denote_features(proto, edits.denotations, edits.dimensions)
     rename_features(proto, edits.rename)
     _write_words(proto, edits)
-    reports: list[EditReport] = []
-    save_light(
-        proto,
-        source,
-        destination,
-        lambda after: reports.append(_compared(before, after, edits, inputs, tolerance)),
-    )
-    return reports[0]
+    return save_light(proto, source, destination, lambda after: _compared(before, after, edits, inputs, tolerance))
 
 
 def _require_texts(edits: Edits) -> None:
@@ -272,12 +265,7 @@ def _compared(
     values, _ = example_inputs(after.input_features, given)
     came = evaluate_all_outputs(after, values)
     own = {feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)}
-    agreement = compare_outputs(
-        dict(zip(came, evaluate_all_outputs(before, own).values(), strict=True)), came, tolerance
-    )
-    if not agreement.is_good:
-        raise ConversionError(
-            f"The edited model does not give what the model gives: {agreement}; nothing was written.",
-            hint="Give inputs that the model is meant for: NAME=FILE.npy.",
-        )
-    return EditReport(*names, agreement.error)
+    expected = dict(zip(came, evaluate_all_outputs(before, own).values(), strict=True))
+    what = "The edited model does not give what the model gives"
+    hint = "Give inputs that the model is meant for: NAME=FILE.npy."
+    return EditReport(*names, require_same_results(expected, came, tolerance, what, hint))

@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto, compose, helper
 
-from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
+from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arguments import is_text, truth
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts, did_you_mean
@@ -19,10 +19,10 @@ from ..core.contracts.exporters import EXPORTERS
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
 from ..core.model.model import LearningModel
-from ..errors import ConversionError, InvalidArgumentError, NotSupportedError
+from ..errors import InvalidArgumentError, NotSupportedError
 from ..inputs.examples import example_inputs
 from ..inputs.files import given_values
-from ..inputs.model import evaluate_all_outputs
+from ..inputs.model import evaluate_all_outputs, require_same_results
 from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
 from .model_file import read_model, save_model
 from .opsets import brought_together
@@ -326,13 +326,7 @@ def join_files(
     """
     require_folder(out)
     models = LearningModel.load_from_file_path(first), LearningModel.load_from_file_path(second)
-    reports: list[JoinReport] = []
-    save_model(
-        joined(*models, options),
-        out,
-        lambda made: reports.append(_compared(*models, made, options, inputs, tolerance)),
-    )
-    return reports[0]
+    return save_model(joined(*models, options), out, lambda made: _compared(*models, made, options, inputs, tolerance))
 
 
 def _compared(
@@ -347,13 +341,10 @@ def _compared(
     came = evaluate_all_outputs(made, values)
     in_order = [values[feature.name] for feature in made.input_features]
     expected = _one_after_the_other(first, second, options, in_order)
-    agreement = compare_outputs(dict(zip(came, expected, strict=True)), came, tolerance)
-    if not agreement.is_good:
-        raise ConversionError(
-            f"The joined model does not give what the two models give: {agreement}; nothing was written.",
-            hint="Give inputs that the first model is meant for: NAME=FILE.npy.",
-        )
-    return JoinReport(tuple(feature.name for feature in made.input_features), tuple(came), agreement.error)
+    what = "The joined model does not give what the two models give"
+    hint = "Give inputs that the first model is meant for: NAME=FILE.npy."
+    error = require_same_results(dict(zip(came, expected, strict=True)), came, tolerance, what, hint)
+    return JoinReport(tuple(feature.name for feature in made.input_features), tuple(came), error)
 
 
 def _one_after_the_other(

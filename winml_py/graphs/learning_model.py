@@ -89,7 +89,7 @@ class LearningModelExperimental(Object):
             StorageNotFoundError: there is no folder to write to.
             StorageAccessError: the file cannot be written.
         """
-        save_model(read_model(self._model), file_name)
+        save_model(read_model(self._model), file_name, lambda _: None)
 
     def set_name(self, model_name: str, /) -> None:
         """Gives the model another name; its file stays as it is.

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import onnx
 from onnx import ModelProto, TensorProto
@@ -17,6 +18,8 @@ from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
+
+T = TypeVar("T")
 
 
 def read_model(model: LearningModel) -> ModelProto:
@@ -68,15 +71,16 @@ def to_bytes(model: ModelProto) -> bytes:
     return data
 
 
-def save_model(
-    model: ModelProto, path: str | os.PathLike[str], check: Callable[[LearningModel], None] = lambda _: None
-) -> None:
+def save_model(model: ModelProto, path: str | os.PathLike[str], check: Callable[[LearningModel], T]) -> T:
     """Writes a model; where it is larger than 2 GB, with its weights in a file beside it, `.data` at its end.
 
     Args:
         model: what to write.
         path: of the file.
         check: is called with the model as it will be loaded; where it raises, nothing is written.
+
+    Returns:
+        What the check returned.
 
     Raises:
         StorageNotFoundError: there is no folder to write to.
@@ -85,14 +89,14 @@ def save_model(
     require_folder(path)
     if weight_size(model) < PROTOBUF_LIMIT:
         data = model.SerializeToString()
-        check(LearningModel.load(data))
+        report = check(LearningModel.load(data))
         write_whole(path, data)
-        return
+        return report
     with written_to(path):
-        _save_in_two(model, os.path.realpath(path), check)
+        return _save_in_two(model, os.path.realpath(path), check)
 
 
-def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], None]) -> None:
+def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], T]) -> T:
     import onnx_ir as ir
 
     folder, name = os.path.split(path)
@@ -101,17 +105,18 @@ def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], 
         cut = ir.external_data.unload_from_model(ir.from_proto(model), temporary, weights, size_threshold_bytes=256)
         data, made = ir.to_proto(cut).SerializeToString(), os.path.join(temporary, name)
         write_whole(made, data)
-        check(LearningModel.load(made))
+        report = check(LearningModel.load(made))
         os.replace(os.path.join(temporary, weights), os.path.join(folder, weights))
     write_whole(path, data)
+    return report
 
 
 def save_light(
     model: ModelProto,
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
-    check: Callable[[LearningModel], None],
-) -> None:
+    check: Callable[[LearningModel], T],
+) -> T:
     """Writes a model that was read without its external data, which stay where they are.
 
     Args:
@@ -120,31 +125,35 @@ def save_light(
         path: of the new file; in the source's folder, where the model has external data.
         check: is called with the model as it will be loaded; where it raises, nothing is written.
 
+    Returns:
+        What the check returned.
+
     Raises:
         InvalidArgumentError: the file is to lie elsewhere than its weights.
         StorageAccessError: the file cannot be written.
     """
     data = model.SerializeToString()
     if not any(part.data_location == TensorProto.EXTERNAL for part in messages(model) if isinstance(part, TensorProto)):
-        check(LearningModel.load(data))
+        report = check(LearningModel.load(data))
         write_whole(path, data)
-        return
+        return report
     folders = {os.path.dirname(os.path.abspath(each)) for each in (source, path)}
     if len(folders) > 1:
         raise InvalidArgumentError(
             f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
             hint="Write the copy into the same folder.",
         )
-    _check_beside(data, folders.pop(), check)
+    report = _check_beside(data, folders.pop(), check)
     write_whole(path, data)
+    return report
 
 
-def _check_beside(data: bytes, folder: str, check: Callable[[LearningModel], None]) -> None:
+def _check_beside(data: bytes, folder: str, check: Callable[[LearningModel], T]) -> T:
     """Checks a model in a file for the while, because its weights are looked for in the folder that it is in."""
     made = os.path.join(folder, f".{os.urandom(8).hex()}.onnx")
     try:
         write_whole(made, data)
-        check(LearningModel.load(made))
+        return check(LearningModel.load(made))
     finally:
         with suppress(FileNotFoundError):
             os.unlink(made)

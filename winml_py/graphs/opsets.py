@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from onnx import ModelProto, NodeProto, OperatorSetIdProto, defs, helper, shape_inference, version_converter
+from onnx import ModelProto, NodeProto, OperatorSetIdProto, defs, helper
 
 from ..core.base.arguments import whole_number
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.nodes import convert_opset, messages
 from ..errors import NotSupportedError
 
 OLDEST = 7
@@ -110,18 +110,10 @@ def _is_same(operator: str, domain: str, old: int, new: int) -> bool:
 
 def _convert(model: ModelProto, old: int, new: int, changed: str) -> ModelProto:
     try:
-        converted = version_converter.convert_version(model, new)
-        shape_inference.infer_shapes(converted, strict_mode=True)  # what it converts does not always hold together
-    except Exception as error:  # the converter raises errors of many classes, RuntimeError among them
+        return convert_opset(model, new)
+    except ValueError as error:
         raise NotSupportedError(
             f"{changed} differs between operator set {old} of the graph {model.graph.name!r} and {new} of the other, "
             f"and cannot be converted: {error}",
             hint=f"Export the model with operator set {new}.",
         ) from error
-    made = ModelProto()
-    made.CopyFrom(model)
-    for field in ("node", "initializer"):  # the converter loses denotations, functions and metadata
-        made.graph.ClearField(field)
-        getattr(made.graph, field).extend(getattr(converted.graph, field))
-    made.graph.ClearField("value_info")
-    return made

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import as_numpy
+from ..core.base.agreement import as_numpy, compare_outputs
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue, PictureFit
@@ -18,6 +18,7 @@ from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.model.operators import ModelOperators, Operators
 from ..core.session.session import LearningModelSession
+from ..errors import ConversionError
 from . import trial
 from .examples import ExampleShape, example_shape
 
@@ -67,6 +68,30 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> 
         if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
     return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
+
+
+def require_same_results(
+    expected: Mapping[str, object], came: Mapping[str, object], tolerance: float, what: str, hint: str
+) -> float:
+    """Refuses a model that was made of others, and does not give what they give, before anything is written.
+
+    Args:
+        expected: what they give.
+        came: what it gives, by the same names.
+        tolerance: the largest difference in an output, over its largest magnitude.
+        what: the models, as subject and object: "The joined model does not give what the two models give".
+        hint: what else could be tried.
+
+    Returns:
+        The largest difference.
+
+    Raises:
+        ConversionError: they differ by more than the tolerance.
+    """
+    agreement = compare_outputs(expected, came, tolerance)
+    if not agreement.is_good:
+        raise ConversionError(f"{what}: {agreement}; nothing was written.", hint=hint)
+    return agreement.error
 
 
 # Loading a model for a command, with the contract that the user states for its pictures.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ..core.base.messages import Progress
 from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -21,7 +22,6 @@ from ..inputs.files import generated, jobs, read
 from ..inputs.model import input_sizes
 from .measurement import Measurement, Sample
 
-Progress = Callable[[float], None]
 Receiver = Callable[[int, LearningModelEvaluationResult], None]
 Work = Callable[[int], dict[str, Sample]]
 
@@ -58,7 +58,7 @@ class Prepared:
         iterations: int | None,
         seconds: float | None,
         threads: int = 1,
-        progress: Progress = lambda done: None,
+        progress: Progress = lambda done, what: None,
         receive: Receiver = lambda index, result: None,
     ) -> Measurement:
         """Evaluates once, and then a number of times or for a time. Every thread has a binding of its own.
@@ -67,7 +67,7 @@ class Prepared:
             iterations: how many evaluations; 100 where neither they nor seconds are given.
             seconds: how long to evaluate, instead of iterations.
             threads: how many evaluate at once.
-            progress: is called with the part that is done, from 0 to 1.
+            progress: see `Progress`.
             receive: gets the number of each evaluation, 0 for the first, and its result.
 
         Raises:
@@ -130,7 +130,7 @@ class Prepared:
             with watch.phase("bind"):
                 for name, value in values.items():
                     binding.bind(name, value)
-            with watch.phase("detensorize"):
+            with watch.phase("detensorize"):  # the watch times tensorizing and evaluating inside: this is what is left
                 result = self.session.evaluate(binding)
             receive(index, result)
             return watch.lap()
@@ -145,7 +145,7 @@ def _turns(iterations: int | None, seconds: float | None, progress: Progress) ->
         done = taken / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
         if done >= 1 and taken:
             return
-        progress(min(done, 1.0))
+        progress(min(done, 1.0), "")
         yield taken + 1
 
 

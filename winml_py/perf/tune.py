@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from timeit import timeit
 from typing import Any, NamedTuple
 
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
-from ..core.base.messages import Facts
+from ..core.base.messages import Facts, Progress
 from ..core.base.timing import median_ratio, take_turns
 from ..core.cache import answers
 from ..core.evaluation.evaluation import LearningModelBinding
@@ -42,7 +42,6 @@ REST_SECONDS = 0.02
 BATCHES = (4, 16)
 
 Settings = Facts
-Progress = Callable[[float, str], None]
 
 
 class Trial(NamedTuple):

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
+from .outputs import of_picture
 
 _GRIDS = ((8, 16, 32), (8, 16, 32, 64))  # the strides of YOLO's usual grids, and of those for large pictures
 PROTOTYPES = 32
@@ -236,7 +237,7 @@ def _decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
         return _queries(layout, facts, picture, threshold)
     if facts.table is None:
         raise _misfit(layout, TABLES[layout])
-    table = _of_picture(facts.table, picture)
+    table = of_picture(facts.table, picture)
     if layout is DetectionLayout.YOLO_END_TO_END:
         return _end_to_end(facts, table, threshold)
     if layout is DetectionLayout.RT_DETR_ULTRALYTICS:
@@ -301,7 +302,7 @@ def _with_extra(facts: Facts, found: Found, extra: Array) -> Found:
 def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
     if facts.queries is None:
         raise _misfit(layout, "boxes of n x queries x 4, and logits of n x queries x classes")
-    boxes, logits = (_of_picture(array, picture) for array in facts.queries)
+    boxes, logits = (of_picture(array, picture) for array in facts.queries)
     corners = _corners(boxes * np.tile(_sides(facts), 2))
     if not np.isfinite(logits).all():
         raise _not_scores("logits that are not finite")
@@ -370,12 +371,6 @@ def _corners(boxes: Array) -> Array:
 
 def _sides(facts: Facts) -> Array:
     return np.array([facts.placement.tensor_width, facts.placement.tensor_height], np.float32)
-
-
-def _of_picture(array: Array, picture: int) -> Array:
-    if not 0 <= picture < len(array):
-        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
-    return np.asarray(array[picture])
 
 
 def _misfit(layout: DetectionLayout, expected: str) -> InvalidArgumentError:

@@ -64,13 +64,25 @@ def placement_of(
     return batch[picture]
 
 
+def of_picture(array: Array, picture: int) -> Array:
+    """What an output of a batch says of one picture: a view.
+
+    Raises:
+        InvalidArgumentError: the batch has fewer pictures.
+    """
+    if not 0 <= picture < len(array):
+        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
+    return np.asarray(array[picture])
+
+
 # The classes that a classifier finds.
 
 
 def classes(
     result: LearningModelEvaluationResult, n: int = 5, *, labels: Labels = (), output: str | None = None
 ) -> list[Prediction]:
-    """The classes with the highest scores, the highest first: `result.top_k`, beside its siblings.
+    """The classes with the highest scores, the highest first: another name for `result.top_k`, which is the one to
+    prefer where nothing else of `vision` is used.
 
     Args:
         result: of a model that gives a row of scores.

@@ -11,7 +11,7 @@ from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError
-from .outputs import Labels, arrays, names_of, placement_of
+from .outputs import Labels, arrays, names_of, of_picture, placement_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -102,7 +102,7 @@ def masks(
         EvaluationError: numbers that are not finite.
     """
     place = placement_of(result, picture, placement)
-    stack = _of_picture(_only_map(result, output), picture)
+    stack = of_picture(_only_map(result, output), picture)
     names = names_of(result, labels)
     if stack.dtype.kind in "iub":
         found = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
@@ -148,12 +148,6 @@ def _is_map(array: Array) -> bool:
     if array.dtype.kind == "f":
         return array.ndim == 4 and min(array.shape[2:]) > 1
     return array.ndim == 3 or (array.ndim == 4 and array.shape[1] == 1)
-
-
-def _of_picture(array: Array, picture: int) -> Array:
-    if not 0 <= picture < len(array):
-        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
-    return np.asarray(array[picture])
 
 
 def _best(stack: Array, place: PicturePlacement) -> Array:

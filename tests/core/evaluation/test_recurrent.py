@@ -240,11 +240,11 @@ def test_the_engine_is_given_the_callers_arrays_again_once_they_are_apart() -> N
         binding.bind(name, array)
     session.evaluate(binding)
     native = binding._inside.engine_binding
-    assert list(native._copies) == ["state"]  # type: ignore[attr-defined]
+    assert list(native._inputs._copies) == ["state"]  # type: ignore[attr-defined]
     binding.bind("next", other)
     state[:] = 5  # seen by the next run, as that of any bound array
     session.evaluate(binding)
-    assert native._copies == {}  # type: ignore[attr-defined]
+    assert native._inputs._copies == {}  # type: ignore[attr-defined]
     np.testing.assert_array_equal(other, x + 5)
     np.testing.assert_array_equal(state, np.float32(5))
 

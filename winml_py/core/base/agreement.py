@@ -26,7 +26,7 @@ class Agreement(NamedTuple):
         error: the largest difference, over the largest magnitude of its channel; infinite where types, shapes, words,
             whole numbers or the places of NaN and infinity differ.
         top1: the share of the rows that keep their largest element, of those where it leads by more than the tolerance
-            allows, or of all rows where that is below `ranks.ROWS_KEPT`; None where nothing is ranked.
+            allows, or of all rows where that is below `ROWS_KEPT`; None where nothing is ranked.
         tolerance: the error that is allowed.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -101,6 +101,10 @@ def _spell_out(record: logging.LogRecord) -> bool:
 logger = logging.getLogger("winml_py")
 logger.addFilter(_spell_out)
 
+
+Progress = Callable[[float | None, str], object]
+"""Is called now and then with the part that is done, from 0 to 1 (None where that is not known), and what is being
+done."""
 
 Facts = dict[str, Any]
 """What a report says, ready for JSON."""

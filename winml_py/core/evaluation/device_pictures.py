@@ -17,8 +17,8 @@ from ..imaging.contract import ImageContract, has_gray_padding
 from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, layout_of
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillow, scales_height_first
-from ..imaging.tensorize import channel_order, gray_table
-from ..onnx_file.expressions import Graph, Value, onnx_type
+from ..imaging.tensorize import channel_order, gray_table, keeps_close
+from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest, ModelFeatures
 
@@ -145,6 +145,7 @@ class DeviceTensorizer:
 # the same weights, and we need not copy the code that computes them. What is rounded, and when, is as on the CPU, too.
 
 
+# Operator set and format of ONNX 1.12, which go together: every ONNX Runtime and plugin that is supported knows both.
 OPSET = 17
 IR_VERSION = 8
 
@@ -175,7 +176,7 @@ class GraphKey(NamedTuple):
         """The key for pictures that go to this placement."""
         block, height_first = _block(placement, contract), False
         if KERNELS[contract.kernel].is_antialiased:
-            height_first = scales_height_first(*_sizes(placement), _is_close(contract))
+            height_first = scales_height_first(*_sizes(placement), keeps_close(contract))
         return cls(contract, source, not placement.is_identity, placement.has_padding, half, block, height_first)
 
 
@@ -245,17 +246,13 @@ class _Axis(NamedTuple):
 def _block(placement: Placement, contract: ImageContract) -> tuple[int, int]:
     if not KERNELS[contract.kernel].is_antialiased:
         return 1, 1
-    return block_size(*_sizes(placement), _is_close(contract))
+    return block_size(*_sizes(placement), keeps_close(contract))
 
 
 def _sizes(placement: Placement) -> tuple[int, int, int, int]:
     """Width and height of the part, and of what it is scaled to."""
     (height, width), part = placement.scaled, placement.part
     return part.width, part.height, width, height
-
-
-def _is_close(contract: ImageContract) -> bool:
-    return contract.scaling is not None
 
 
 def _in_blocks(start: int, part: int, block: int) -> Array:
@@ -296,7 +293,7 @@ def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) ->
     return matrix
 
 
-def _scale(graph: _PictureGraph, value: Value, key: GraphKey) -> Value:
+def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression:
     if key.block != (1, 1):
         value = _average(graph, value, *key.block)
     across = graph.input("across", np.float32, "columns_used", "tensor_width")
@@ -312,7 +309,7 @@ def _scale(graph: _PictureGraph, value: Value, key: GraphKey) -> Value:
     return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
 
 
-def _average(graph: _PictureGraph, value: Value, width: int, height: int) -> Value:
+def _average(graph: _PictureGraph, value: Expression, width: int, height: int) -> Expression:
     """The means of blocks of pixels, in whole levels, as OpenCV rounds them."""
     value = value.take(graph.input("columns", np.int32, "column_count"), 3)
     value = value.take(graph.input("rows", np.int32, "row_count"), 2)
@@ -323,18 +320,18 @@ def _average(graph: _PictureGraph, value: Value, width: int, height: int) -> Val
     return (value + magic) - magic
 
 
-def _round(value: Value) -> Value:
+def _round(value: Expression) -> Expression:
     """To whole levels of 0 to 255, halves up, as both libraries do."""
     graph = value.graph
     floor = (value + 0.5).apply("Floor")
     return graph.node("Clip", floor, *(graph.constant(level, np.float32) for level in (0, 255)), dtype=np.float32)
 
 
-def _gray(graph: _PictureGraph, value: Value, has_colour: bool) -> Value:
+def _gray(graph: _PictureGraph, value: Expression, has_colour: bool) -> Expression:
     if not has_colour:
         levels = value.cast(np.int32)
         return graph.constant(gray_table(), np.float32).take(levels, 0)
-    total: Value | None = None
+    total: Expression | None = None
     for channel, weight in enumerate(GRAY_WEIGHTS):
         plane = value.take(graph.constant([channel], np.int64), 1)
         term = plane * weight
@@ -343,7 +340,7 @@ def _gray(graph: _PictureGraph, value: Value, has_colour: bool) -> Value:
     return total.apply("Floor")
 
 
-class _PictureGraph(Graph):
+class _PictureGraph(GraphWriter):
     """Expressions as a model of their own: with inputs, and with constants beside the nodes."""
 
     def __init__(self) -> None:
@@ -351,31 +348,31 @@ class _PictureGraph(Graph):
         self._inputs: list[onnx.ValueInfoProto] = []
         self._tensors: list[onnx.TensorProto] = []
 
-    def input(self, name: str, dtype: ScalarType, *shape: str | int) -> Value:
+    def input(self, name: str, dtype: ScalarType, *shape: str | int) -> Expression:
         from onnx import helper
 
         self._inputs.append(helper.make_tensor_value_info(name, onnx_type(dtype), shape))
-        return Value(self, name, dtype)
+        return Expression(self, name, dtype)
 
     def node(
-        self, operator: str, *inputs: Value | None, dtype: ScalarType, output: str = "", **attributes: Any
-    ) -> Value:
+        self, operator: str, *inputs: Expression | None, dtype: ScalarType, output: str = "", **attributes: Any
+    ) -> Expression:
         from onnx import helper
 
         name = output or f"v{len(self.nodes)}"
         self.nodes.append(
             helper.make_node(operator, [value.name if value else "" for value in inputs], [name], **attributes)
         )
-        return Value(self, name, dtype)
+        return Expression(self, name, dtype)
 
-    def constant(self, value: object, dtype: ScalarType) -> Value:
+    def constant(self, value: object, dtype: ScalarType) -> Expression:
         from onnx import numpy_helper
 
         name = f"c{len(self._tensors)}"
         self._tensors.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return Value(self, name, dtype)
+        return Expression(self, name, dtype)
 
-    def model(self, output: Value) -> bytes:
+    def model(self, output: Expression) -> bytes:
         from onnx import helper
 
         outputs = [helper.make_tensor_value_info(output.name, onnx_type(output.dtype), ["n", None, None, None])]

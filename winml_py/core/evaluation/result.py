@@ -32,8 +32,8 @@ NO_FACTS = ModelFacts()
 class LearningModelEvaluationResult(Object):
     """The outputs of one evaluation.
 
-    A failed evaluation raises, so a result in hand has succeeded; but those of `evaluate_many`, where one failure among
-    many items must not end the others.
+    A failed evaluation raises. Only results of `evaluate_many` can be failures: one among many items must not end the
+    others.
     """
 
     __slots__ = ("_correlation_id", "_error", "_facts", "_index", "_outputs", "_placements", "_source")

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -330,7 +331,7 @@ class ImageContract:
         return self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
 
 
-def _reader(name: str) -> Any:
+def _reader(name: str) -> ModuleType:
     """A module of the room `contracts`, which stands above this one: it is loaded by its name, when it is needed."""
     return importlib.import_module(f"winml_py.core.contracts.{name}")
 

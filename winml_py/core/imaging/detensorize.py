@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorLayout
+from ..base.arrays import Array
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
 from .formats import INTERLEAVED_FORMATS, Pixels, Scratch, convert, gray_of, layout_of
 from .resize import resize
-from .tensorize import Tensor
 
 
-def to_bytes(numbers: Tensor, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
+def to_bytes(numbers: Array, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
     """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
 
     Windows ML rounds half to even in most columns of a picture and half up in the last few; we use one rule.
@@ -41,9 +41,7 @@ def to_bytes(numbers: Tensor, contract: ImageContract, channel: int, out: Pixels
     np.copyto(out, values, casting="unsafe")
 
 
-def detensorize(
-    tensor: Tensor, contract: ImageContract, bitmap: SoftwareBitmap, scratch: Scratch | None = None
-) -> None:
+def detensorize(tensor: Array, contract: ImageContract, bitmap: SoftwareBitmap, scratch: Scratch | None = None) -> None:
     """Writes one picture of a batch into a bitmap, stretched to the bitmap's size and in its format.
 
     Args:

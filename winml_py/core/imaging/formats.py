@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -214,7 +214,7 @@ def convert_alpha(
 #
 # The bytes of a picture are brightness under sRGB's curve. Windows' conversions take the curve away, mix red, green
 # and blue by ITU-R BT.709's weights, and put the curve back. Windows ML's tensorizer mixes the bytes themselves: that
-# is `formats.gray_of`.
+# is `gray_of`.
 
 
 GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
@@ -274,19 +274,23 @@ def _mix(colours: Sequence[Array], gray: Array) -> None:
 # Scratch: memory that is reused from call to call.
 
 
+T = TypeVar("T")
+
+
 class Scratch:
     """Arrays by name, kept as long as their shape stays, and the last conversion. For one thread at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
         self._planes: list[Array] = []
-        self._last: tuple[Any, Any] = (None, None)
+        self._last: tuple[tuple[Hashable, ...], Any] | None = None
 
-    def recall(self, key: tuple[Any, ...], make: Callable[..., Any]) -> Any:
-        """What `make(*key)` gave, where the last key was the same."""
-        if self._last[0] != key:
+    def recall(self, key: tuple[Hashable, ...], make: Callable[..., T]) -> T:
+        """What `make(*key)` gives; where the last key was the same, what it gave then. One function a scratch."""
+        if self._last is None or self._last[0] != key:
             self._last = (key, make(*key))
-        return self._last[1]
+        made: T = self._last[1]
+        return made
 
     def get(self, name: str, shape: tuple[int, ...], dtype: object = np.uint8) -> Array:
         """An array that holds what was last written to it, or undefined numbers; a name has one dtype."""

@@ -107,7 +107,7 @@ def compute_placement(
         if scaling is not None and scaling.crops_first:
             return _whole(_square(given, scaling), tensor, picture)
         if scaling is not None:
-            return _anchor(given, scaling.scaled(given.width, given.height, tensor), tensor, picture, scaling)
+            return _crop_or_pad(given, scaling.scaled(given.width, given.height, tensor), tensor, picture, scaling)
         part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, tensor_width, tensor_height))
         # Bounds are the part, also where the mode would take less of them.
         scaled = (target.height, target.width)
@@ -115,7 +115,7 @@ def compute_placement(
     scaling = scaling or ImageScaling()
     scaled = _free_size(given, tensor_width, tensor_height, scaling)
     tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
-    return _anchor(given, scaled, tensor, picture, scaling)
+    return _crop_or_pad(given, scaled, tensor, picture, scaling)
 
 
 def _free_size(given: BitmapBounds, width: int | None, height: int | None, scaling: ImageScaling) -> Size:
@@ -127,19 +127,17 @@ def _free_size(given: BitmapBounds, width: int | None, height: int | None, scali
     return scaling.followed((width or 1) * given.height / given.width), width or 1
 
 
-def _anchor(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
+def _crop_or_pad(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
     """Crops what leaves the tensor, and pads where it is larger, along each axis."""
     if scaled[0] * scaled[1] > MOST_PIXELS:
         raise InvalidBindingError(
             f"A picture of {picture[1]}x{picture[0]} would be scaled to {scaled[1]}x{scaled[0]} pixels.",
             hint="Bind a part of it, BitmapBounds, or state another scaling in the contract.",
         )
-    (y, cut_y, height), (x, cut_x, width) = (
-        (max(0, -start), max(0, start), min(side, whole))
-        for side, whole in zip(scaled, tensor, strict=True)
-        for start in [scaling.offset(side, whole)]
-    )
-    cut, target = BitmapBounds(cut_x, cut_y, width, height), BitmapBounds(x, y, width, height)
+    top, left = (scaling.offset(side, whole) for side, whole in zip(scaled, tensor, strict=True))
+    height, width = min(scaled[0], tensor[0]), min(scaled[1], tensor[1])
+    cut = BitmapBounds(max(0, left), max(0, top), width, height)  # an offset below 0 is room before the picture
+    target = BitmapBounds(max(0, -left), max(0, -top), width, height)
     return Placement(part, scaled, cut, target, picture, tensor)
 
 

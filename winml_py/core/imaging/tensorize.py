@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,6 @@ from .contract import ImageContract, has_gray_padding
 from .formats import VIDEO_FORMATS, Pixels, Scratch, gray_of, layout_of, to_interleaved, video_to_bgr
 from .geometry import BitmapBounds, Placement
 from .resize import crop, resize
-
-if TYPE_CHECKING:
-    pass
-
-Tensor = Array
 
 _WORTH_A_THREAD = 1 << 18
 """The size of a tensor, in numbers, below which another thread costs more than it saves."""
@@ -38,14 +33,14 @@ class Conversion(NamedTuple):
     """
 
     contract: ImageContract
-    table: Tensor
+    table: Array
     affine: tuple[tuple[float, float], ...]
 
 
 def tensorize(
     bitmap: SoftwareBitmap,
     contract: ImageContract,
-    out: Tensor,
+    out: Array,
     placement: Placement,
     scratch: Scratch | None = None,
 ) -> None:
@@ -67,7 +62,7 @@ def tensorize(
     conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
     pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
     height, width = placement.scaled
-    pixels = resize(pixels, width, height, contract.kernel, is_close=contract.scaling is not None)
+    pixels = resize(pixels, width, height, contract.kernel, is_close=keeps_close(contract))
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, scratch)
@@ -89,7 +84,7 @@ class BatchTensorizer:
         self,
         bitmaps: Sequence[SoftwareBitmap],
         contract: ImageContract,
-        tensor: Tensor,
+        tensor: Array,
         placements: Sequence[Placement],
     ) -> None:
         """Tensorizes each bitmap into its slot, at its placement, on several threads where that pays."""
@@ -157,7 +152,7 @@ def gray_table() -> Pixels:
 
 
 def _fill_planes(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Tensor, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Array, scratch: Scratch
 ) -> None:
     import cv2
 
@@ -178,7 +173,7 @@ def _fill_planes(
 
 
 def _fill_pixels(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Tensor, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Array, scratch: Scratch
 ) -> None:
     """Channels last: the numbers of all channels in one table of 256 entries of three."""
     import cv2
@@ -195,13 +190,18 @@ def _fill_pixels(
     cv2.LUT(ordered, entries, out.view(entries.dtype))
 
 
+def keeps_close(contract: ImageContract) -> bool:
+    """Whether scaling stays close to Pillow's result, at some cost: where a recipe of training states how it scales."""
+    return contract.scaling is not None
+
+
 def channel_order(source: BitmapPixelFormat, contract: ImageContract) -> tuple[int, int, int]:
     """Which channel of a picture in this format goes to each channel of a colour tensor."""
     rgb = layout_of(source).rgb
     return rgb[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else rgb
 
 
-def _look_up(plane: Pixels, numbers: Tensor, slot: Tensor) -> None:
+def _look_up(plane: Pixels, numbers: Array, slot: Array) -> None:
     """Writes the number of each byte of a contiguous plane into a contiguous slot."""
     import cv2
 
@@ -233,7 +233,7 @@ def _takes_pairs() -> bool:
 
 
 @lru_cache(16)
-def _pairs(numbers: bytes) -> Tensor:
+def _pairs(numbers: bytes) -> Array:
     """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
     halves = np.frombuffer(numbers, np.uint16)
     low, high = np.meshgrid(halves, halves)

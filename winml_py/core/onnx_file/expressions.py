@@ -1,6 +1,8 @@
 """Nodes that are written as Python expressions: `(width * 256) / height` becomes a Mul, two Casts and a Div.
 
-All nodes mean the same from operator set 13 on, so that few models need another one.
+All nodes mean the same from operator set 13 on, so that few models need another one. spox and onnx-ir write graphs,
+too; they make whole models, take long to import, and leave the names to themselves. Here, nodes are added to graphs of
+others, also while a program binds its first picture on a GPU, and the same program gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Number = int | float
 _PROMOTION: tuple[ScalarType, ...] = (np.int64, np.float32, np.float64)
 
 
-class Value:
+class Expression:
     """What a node gives. Operators make nodes of it: with whole numbers int64, and float64 from a division on.
 
     Attributes:
@@ -30,117 +32,117 @@ class Value:
 
     __slots__ = ("dtype", "graph", "name")
 
-    def __init__(self, graph: Graph, name: str, dtype: ScalarType) -> None:
+    def __init__(self, graph: GraphWriter, name: str, dtype: ScalarType) -> None:
         self.graph, self.name, self.dtype = graph, name, dtype
 
-    def cast(self, dtype: ScalarType) -> Value:
+    def cast(self, dtype: ScalarType) -> Expression:
         """The numbers in another type; fractions are cut off on the way to whole numbers."""
         return self if dtype is self.dtype else self.graph.node("Cast", self, dtype=dtype, to=onnx_type(dtype))
 
-    def __add__(self, other: Operand) -> Value:
+    def __add__(self, other: Operand) -> Expression:
         return self._with("Add", other)
 
-    def __sub__(self, other: Operand) -> Value:
+    def __sub__(self, other: Operand) -> Expression:
         return self._with("Sub", other)
 
-    def __rsub__(self, other: Number) -> Value:
+    def __rsub__(self, other: Number) -> Expression:
         return self.graph.like(self, other)._with("Sub", self)
 
-    def __mul__(self, other: Operand) -> Value:
+    def __mul__(self, other: Operand) -> Expression:
         return self._with("Mul", other)
 
-    def __truediv__(self, other: Operand) -> Value:
+    def __truediv__(self, other: Operand) -> Expression:
         whole = self.cast(np.float64) if self.dtype is np.int64 else self
         return whole._with("Div", other)
 
-    def __rtruediv__(self, other: Number) -> Value:
+    def __rtruediv__(self, other: Number) -> Expression:
         return self.graph.constant(other, np.float64) / self
 
-    def __floordiv__(self, other: Operand) -> Value:
+    def __floordiv__(self, other: Operand) -> Expression:
         """Of whole numbers that are not negative: others are not rounded down."""
         return self._with("Div", other)
 
-    def __mod__(self, other: Operand) -> Value:
+    def __mod__(self, other: Operand) -> Expression:
         """Of whole numbers that are not negative."""
         return self._with("Mod", other)
 
-    def __lt__(self, other: Operand) -> Value:
+    def __lt__(self, other: Operand) -> Expression:
         return self._with("Less", other, np.bool_)
 
-    def __le__(self, other: Operand) -> Value:
+    def __le__(self, other: Operand) -> Expression:
         return self._with("LessOrEqual", other, np.bool_)
 
-    def __gt__(self, other: Operand) -> Value:
+    def __gt__(self, other: Operand) -> Expression:
         return self._with("Greater", other, np.bool_)
 
-    def __ge__(self, other: Operand) -> Value:
+    def __ge__(self, other: Operand) -> Expression:
         return self._with("GreaterOrEqual", other, np.bool_)
 
-    def equals(self, other: Operand) -> Value:
+    def equals(self, other: Operand) -> Expression:
         """Where two values are equal."""
         return self._with("Equal", other, np.bool_)
 
-    def __and__(self, other: Value) -> Value:
+    def __and__(self, other: Expression) -> Expression:
         return self.graph.node("And", self, other, dtype=np.bool_)
 
-    def at_least(self, other: Operand) -> Value:
+    def at_least(self, other: Operand) -> Expression:
         """The larger one of two."""
         return self._with("Max", other)
 
-    def at_most(self, other: Operand) -> Value:
+    def at_most(self, other: Operand) -> Expression:
         """The smaller one of two."""
         return self._with("Min", other)
 
-    def __abs__(self) -> Value:
+    def __abs__(self) -> Expression:
         return self.apply("Abs")
 
-    def apply(self, operator: str, **attributes: Any) -> Value:
+    def apply(self, operator: str, **attributes: Any) -> Expression:
         """What an operator with one input makes of it, in the same type."""
         return self.graph.node(operator, self, dtype=self.dtype, **attributes)
 
-    def take(self, indices: Value, axis: int) -> Value:
+    def take(self, indices: Expression, axis: int) -> Expression:
         """The parts of it at these positions of an axis."""
         return self.graph.node("Gather", self, indices, dtype=self.dtype, axis=axis)
 
-    def transposed(self, *axes: int) -> Value:
+    def transposed(self, *axes: int) -> Expression:
         """With its axes in this order."""
         return self.apply("Transpose", perm=axes)
 
-    def reshaped(self, *shape: Operand) -> Value:
+    def reshaped(self, *shape: Operand) -> Expression:
         """In another shape; of the sizes, -1 is what is left over."""
         return self.graph.node("Reshape", self, self.graph.vector(*shape), dtype=self.dtype)
 
-    def unsqueezed(self, *axes: int) -> Value:
+    def unsqueezed(self, *axes: int) -> Expression:
         """With axes of size 1 at these positions."""
         return self.graph.node("Unsqueeze", self, self.graph.vector(*axes), dtype=self.dtype)
 
-    def sum(self, *axes: int, keepdims: bool = False) -> Value:
+    def sum(self, *axes: int, keepdims: bool = False) -> Expression:
         """The sums along axes."""
         return self.graph.node("ReduceSum", self, self.graph.vector(*axes), dtype=self.dtype, keepdims=int(keepdims))
 
-    def part(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Value:
+    def part(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Expression:
         """What begins at `starts`, and has `sizes`, along axes."""
         first = self.graph.vector(*starts)
         last = first + self.graph.vector(*sizes)
         return self.graph.node("Slice", self, first, last, self.graph.vector(*axes), dtype=self.dtype)
 
-    def size(self, axis: int) -> Value:
+    def size(self, axis: int) -> Expression:
         """Its size along an axis."""
         shape = self.graph.node("Shape", self, dtype=np.int64)
         return shape.take(self.graph.constant(axis, np.int64), 0)
 
-    def _with(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Value:
+    def _with(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
         """What an operator makes of two values, in the wider of their types."""
-        if not isinstance(other, Value):
+        if not isinstance(other, Expression):
             other = self.graph.like(self, other)
         wider = max(self.dtype, other.dtype, key=_rank)
         return self.graph.node(operator, self.cast(wider), other.cast(wider), dtype=dtype or wider)
 
 
-Operand = Value | Number
+Operand = Expression | Number
 
 
-class Graph:
+class GraphWriter:
     """Nodes that are written one after the other, for a place before or after those of a model.
 
     Args:
@@ -156,26 +158,26 @@ class Graph:
     def __init__(self, prefix: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self._prefix = prefix
-        self._constants: dict[tuple[bytes, str, tuple[int, ...]], Value] = {}
+        self._constants: dict[tuple[bytes, str, tuple[int, ...]], Expression] = {}
 
     def name_of(self, what: str) -> str:
         """A name that no other value has."""
         return f"{self._prefix}/{what}"
 
     def node(
-        self, operator: str, *inputs: Value | None, dtype: ScalarType, output: str = "", **attributes: object
-    ) -> Value:
+        self, operator: str, *inputs: Expression | None, dtype: ScalarType, output: str = "", **attributes: object
+    ) -> Expression:
         """Writes a node with one output, of the given name if one is given. None is an input that is left out."""
         return self.split(operator, *inputs, dtypes=(dtype,), outputs=(output,), **attributes)[0]
 
     def split(
         self,
         operator: str,
-        *inputs: Value | None,
+        *inputs: Expression | None,
         dtypes: tuple[ScalarType, ...],
         outputs: tuple[str, ...],
         **attributes: Any,
-    ) -> tuple[Value, ...]:
+    ) -> tuple[Expression, ...]:
         """Writes a node with several outputs."""
         from onnx import helper
 
@@ -183,9 +185,9 @@ class Graph:
         names = [output or f"{name}/{index}" for index, output in enumerate(outputs)]
         read = [value.name if value else "" for value in inputs]
         self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
-        return tuple(Value(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
+        return tuple(Expression(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
 
-    def constant(self, value: object, dtype: ScalarType) -> Value:
+    def constant(self, value: object, dtype: ScalarType) -> Expression:
         """Numbers or texts that are part of the model."""
         from onnx import helper, numpy_helper
 
@@ -200,36 +202,36 @@ class Graph:
             self._constants[key] = self.node("Constant", dtype=dtype, value=tensor)
         return self._constants[key]
 
-    def like(self, value: Value, number: Number) -> Value:
+    def like(self, value: Expression, number: Number) -> Expression:
         """A number as a constant of a value's type; one with a fraction, beside whole numbers, is a float64."""
         is_wider = isinstance(number, float) and value.dtype is np.int64
         return self.constant(number, np.float64 if is_wider else value.dtype)
 
-    def of(self, operand: Operand) -> Value:
+    def of(self, operand: Operand) -> Expression:
         """A value as it is; a number as a constant."""
-        if isinstance(operand, Value):
+        if isinstance(operand, Expression):
             return operand
         return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
 
-    def own(self, operand: Operand) -> Value:
+    def own(self, operand: Operand) -> Expression:
         """A value of another graph of the same model, of which nodes are made in this one."""
-        value = operand if isinstance(operand, Value) else self.of(operand)
-        return Value(self, value.name, value.dtype)
+        value = operand if isinstance(operand, Expression) else self.of(operand)
+        return Expression(self, value.name, value.dtype)
 
-    def vector(self, *numbers: Operand) -> Value:
+    def vector(self, *numbers: Operand) -> Expression:
         """Whole numbers in a row."""
-        if not any(isinstance(number, Value) for number in numbers):
+        if not any(isinstance(number, Expression) for number in numbers):
             return self.constant(numbers, np.int64)
         parts = [self.of(number).reshaped(1) for number in numbers]
         return self.node("Concat", *parts, dtype=np.int64, axis=0)
 
-    def where(self, condition: Value, if_true: Operand, if_false: Operand) -> Value:
+    def where(self, condition: Expression, if_true: Operand, if_false: Operand) -> Expression:
         """One of two, element by element."""
         one, other = self.of(if_true), self.of(if_false)
         wider = max(one.dtype, other.dtype, key=_rank)
         return self.node("Where", condition, one.cast(wider), other.cast(wider), dtype=wider)
 
-    def range(self, count: Value) -> Value:
+    def range(self, count: Expression) -> Expression:
         """0, 1, 2... as whole numbers."""
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
         return self.node("Range", zero, count, one, dtype=np.int64)

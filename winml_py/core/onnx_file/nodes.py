@@ -20,7 +20,7 @@ SMALL = 1024
 """Bytes up to which a constant of any type is read. Integers are read whatever their size: they are tables, or few."""
 
 
-class Graph(NamedTuple):
+class ModelGraph(NamedTuple):
     """What a model computes.
 
     Attributes:
@@ -36,7 +36,7 @@ class Graph(NamedTuple):
     weights: dict[str, onnx.TensorProto]
 
 
-def read_graph(buffer: Buffer, header: Header) -> Graph:
+def read_graph(buffer: Buffer, header: Header) -> ModelGraph:
     """Reads the nodes of the graph.
 
     Args:
@@ -59,7 +59,7 @@ def read_graph(buffer: Buffer, header: Header) -> Graph:
             if item.number == 1 and item.wire_type == BYTES
         ]
         constants = {name: _tensor(buffer, weight) for name, weight in weights.items()}
-        return Graph(inputs, frozenset(value.name for value in header.outputs), nodes, constants)
+        return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes, constants)
     except DecodeError as error:
         raise CorruptModelError(
             f"Failed to parse the model: {error}.", hint="The file was damaged on its way; compare its size."
@@ -202,3 +202,35 @@ def sort_places(nodes: Sequence[onnx.NodeProto], needs: Sequence[Iterable[str]])
     makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     waits_for = {place: [makers[name] for name in names if name in makers] for place, names in enumerate(needs)}
     return list(TopologicalSorter(waits_for).static_order())
+
+
+def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """A copy of a model with its nodes brought to a version of ONNX's own operator set, by onnx's converter.
+
+    The converter loses denotations, functions and metadata, and what inference had found is no longer true of it: so
+    its nodes and weights are taken, and the rest is the model's.
+
+    Raises:
+        ValueError: the converter cannot convert the model, or what it made does not hold together; in its own words.
+    """
+    import onnx
+    from onnx import shape_inference, version_converter
+
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    # Before version 4 of the format all weights are inputs, too. Runtimes take models where they are not; the converter
+    # does not.
+    made.ir_version = max(made.ir_version, 4)
+    try:
+        converted = version_converter.convert_version(made, version)
+        onnx.checker.check_model(converted)
+        shape_inference.infer_shapes(converted, strict_mode=True)
+    except Exception as error:  # of many classes, RuntimeError and IndexError among them
+        raise ValueError((str(error).strip().splitlines() or ["it says nothing"])[0]) from error
+    for field in ("node", "initializer"):
+        made.graph.ClearField(field)
+        getattr(made.graph, field).extend(getattr(converted.graph, field))
+    made.graph.ClearField("value_info")
+    del made.opset_import[:]
+    made.opset_import.extend(converted.opset_import)
+    return made

@@ -15,7 +15,7 @@ from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundErro
 from ..base.arguments import is_text
 from ..base.file_kinds import HEAD, ONNX, kind_of
 from .header import Header, cut_weights, external_locations, read_header
-from .nodes import Graph, read_graph, require_bounded
+from .nodes import ModelGraph, read_graph, require_bounded
 from .protobuf import Buffer
 
 MAPPED_FROM = 16 << 20
@@ -138,7 +138,7 @@ class FileSource(NamedTuple):
         self.require_unchanged(stamps)
         return Skeleton(self.path, files=files) if files else self.path
 
-    def graph(self, header: Header) -> Graph:
+    def graph(self, header: Header) -> ModelGraph:
         """The nodes of the model.
 
         Raises:
@@ -239,7 +239,7 @@ class BytesSource(NamedTuple):
         source = cls(data if isinstance(data, bytes) else bytes(data))
         return source, read_header(source.data)
 
-    def graph(self, header: Header) -> Graph:
+    def graph(self, header: Header) -> ModelGraph:
         """The nodes of the model."""
         return read_graph(self.data, header)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ..base.arrays import Array
 from ..base.cancellation import Stop
-from ..onnx_file.nodes import Graph
+from ..onnx_file.nodes import ModelGraph
 from ..onnx_file.source import Skeleton
 from .engine import Engine, EngineInput, EngineOptions
 
@@ -61,7 +61,7 @@ class ModelOrigin:
     mappable_weights: int = 0
     stamp: Sequence[object] = ()
     data_stamps: Sequence[object] = ()
-    graph: Callable[[], Graph] = lambda: Graph([], frozenset(), [], {})
+    graph: Callable[[], ModelGraph] = lambda: ModelGraph([], frozenset(), [], {})
     reopen: Callable[[], EngineInput] | None = None
     require_unchanged: Callable[[], None] = lambda: None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -73,9 +73,45 @@ def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, .
     )
 
 
-def shares_memory(array: Array, others: Iterable[Array]) -> bool:
-    """Whether an array's memory is, in part, that of another."""
-    return any(np.may_share_memory(array, other) for other in others)
+class BoundInputs:
+    """The inputs of one binding, which a runtime reads in place; or copies of them, where it must not.
+
+    A runtime may write an output before it has read an input: an input in the memory of an output is copied. Which
+    those are is asked at the run, and not at the bind, where an input and an output may just be swapping their arrays.
+
+    Args:
+        takes_read_only: whether the runtime reads memory that cannot be written; otherwise that is copied, too.
+    """
+
+    def __init__(self, takes_read_only: bool = True) -> None:
+        self._takes_read_only = takes_read_only
+        self._values: dict[str, Array] = {}
+        self._copies: dict[str, Array] = {}
+
+    def set(self, name: str, value: Array, bind: Callable[[str, Array], None]) -> None:
+        """Keeps an input alive, and calls `bind` with the array that the runtime is to read."""
+        self._set(name, value, bind, not (self._takes_read_only or value.flags.writeable))
+
+    def _set(self, name: str, value: Array, bind: Callable[[str, Array], None], is_copied: bool) -> None:
+        read = value.copy() if is_copied else value
+        bind(name, read)
+        self._values[name] = value  # lets go of the one before, now that the runtime reads it no more
+        self._copies.pop(name, None)
+        if is_copied:
+            self._copies[name] = read
+
+    def keep_apart(self, outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:
+        """Binds copies of the inputs that outputs are written over, and the other inputs themselves."""
+        for name, value in list(self._values.items()):
+            is_read_only = not (self._takes_read_only or value.flags.writeable)
+            is_copied = is_read_only or any(np.may_share_memory(value, output) for output in outputs)
+            if is_copied is not (name in self._copies):
+                self._set(name, value, bind, is_copied)
+
+    def refresh(self) -> None:
+        """Before a run: the copies get what their arrays hold now, for inputs are bound by reference."""
+        for name, copy in self._copies.items():
+            np.copyto(copy, self._values[name])
 
 
 def trim_heap() -> None:

@@ -77,8 +77,15 @@ class LearningModelSession(Closeable, CompiledModel):
         device: LearningModelDevice | None = None,
         options: LearningModelSessionOptions | None = None,
         /,
-        *,
-        _stop: Stop | None = None,
+    ) -> None:
+        self._open(model, device, options, None)
+
+    def _open(
+        self,
+        model: LearningModel,
+        device: LearningModelDevice | None,
+        options: LearningModelSessionOptions | None,
+        stop: Stop | None,
     ) -> None:
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
         require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
@@ -89,7 +96,7 @@ class LearningModelSession(Closeable, CompiledModel):
         content = inside(model)
         if options is not None and not content.is_silent:
             require_known_dimensions(options, content.header)
-        self._inside = self._compile(engine_options(options), _stop)
+        self._inside = self._compile(engine_options(options), stop)
         self._options = self._inside.engine.options
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
@@ -106,14 +113,20 @@ class LearningModelSession(Closeable, CompiledModel):
 
         Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
         """
-        return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
+
+        def make(stop: Stop) -> LearningModelSession:
+            made = cls.__new__(cls)
+            made._open(model, device, options, stop)  # noqa: SLF001 - its own
+            return made
+
+        return AsyncOperation(make)
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
         model, compiler = self._model, inside(self._device)
         options = with_dimensions(model.input_features, options)
         content = inside(model)
         source = content.open()  # a disposed model is refused, also where another session has the engine
-        own = object() if options.is_profiled else None  # a recording is of one session
+        own = object() if options.is_profiled else None  # a profile is of one session
         lease = content.engines.lease(
             (compiler.key(options), options, own),
             lambda: _compiled(compiler, compile_request(model, source, options, stop), content.operators.functions),

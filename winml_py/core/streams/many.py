@@ -25,7 +25,7 @@ from ..imaging.contract import ImageContract
 from ..runtime.device import LearningModelDevice, are_same, require_different
 from .jobs import Features, Jobs, Loading, Properties, Runner, SessionRunner, require_fitting, spelling
 from .sources import Sources
-from .stream import EvaluationStream, Progress
+from .stream import EvaluationStream, ItemProgress
 
 
 class StreamSettings(NamedTuple):
@@ -35,7 +35,7 @@ class StreamSettings(NamedTuple):
     batch: int | None
     contract: ImageContract | None
     fast_decode: bool
-    progress: Progress | None
+    progress: ItemProgress | None
     devices: Sequence[LearningModelDevice] | None
     copy: bool
 

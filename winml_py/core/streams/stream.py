@@ -19,7 +19,7 @@ from .sources import Item, Sources
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-Progress = Callable[[int, int | None], object]
+ItemProgress = Callable[[int, int | None], object]
 """Called with how many results there have been, and how many there will be; None where that is not known."""
 
 READERS = 16
@@ -39,7 +39,7 @@ class EvaluationStream(Closeable):
     """
 
     def __init__(
-        self, jobs: Jobs, sources: Sources, workers: int, progress: Progress | None, sessions: ExitStack
+        self, jobs: Jobs, sources: Sources, workers: int, progress: ItemProgress | None, sessions: ExitStack
     ) -> None:
         from concurrent.futures import ThreadPoolExecutor
 

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...onnx_file.header import TensorType
-from ...onnx_file.nodes import Graph
+from ...onnx_file.nodes import ModelGraph
 
 if TYPE_CHECKING:
     import onnx
@@ -46,7 +46,7 @@ class Range(NamedTuple):
     high: int
 
 
-class Value(NamedTuple):
+class Known(NamedTuple):
     """What is known of a value of the graph.
 
     Attributes:
@@ -71,7 +71,7 @@ class Value(NamedTuple):
 MOST = (1 << 31) - 1
 """The largest number of 32 bits."""
 
-ONE = Value(Kind.COUNT, Range(1, 1), is_constant=True)
+ONE = Known(Kind.COUNT, Range(1, 1), is_constant=True)
 
 SIZE = Range(1, 1 << 28)
 """A dimension that is not known: of more numbers than that, a row of float32 would take a gigabyte."""
@@ -101,26 +101,26 @@ _MOST_INPUTS = {"LSTM": 7}  # the eighth are peepholes
 _MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
 
 
-def obstacle(graph: Graph, exact_operators: AbstractSet[str]) -> str:
+def obstacle(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
     """Why another engine might give other results, in words; "" where it is known not to.
 
     Args:
         graph: the model's.
         exact_operators: ONNX operators that the engine computes as ONNX Runtime does.
     """
-    values = {"": Value(Kind.FLOAT, is_constant=True)}
+    values = {"": Known(Kind.FLOAT, is_constant=True)}
     for end in graph.inputs:
         kind = _ELEMENTS.get(end.type.element, Kind.OTHER) if isinstance(end.type, TensorType) else Kind.OTHER
         if kind not in _BOUND:
             return f"the input {end.name} is no tensor of float32, float16 or bool"
         rank = len(end.type.dimensions or ()) if isinstance(end.type, TensorType) else 0
-        values[end.name] = Value(kind, rank=rank)
+        values[end.name] = Known(kind, rank=rank)
     values |= {name: _constant(tensor) for name, tensor in graph.weights.items()}
     used = graph.outputs.union(*(node.input for node in graph.nodes))
     for node in graph.nodes:
         if node.domain not in ("", "ai.onnx") or node.op_type not in exact_operators:
             return f"the operator {node.op_type} is not known to be exact there"
-        given = [values.get(name, Value(Kind.OTHER)) for name in node.input]
+        given = [values.get(name, Known(Kind.OTHER)) for name in node.input]
         try:
             made = _make(node, given)
         except (IndexError, TypeError, ValueError):  # inputs are missing, say: ONNX Runtime's error will say it
@@ -131,7 +131,7 @@ def obstacle(graph: Graph, exact_operators: AbstractSet[str]) -> str:
     return ""
 
 
-def _problem(node: onnx.NodeProto, given: list[Value], made: Value, used: AbstractSet[str]) -> str:
+def _problem(node: onnx.NodeProto, given: list[Known], made: Known, used: AbstractSet[str]) -> str:
     operator, kinds = node.op_type, [value.kind for value in given]
     attributes = {attribute.name for attribute in node.attribute if attribute.i or attribute.s}
     if Kind.OTHER in kinds:
@@ -167,7 +167,7 @@ def _is_exact_cast(given: Kind, made: Kind) -> bool:
     return made is Kind.FLOAT or (made in (Kind.COUNT, Kind.TRUTH) and given in (Kind.COUNT, Kind.TRUTH))
 
 
-def _make(node: onnx.NodeProto, given: list[Value]) -> Value:
+def _make(node: onnx.NodeProto, given: list[Known]) -> Known:
     """What is known of a node's outputs."""
     operator = node.op_type
     if operator == "Constant":
@@ -175,7 +175,7 @@ def _make(node: onnx.NodeProto, given: list[Value]) -> Value:
     is_steady = operator != "NonZero"
     if operator in ("Shape", "Size"):
         numbers = SIZE if operator == "Shape" else Range(1, MOST)
-        return Value(Kind.COUNT, numbers, is_constant=True, length=given[0].rank)
+        return Known(Kind.COUNT, numbers, is_constant=True, length=given[0].rank)
     if operator not in _ELEMENTWISE:
         # What is not the data says what the result's shape is: the axes, the shape itself, the ends of a slice.
         first = 0 if operator in ("ConstantOfShape", "Range") else 1
@@ -187,10 +187,10 @@ def _make(node: onnx.NodeProto, given: list[Value]) -> Value:
     rank, length = _rank_made(operator, given), 0
     if operator in ("Cast", "Concat", "Identity"):
         length = sum(value.length for value in given)
-    return Value(kind, numbers, is_constant, is_steady, _may_be_empty(operator, given), rank, length)
+    return Known(kind, numbers, is_constant, is_steady, _may_be_empty(operator, given), rank, length)
 
 
-def _rank_made(operator: str, given: Sequence[Value]) -> int:
+def _rank_made(operator: str, given: Sequence[Known]) -> int:
     """The least number of dimensions of a result; most operators keep those of what they are given."""
     if operator in _ELEMENTWISE:
         return max(value.rank for value in given)
@@ -200,7 +200,7 @@ def _rank_made(operator: str, given: Sequence[Value]) -> int:
     return 0 if is_other or not given else given[0].rank
 
 
-def _may_be_empty(operator: str, given: Sequence[Value]) -> bool:
+def _may_be_empty(operator: str, given: Sequence[Known]) -> bool:
     if operator == "Slice":
         return given[0].may_be_empty or len(given) < 3 or not _is_something_left(*given)
     if operator in ("ConstantOfShape", "Expand"):
@@ -212,7 +212,7 @@ def _may_be_empty(operator: str, given: Sequence[Value]) -> bool:
     return operator == "Range" or (is_passed_on and any(value.may_be_empty for value in given))
 
 
-def _is_something_left(data: Value, start: Value, end: Value, axes: Value | None = None, step: Value = ONE) -> bool:
+def _is_something_left(data: Known, start: Known, end: Known, axes: Known | None = None, step: Known = ONE) -> bool:
     """Whether a Slice surely leaves something: the first ones, the last ones, or a part of a row of known length."""
     if step.kind is Kind.COUNT and step.range.low < 1:
         return False
@@ -222,11 +222,11 @@ def _is_something_left(data: Value, start: Value, end: Value, axes: Value | None
     return is_first or is_last or is_inside
 
 
-def _decides_shape(operator: str, value: Value) -> bool:
+def _decides_shape(operator: str, value: Known) -> bool:
     return value.kind is Kind.COUNT or operator == "Resize"
 
 
-def _kind_made(node: onnx.NodeProto, given: list[Value]) -> Kind:
+def _kind_made(node: onnx.NodeProto, given: list[Known]) -> Kind:
     operator = node.op_type
     if operator in _COUNTING:
         return Kind.COUNT
@@ -241,7 +241,7 @@ def _kind_made(node: onnx.NodeProto, given: list[Value]) -> Kind:
     return given[1].kind if operator == "Where" else given[0].kind if given else Kind.OTHER
 
 
-def _range_made(operator: str, given: Sequence[Value]) -> Range:
+def _range_made(operator: str, given: Sequence[Known]) -> Range:
     """The whole numbers that an operator may make of such; beyond 32 bits where nobody knows."""
     ranges = [value.range for value in given]
     if operator in _COUNTING:
@@ -293,24 +293,24 @@ _ARITHMETIC: dict[str, Callable[..., Range]] = {
 }
 
 
-def _constant(tensor: onnx.TensorProto) -> Value:
+def _constant(tensor: onnx.TensorProto) -> Known:
     """What is known of a constant."""
     kind = _ELEMENTS.get(tensor.data_type, Kind.OTHER)
     if kind is Kind.COUNT:
         from onnx import numpy_helper
 
         return _counts(numpy_helper.to_array(tensor).ravel().tolist())
-    return Value(kind, is_constant=True)
+    return Known(kind, is_constant=True)
 
 
-def _counts(numbers: Sequence[int]) -> Value:
+def _counts(numbers: Sequence[int]) -> Known:
     """Constant integers. Those of more than 32 bits are no counts, but for the ones that mean an end to a Slice."""
     kind = Kind.OTHER if any(MOST < abs(number) < 1 << 62 for number in numbers) else Kind.COUNT
     numbers_range = Range(min(numbers, default=0), max(numbers, default=0))
-    return Value(kind, numbers_range, is_constant=True, may_be_empty=not numbers, length=len(numbers))
+    return Known(kind, numbers_range, is_constant=True, may_be_empty=not numbers, length=len(numbers))
 
 
-def _stated(node: onnx.NodeProto) -> Value:
+def _stated(node: onnx.NodeProto) -> Known:
     """What a node holds as an attribute; ConstantOfShape makes floats by default."""
     for attribute in node.attribute:
         if attribute.name == "value":
@@ -320,4 +320,4 @@ def _stated(node: onnx.NodeProto) -> Value:
         if attribute.name == "value_ints":
             return _counts(attribute.ints)
     is_float = node.op_type == "ConstantOfShape" or any(a.name.startswith("value_float") for a in node.attribute)
-    return Value(Kind.FLOAT if is_float else Kind.OTHER, is_constant=True)
+    return Known(Kind.FLOAT if is_float else Kind.OTHER, is_constant=True)

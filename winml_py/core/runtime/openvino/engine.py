@@ -13,8 +13,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ....enums import Precision
 from ....errors import IllegalCallError
 from ...base import child_process
@@ -23,7 +21,7 @@ from ...base.cancellation import Stop
 from ..engine import EngineBinding, Explanation, HostEngine, PlacedNode, Value
 from ..providers.provider import Target
 from ..request import CompileRequest
-from ..runs import ended_by, fill, require_open, shares_memory, trim_heap
+from ..runs import BoundInputs, ended_by, fill, require_open, trim_heap
 from .package import tensor_for, tensor_over, translate, translated
 
 if TYPE_CHECKING:
@@ -129,8 +127,7 @@ class OpenVinoBinding:
         self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None = (compiled, request)
         self._trace = trace
         self._input_numbers, self._output_numbers = numbers(compiled.inputs, inputs), numbers(compiled.outputs, outputs)
-        self._inputs: dict[str, Array] = {}  # OpenVINO's tensors do not keep their arrays alive
-        self._copies: dict[str, Array] = {}
+        self._inputs = BoundInputs(takes_read_only=False)  # OpenVINO's tensors do not keep their arrays alive
         self._in_place: dict[str, Array] = {}
         self._copied: dict[str, Array | None] = {}
         self._may_overlap = False
@@ -138,26 +135,12 @@ class OpenVinoBinding:
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
         _, request = require_open(self._native)
-        self._bind_input(request, name, value, is_copied=not value.flags.writeable)
+        self._inputs.set(name, value, partial(self._bind_input, request))
         self._may_overlap = self._may_overlap or bool(self._in_place)
 
-    def _bind_input(self, request: openvino.InferRequest, name: str, value: Array, is_copied: bool) -> None:
-        array = value.copy() if is_copied else value
+    def _bind_input(self, request: openvino.InferRequest, name: str, array: Array) -> None:
         with translated():
             request.set_input_tensor(self._input_numbers[name], tensor_over(array))
-        self._inputs[name] = array  # now that OpenVINO reads the one before no more
-        self._copies.pop(name, None)
-        if is_copied:
-            self._copies[name] = value
-
-    def _keep_apart(self, request: openvino.InferRequest) -> None:
-        """Binds copies of the inputs that outputs are written over: OpenVINO may write before it has read."""
-        for name, array in list(self._inputs.items()):
-            value = self._copies.get(name, array)
-            is_copied = not value.flags.writeable or shares_memory(value, self._in_place.values())
-            if is_copied is not (name in self._copies):
-                self._bind_input(request, name, value, is_copied)
-        self._may_overlap = False
 
     def set_output(self, name: str, array: Array | None) -> None:
         """Binds an output; see `EngineBinding`."""
@@ -182,11 +165,11 @@ class OpenVinoBinding:
         """Runs the model; see `EngineBinding`."""
         compiled, request = require_open(self._native)
         if self._may_overlap:
-            self._keep_apart(request)
+            self._inputs.keep_apart(self._in_place.values(), partial(self._bind_input, request))
+            self._may_overlap = False
         inputs, in_place, copied = self._inputs, self._in_place, self._copied  # close() lets go of them
         try:
-            for name, array in self._copies.items():
-                np.copyto(inputs[name], array)
+            inputs.refresh()
             if self._trace is None:
                 _run(request, stop)
             else:
@@ -208,7 +191,7 @@ class OpenVinoBinding:
     def close(self) -> None:
         """Lets go of the request and the bound memory."""
         self._native = None
-        self._inputs, self._copies, self._in_place, self._copied = {}, {}, {}, {}
+        self._inputs, self._in_place, self._copied = BoundInputs(), {}, {}
 
 
 def numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:

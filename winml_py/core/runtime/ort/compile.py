@@ -125,7 +125,7 @@ def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str]
     """
     import onnxruntime
 
-    native = session_options(EngineOptions(0, tuning=Tuning(graph_optimization=level)))
+    native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization=level)))
     native.optimized_model_filepath = path
     with translated():
         register_libraries(native, libraries)

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..engine import (
 )
 from ..providers.catalogue import UNLOCKED, device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
-from ..runs import fill, require_open, shares_memory, trim_heap
+from ..runs import BoundInputs, fill, require_open, trim_heap
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
 from .errors import translate, translated
@@ -45,13 +46,9 @@ class IoBinding:
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
-        self._arrays: dict[str, Array] = {}
+        self._inputs = BoundInputs()
         self._in_place: dict[str, Array] = {}  # the memory of outputs
-        self._copies: dict[
-            str, tuple[Array, Array]
-        ] = {}  # inputs that an output is written over, and what stands for them
         self._may_overlap = False
-        self._given: dict[str, Array] = {}
         self._allocated: dict[str, int] = {}
         for index, output in enumerate(session.get_outputs()):
             native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
@@ -62,9 +59,7 @@ class IoBinding:
 
     def set_input(self, name: str, value: Any) -> None:
         """Binds an input, an array; see `EngineBinding`."""
-        _bind_input(require_open(self._native)[1], name, value)
-        self._arrays[name] = self._given[name] = value
-        self._copies.pop(name, None)
+        self._inputs.set(name, value, partial(_bind_input, require_open(self._native)[1]))
         self._may_overlap = self._may_overlap or bool(self._in_place)
 
     def set_output(self, name: str, array: Array | None) -> None:
@@ -72,38 +67,23 @@ class IoBinding:
         native = require_open(self._native)[1]
         if array is None:
             native.bind_output(name, "cpu")
-            self._arrays.pop(name, None)
             self._in_place.pop(name, None)
             self._allocated[name] = self._indices[name]
         else:
             native.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            self._arrays[name] = self._in_place[name] = array
+            self._in_place[name] = array
             self._allocated.pop(name, None)
         self._may_overlap = True
-
-    def _keep_apart(self, native: onnxruntime.IOBinding) -> None:
-        """Binds copies of the inputs that outputs are written over: the runtime may write before it has read.
-
-        At the run, and not at the bind, where an input and an output may just be swapping their arrays.
-        """
-        for name, value in self._given.items():
-            if not shares_memory(value, self._in_place.values()):
-                if self._copies.pop(name, None) is not None:
-                    _bind_input(native, name, value)
-            elif name not in self._copies:
-                self._copies[name] = value, value.copy()
-                _bind_input(native, name, self._copies[name][1])
-        self._may_overlap = False
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
         session, native = require_open(self._native)
         if self._may_overlap:
-            self._keep_apart(native)
-        arrays, copies = self._arrays, self._copies  # close() lets go of them, and the run still uses their addresses
+            self._inputs.keep_apart(self._in_place.values(), partial(_bind_input, native))
+            self._may_overlap = False
+        inputs, in_place = self._inputs, self._in_place  # close() lets go of them, and the run still uses their memory
         try:
-            for value, copy in copies.values():
-                np.copyto(copy, value)
+            inputs.refresh()
             if stop is None and not self._shrinks:
                 session.run_with_iobinding(native)
             else:
@@ -120,7 +100,7 @@ class IoBinding:
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
-            del session, native, arrays, copies  # an error that somebody keeps must not keep the session
+            del session, native, inputs, in_place  # an error that somebody keeps must not keep the session
             if self._native is None:  # closed meanwhile: this was the last run in flight
                 trim_heap()
         raise failure  # out here, where the runtime's own error and its frames are gone
@@ -128,7 +108,7 @@ class IoBinding:
     def close(self) -> None:
         """Lets go of the native session, the bound memory and the native binding."""
         self._native = None
-        self._arrays, self._in_place, self._copies, self._given = {}, {}, {}, {}
+        self._inputs, self._in_place = BoundInputs(), {}
 
 
 def _bind_input(native: onnxruntime.IOBinding, name: str, value: Array) -> None:
