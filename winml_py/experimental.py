@@ -8,7 +8,7 @@ from .graphs.learning_model import (
     LearningModelSessionExperimental,
     LearningModelSessionOptionsExperimental,
 )
-from .graphs.operator import LearningModelOperator
+from .graphs.node import LearningModelOperator
 
 __all__ = [
     "LearningModelBuilder",

@@ -10,11 +10,20 @@ from typing import Any, NoReturn
 import click
 
 from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file
-from ..core.contracts.files import PRESETS, read_contract
+from ..core.contracts.files import read_contract
+from ..core.imaging.contract import ImageContract
 from ..enums import Precision
 from ..inputs.examples import StatedSizes
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PRESETS: dict[str, Callable[[], ImageContract]] = {
+    "imagenet": ImageContract.imagenet,
+    "inception": ImageContract.inception,
+    "yolo": ImageContract.yolo,
+    "clip": ImageContract.clip,
+}
+"""The contracts that `ImageContract` has names for."""
 
 
 class ExistingFile(click.Path):

@@ -10,7 +10,7 @@ import click
 
 from ..authoring.build_in import build_in
 from ..authoring.write_contract import write_contract
-from ..core.contracts.files import PRESETS, read_contract
+from ..core.contracts.files import read_contract
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
@@ -24,7 +24,7 @@ from ..enums import (
     TensorKind,
     TensorLayout,
 )
-from .arguments import Decorator, json_option, labels_option, model_argument, preset_option, written_model
+from .arguments import PRESETS, Decorator, json_option, labels_option, model_argument, preset_option, written_model
 from .failures import naming
 from .style import emit, say
 

@@ -21,8 +21,7 @@ from ..core.onnx_file.nodes import sort_places
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import save_model, to_bytes
-from .node import built_node
-from .operator import LearningModelOperator
+from .node import LearningModelOperator, built_node
 from .opsets import imports_of, oldest_ir_version, require_opset, version_of
 from .values import as_constant, descriptor_of, require_name, tensor_descriptor, value_info
 

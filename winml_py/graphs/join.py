@@ -15,9 +15,9 @@ from ..core.base.arguments import is_text, truth
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts, did_you_mean
 from ..core.base.winrt_object import Object
-from ..core.contracts.exporters import EXPORTERS
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
+from ..core.model.contracts import EXPORTERS
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..inputs.examples import example_inputs

@@ -29,7 +29,8 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.cli.main import main
-from winml_py.core.contracts import exporters, ultralytics
+from winml_py.core.contracts import ultralytics
+from winml_py.core.model import contracts
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 EXPORTED = {
@@ -253,7 +254,7 @@ class Foo:
 
 
 def test_another_exporter_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporters, "EXPORTERS", (Foo(), *exporters.EXPORTERS))
+    monkeypatch.setattr(contracts, "EXPORTERS", (Foo(), *contracts.EXPORTERS))
     model = detector((1, "h", "w", 3), {"foo.size": "6", "foo.labels": "cat dog"})
     feature = model.input_features[0]
     assert isinstance(feature, ImageFeatureDescriptor)

@@ -1,10 +1,8 @@
-"""Image contracts by a preset's name, and in files: our own JSON with the words of a model's metadata, Hugging Face's
-configs, timm's.
-"""
+"""Image contracts in files: our own JSON with the words of a model's metadata, Hugging Face's configs, timm's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ...errors import InvalidArgumentError
 from ..base.messages import did_you_mean
@@ -59,15 +57,3 @@ def _from_words(config: Config) -> ImageContract:
         )
     with named(config.name):
         return ImageContract.from_metadata(config.values)
-
-
-# The contracts that `ImageContract` has names for.
-
-
-PRESETS: dict[str, Callable[[], ImageContract]] = {
-    "imagenet": ImageContract.imagenet,
-    "inception": ImageContract.inception,
-    "yolo": ImageContract.yolo,
-    "clip": ImageContract.clip,
-}
-"""By the names that the command line takes."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, NotBoundError
 from ..base.messages import did_you_mean, warn_caller
-from ..contracts import exporters
+from ..contracts import ultralytics
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -194,7 +194,32 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
     )
 
 
-# What an exporter wrote into a model about its pictures, in words of its own.
+# What an exporter wrote into a model about its pictures and classes, in words of its own. A new exporter has a file in
+# `core/contracts/`, and a place in `EXPORTERS`.
+
+
+class Exporter(Protocol):
+    """What the file of an exporter offers.
+
+    Attributes:
+        KEYS: keys of the metadata without which its contract is not stated.
+    """
+
+    KEYS: frozenset[str]
+
+    def contract_of(self, metadata: Mapping[str, str]) -> ImageContract | None:
+        """How the exporter's own code turns a picture into the model's tensor; None where the metadata do not say."""
+
+    def labels_of(self, metadata: Mapping[str, str]) -> tuple[str, ...]:
+        """The names of the classes in their order; none where the metadata do not say."""
+
+
+EXPORTERS: tuple[Exporter, ...] = (ultralytics,)
+
+
+def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes, by the first exporter that finds them in a model's metadata; none where none does."""
+    return next((found for exporter in EXPORTERS if (found := exporter.labels_of(metadata))), ())
 
 
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
@@ -202,7 +227,8 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
 
     Windows ML's keys and ours come first, where the input is denoted an image.
     """
-    contract = exporters.contract_of(metadata)
+    stated = (exporter.contract_of(metadata) for exporter in EXPORTERS)
+    contract = next((contract for contract in stated if contract is not None), None)
     if contract is None or not isinstance(feature, PictureDescriptor) or not fits(feature, contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata

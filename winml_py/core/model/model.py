@@ -13,7 +13,6 @@ from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, inside
-from ..contracts import exporters
 from ..contracts.labels import read_written_labels
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
@@ -21,7 +20,7 @@ from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopened
 from ..runtime.pool import EnginePool
-from .contracts import AttachedContracts, MissingContracts, with_exporters_contract
+from .contracts import AttachedContracts, MissingContracts, exporters_labels, with_exporters_contract
 from .operators import ModelOperators, OperatorProvider, Operators
 
 _NO_OPERATORS = ModelOperators()
@@ -57,7 +56,7 @@ class LearningModel(Closeable, Object):
         self._labels: tuple[str, ...] = ()
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
-            self._labels = read_written_labels(header.metadata) or exporters.labels_of(header.metadata)
+            self._labels = read_written_labels(header.metadata) or exporters_labels(header.metadata)
         self._inside = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
