@@ -83,6 +83,17 @@ def test_the_map_names_what_is_there() -> None:
     assert missing == []
 
 
+def test_the_rooms_name_modules_that_are_there() -> None:
+    """docs/architecture.md, the tables of rooms: a word in backquotes is a module of the room, or a name of the code."""
+    rows = re.findall(r"^\| (`[^|]*/`.*?) \| (.*) \|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    folders = [(ROOT / "winml_py" / name, about) for names, about in rows for name in re.findall(r"`([\w/]+)/`", names)]
+    assert len(folders) > 20
+    code = "\n".join(path.read_text() for path in (ROOT / "winml_py").rglob("*.py"))
+    for folder, about in folders:
+        for word in re.findall(r"`(\w+)`", about):
+            assert (folder / f"{word}.py").exists() or re.search(rf"\b(class|def) {word}\b", code), (folder, word)
+
+
 @pytest.mark.parametrize(
     "name", sorted({"winml_py.cli.doctor_child", plugins._PROBE, *plugins._OWN_PROBES.values(), trial.__name__})
 )
