@@ -84,7 +84,7 @@ def test_the_map_names_what_is_there() -> None:
 
 
 def test_the_rooms_name_modules_that_are_there() -> None:
-    """docs/architecture.md, the tables of rooms: a word in backquotes is a module of the room, or a name of the code."""
+    """docs/architecture.md, the tables of rooms: a word in backquotes is a module there, or a name of the code."""
     rows = re.findall(r"^\| (`[^|]*/`.*?) \| (.*) \|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
     folders = [(ROOT / "winml_py" / name, about) for names, about in rows for name in re.findall(r"`([\w/]+)/`", names)]
     assert len(folders) > 20
