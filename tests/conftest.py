@@ -7,18 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import sentences
 
+from helpers import sentences
+from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.core.runtime.cpu import decision
 from winml_py.core.runtime.ort import session_options
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-
-ROOT = Path(__file__).parent.parent
-MODELS = ROOT / "models"
-PICTURES = ROOT / "samples" / "pictures"
 
 
 def pytest_configure() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, data, model, tensor, unary
 from onnx import TensorProto, helper
 
+from helpers.models import FLOAT, data, model, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from build import FLOAT, FLOAT16, data, model, tensor, unary
-from built_in_contracts import NEAREST, SCALED, UNSCALED, Case, Compared, picture
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from PIL import Image
 
+from helpers.models import FLOAT, FLOAT16, data, model, tensor, unary
+from tools.built_in_contracts import NEAREST, SCALED, UNSCALED, Case, Compared, picture
 from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,

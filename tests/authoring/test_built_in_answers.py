@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from build import FLOAT, FLOAT16, data, tensor, unary
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from helpers.models import FLOAT, FLOAT16, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

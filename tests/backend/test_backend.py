@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import conformance
 import numpy as np
 import onnx
 import pytest
-from conftest import MODELS
 from onnx import helper
 
+from helpers.paths import MODELS
+from tools import conformance
 from winml_py import backend
 
 pytestmark = pytest.mark.once

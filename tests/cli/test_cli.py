@@ -9,29 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT, INT64, STRING, data, tensor, unary
-from click.testing import CliRunner, Result
-from conftest import MODELS
+from click.testing import CliRunner
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.cli import call, require_failure
+from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
+from helpers.paths import MODELS
 from winml_py.cli.main import main
 
 DIGITS, EDGES = str(MODELS / "digits.onnx"), str(MODELS / "edges.onnx")
-
-
-def call(*arguments: object) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], env={"COLUMNS": "100"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def failure(code: int, *arguments: object) -> str:
-    """The message of a call that must fail with `code`."""
-    result = call(*arguments)
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return " ".join(result.stderr.split())
 
 
 def test_run_prints_the_top_classes(seven: Path) -> None:
@@ -116,9 +103,11 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
         np.save(tmp_path / f"{number}.npy", value)
     files = f"x={tmp_path / 'x.npy'}", f"rate={tmp_path / 'rate.npy'}"
     assert outputs(*files, "flag=0", "word=2") == [[3, 6], [False], "2"]
-    assert "rate takes Int64[]" in failure(4, "run", path, "x=1,2", "rate=1.5", "flag=1", "word=a")
-    assert "holds 3 numbers, and x takes 2" in failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
-    assert "nowhere: There is no such picture" in failure(4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a")
+    assert "rate takes Int64[]" in require_failure(4, "run", path, "x=1,2", "rate=1.5", "flag=1", "word=a")
+    assert "holds 3 numbers, and x takes 2" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
+    assert "nowhere: There is no such picture" in require_failure(
+        4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a"
+    )
 
 
 def test_a_number_in_a_file_is_of_the_feature_s_type(tmp_path: Path) -> None:
@@ -137,8 +126,10 @@ def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
     result = call("run", path, f"A={tmp_path / 'x.npy'}", f"b={tmp_path / 'x.npy'}")
     assert [line.split() for line in result.stdout.splitlines()][2:] == [["1", "4.0000"], ["0", "2.0000"]]
-    assert "write them as a=FILE b=FILE" in failure(2, "run", path, tmp_path / "x.npy")
-    assert "Values are missing for b (Float[2,]). Add b=FILE." in failure(2, "run", path, f"a={tmp_path / 'x.npy'}")
+    assert "write them as a=FILE b=FILE" in require_failure(2, "run", path, tmp_path / "x.npy")
+    assert "Values are missing for b (Float[2,]). Add b=FILE." in require_failure(
+        2, "run", path, f"a={tmp_path / 'x.npy'}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,7 +162,7 @@ def test_every_mistake_has_a_line_and_a_code(
     np.save("double.npy", np.zeros((1, 1, 28, 28)))
     Path("broken.npy").write_bytes(b"\x93NUMPY")
     before = sorted(Path().iterdir())
-    message = failure(code, "run", *arguments)
+    message = require_failure(code, "run", *arguments)
     assert pytest.importorskip("re").search(words, message), message
     assert sorted(Path().iterdir()) == before  # nothing is left half-written
 
@@ -233,14 +224,16 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
         (4, [DIGITS, "--preset", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is Float[1,1,28,28,]"),
         (4, [DIGITS, "--pixel-format", "gray", "--image", "picture"], "no input picture"),
     ):
-        assert words in failure(code, "contract", *arguments, "--output", tmp_path / "new.onnx")
-    assert "nowhere" in failure(5, "contract", EDGES, "--mean", "1", "--output", tmp_path / "nowhere" / "x.onnx")
+        assert words in require_failure(code, "contract", *arguments, "--output", tmp_path / "new.onnx")
+    assert "nowhere" in require_failure(
+        5, "contract", EDGES, "--mean", "1", "--output", tmp_path / "nowhere" / "x.onnx"
+    )
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_info_of_what_is_no_model(tmp_path: Path) -> None:
-    assert "Model file not found" in failure(3, "info", tmp_path / "nope.onnx")
-    assert "Usage" in failure(2, "info")
+    assert "Model file not found" in require_failure(3, "info", tmp_path / "nope.onnx")
+    assert "Usage" in require_failure(2, "info")
 
 
 def test_other_outputs_are_summarized(tmp_path: Path) -> None:
@@ -285,5 +278,5 @@ def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:
     with np.load(tmp_path / "o.npz") as arrays:
         assert arrays["file"].tolist() == [-1, -2]
     (tmp_path / "labels.txt").write_bytes(b"caf\xe9")
-    assert "not UTF-8" in failure(4, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
-    assert "named twice" in failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")
+    assert "not UTF-8" in require_failure(4, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
+    assert "named twice" in require_failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")

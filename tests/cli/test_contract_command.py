@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from build import unary
 from click.testing import CliRunner
 from PIL import Image
 
+from helpers.models import unary
 from winml_py import ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
 from winml_py.cli.main import main
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import INT64, data, tensor
 from click.testing import CliRunner
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import INT64, data, tensor
+from helpers.paths import MODELS
 from winml_py import ImageFeatureDescriptor, InvalidArgumentError, LearningModel, LearningModelSession
 from winml_py.cli.main import main
 from winml_py.graphs.edit_features import Edits, edit_model

@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import model, tensor
 from click.testing import CliRunner, Result
-from corpus import package
 from onnx import helper
 from PIL import Image, ImageDraw
 
+from helpers.corpus import package
+from helpers.models import model, tensor
 from winml_py.cli.main import main
 
 RECOGNISER = package("rapidocr") / "models" / "PP-OCRv6_rec_small.onnx"

@@ -13,11 +13,11 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from build import data, tensor
-from conftest import ROOT
 from onnx import helper, numpy_helper
 from PIL import Image
 
+from helpers.models import data, tensor
+from helpers.paths import ROOT
 from winml_py import LearningModel, LearningModelSession, TensorString
 from winml_py.cli import style
 from winml_py.cli.main import main

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
-from conftest import MODELS, ROOT
 from onnx import helper
-from test_cli import call
 
+from helpers.cli import call
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS, ROOT
 from winml_py.cli.main import main
 from winml_py.core.base.messages import REPORT_SCHEMA
 from winml_py.perf import tune as tuning

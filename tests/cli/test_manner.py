@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from build import data, tensor
-from conftest import MODELS, ROOT
 from onnx import helper
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import data, tensor
+from helpers.paths import MODELS, ROOT
 from winml_py import LearningModelSession
 from winml_py.cli import gains
 from winml_py.cli.gains import measure_speed
@@ -75,7 +75,7 @@ def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(name: str,
         "join": [model, "--link", "result=image"],
         "optimize": ["--level", "none"],
     }[name]
-    message = failure(2, name, model, *more, "--output", link)
+    message = require_failure(2, name, model, *more, "--output", link)
     assert f"{link}: This is an input, and the output would replace it. Name another, or add --force" in message
     assert model.read_bytes() == before
     done = call(name, model, *more, "--output", link, "--force")
@@ -102,7 +102,7 @@ def test_no_command_writes_over_what_it_reads(
     shutil.copy(MODELS / "invert.onnx", "invert.onnx")
     shutil.copy(seven, "seven.png")
     assert "seven.png" in arguments or arguments[-1] == "model.onnx"
-    message = failure(2, *arguments)
+    message = require_failure(2, *arguments)
     assert "This is an input, and the output would replace it." in message
     assert Path("model.onnx").read_bytes() == DIGITS.read_bytes()
     assert Path("seven.png").read_bytes() == seven.read_bytes()
@@ -120,7 +120,7 @@ def test_no_command_writes_over_what_it_reads(
     ],
 )
 def test_a_missing_output_is_shown_where_it_belongs(arguments: list[str], words: str) -> None:
-    assert words in failure(2, *arguments)
+    assert words in require_failure(2, *arguments)
 
 
 def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
@@ -159,7 +159,7 @@ def test_several_models_and_a_folder_of_them(tmp_path: Path, seven: Path) -> Non
     assert results[0]["error"]["exit_code"] == 3
     written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").glob("*/*"))
     assert written == ["digits/seven.npz", "digits_batch/seven.npz", "invert/seven.png"]
-    assert "--output takes a folder" in failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")
+    assert "--output takes a folder" in require_failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize("name", ["convert", "optimize"])

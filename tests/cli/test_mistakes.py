@@ -12,11 +12,11 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-from build import INT64, data, model, tensor, unary
 from click.testing import CliRunner
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import INT64, data, model, tensor, unary
+from helpers.paths import MODELS
 from winml_py.cli.main import main
 
 HTML = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please sign in.</body></html>\n"

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import INT64, data, tensor, unary
-from conftest import MODELS
 from onnx import helper
 from PIL import Image
-from reference import run_raw
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import INT64, data, tensor, unary
+from helpers.paths import MODELS
+from helpers.reference import run_raw
 from winml_py import LearningModel, LearningModelDeviceKind
 from winml_py.cli import style
 from winml_py.inputs import case as cases
@@ -38,8 +38,8 @@ def test_an_example_is_evaluated_where_that_is_asked_for(tmp_path: Path) -> None
     assert one["sizes"] == {"x": {"shape": [1, 7], "assumed": []}}
     assert one["outputs"]["y"]["shape"] == [1, 7]
     assert "Nothing states the size of length" in call("run", path, "--example").stderr
-    assert "or write --example, and no INPUT" in failure(2, "run", MODELS / "digits.onnx")
-    assert "or write --example, and no INPUT" in failure(2, "run", MODELS / "digits.onnx", "x.png", "--example")
+    assert "or write --example, and no INPUT" in require_failure(2, "run", MODELS / "digits.onnx")
+    assert "or write --example, and no INPUT" in require_failure(2, "run", MODELS / "digits.onnx", "x.png", "--example")
 
 
 RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
@@ -76,7 +76,7 @@ def test_a_picture_in_a_tensor_is_written(values: Any, levels: Any, tmp_path: Pa
 def test_what_is_no_picture_is_not_written(shape: tuple[int, ...], tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(unary(shape=shape))
     np.save(tmp_path / "x.npy", np.zeros(shape, np.float32))
-    words = failure(5, "run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
+    words = require_failure(5, "run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
     assert "x.png: The model gives no picture that could be written here. Use a .npz file." in words
 
 

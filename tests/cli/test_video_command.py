@@ -16,8 +16,9 @@ import cv2
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import MODELS, PICTURES
-from test_cli import call, failure
+
+from helpers.cli import call, require_failure
+from helpers.paths import MODELS, PICTURES
 
 DIGITS, EDGES = MODELS / "digits.onnx", MODELS / "edges.onnx"
 
@@ -82,7 +83,7 @@ def test_videos_and_pictures_into_a_folder(video: Path, tmp_path: Path) -> None:
 
 def test_a_video_may_be_written_over_itself(video: Path) -> None:
     before = frames(video)
-    refused = failure(2, "run", MODELS / "invert.onnx", f"image={video}", "--output", video)
+    refused = require_failure(2, "run", MODELS / "invert.onnx", f"image={video}", "--output", video)
     assert f"{video}: This is an input" in refused
     np.testing.assert_array_equal(frames(video), before)
     assert call("run", MODELS / "invert.onnx", f"image={video}", "--output", video, "--force").exit_code == 0
@@ -106,11 +107,11 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
         (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "does not end like a picture file",
     }
     for (code, *arguments), expected in words.items():
-        message = failure(code, "run", *arguments)
+        message = require_failure(code, "run", *arguments)
         assert re.sub(r"\s", "", expected) in re.sub(r"\s", "", message)
         assert "not a picture" not in message
     (tmp_path / "broken.mp4").write_bytes(b"no video")
-    assert "cannot be opened as a video" in failure(
+    assert "cannot be opened as a video" in require_failure(
         4, "run", EDGES, tmp_path / "broken.mp4", "--output", tmp_path / "out.mp4"
     )
     assert sorted(os.listdir(tmp_path)) == ["broken.mp4", "in.avi"]
@@ -121,7 +122,7 @@ def test_a_video_that_cannot_be_begun_leaves_no_file(video: Path, tmp_path: Path
     """A contract makes the pictures odd."""
     contract = tmp_path / "contract.json"
     contract.write_text('{"Image.BitmapPixelFormat": "Bgr8", "Image.Size": "31,31"}')
-    message = failure(5, "run", EDGES, video, "--contract", contract, "--output", tmp_path / "out.mp4")
+    message = require_failure(5, "run", EDGES, video, "--contract", contract, "--output", tmp_path / "out.mp4")
     assert "31x31" in message
     assert "the sides of a video are even" in message
     assert sorted(os.listdir(tmp_path)) == ["contract.json", "in.avi"]
@@ -140,7 +141,7 @@ def test_a_frame_that_fails_is_named(video: Path, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(LearningModelSession, "evaluate", failing)
     monkeypatch.setattr("winml_py.core.streams.many.usable_cores", lambda: 1)
-    message = failure(1, "run", EDGES, video, "--output", tmp_path / "out.mp4")
+    message = require_failure(1, "run", EDGES, video, "--output", tmp_path / "out.mp4")
     assert "Frame 4: An operator failed. Look at the model." in message
     assert os.listdir(tmp_path) == ["in.avi"]
 

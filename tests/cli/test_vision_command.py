@@ -8,11 +8,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import seeing_models as seeing
 from PIL import Image
-from test_cli import call, failure
-from test_vision import LETTERBOX, PICTURES, SEGMENTER, file_of
 
+from helpers import seeing_models as seeing
+from helpers.cli import call, require_failure
+from helpers.rectangles import LETTERBOX, PICTURES, file_of
 from winml_py import ImageFeatureValue
 
 DETECTOR = seeing.made(
@@ -90,7 +90,7 @@ def test_a_threshold_above_every_score_leaves_no_objects(detector: Path, tmp_pat
 
 def test_a_segmentation_lists_shares(contract: Path, tmp_path: Path) -> None:
     model, picture, labels = tmp_path / "model.onnx", tmp_path / "picture.png", tmp_path / "labels.txt"
-    model.write_bytes(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}))
+    model.write_bytes(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}))
     picture.write_bytes(file_of("landscape"))
     labels.write_text("floor\nwall\nbox\n")
     command = ("run", model, picture, "--contract", contract, "--labels", labels)
@@ -113,5 +113,5 @@ def test_a_doubt_is_told_and_a_layout_settles_it(contract: Path, tmp_path: Path)
     assert "YOLO_END_TO_END or RT_DETR_ULTRALYTICS" in " ".join(doubt.stderr.split())
     named = call("run", model, picture, "--contract", contract, "--layout", "yolo-end-to-end", "--json")
     assert len(json.loads(named.stdout)["results"][0]["objects"]) == 1
-    wrong = failure(4, "run", model, picture, "--contract", contract, "--layout", "torchvision")
+    wrong = require_failure(4, "run", model, picture, "--contract", contract, "--layout", "torchvision")
     assert "not in the layout TORCHVISION" in wrong

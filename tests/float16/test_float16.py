@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import reference
-from build import FLOAT, FLOAT16, INT64, data, model, tensor, unary
 from click.testing import CliRunner
-from conftest import MODELS
-from corpus import LIGHT
-from corpus import OURS as ALL_OURS
 from onnx import TensorProto, helper, numpy_helper
 
+from helpers import reference
+from helpers.corpus import LIGHT
+from helpers.corpus import OURS as ALL_OURS
+from helpers.models import FLOAT, FLOAT16, INT64, data, model, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ConversionError,

@@ -11,8 +11,8 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import AttributeProto, numpy_helper
-from sentences import require_sentence
 
+from helpers.sentences import require_sentence
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

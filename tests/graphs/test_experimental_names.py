@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import ROOT
 
+from helpers.paths import ROOT
 from winml_py import experimental
 from winml_py.winrt.microsoft.ai import machinelearning as microsoft
 from winml_py.winrt.microsoft.ai.machinelearning import experimental as winrt

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import FLOAT, INT64, data, tensor
 from click.testing import CliRunner
 from onnx import TensorProto, helper
-from sentences import require_sentence
 
+from helpers.models import FLOAT, INT64, data, tensor
+from helpers.sentences import require_sentence
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
 
+from helpers.paths import ROOT
 from winml_py import LearningModel, LearningModelSession, TensorKind
 from winml_py.experimental import (
     LearningModelBuilder,

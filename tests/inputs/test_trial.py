@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import left_out
 import numpy as np
 import onnx_ir as ir
 import pytest
-from build import data, tensor
 from click.testing import CliRunner
-from conftest import MODELS
 from onnx import helper
 
+from helpers import left_out
+from helpers.models import data, tensor
+from helpers.paths import MODELS
 from winml_py import ConversionError, InvalidArgumentError, LearningModelSessionOptions
 from winml_py.cli.main import main
 from winml_py.float16 import convert, search

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import operators_conformance
 import pytest
-from conftest import ROOT
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from helpers.paths import ROOT
+from tools import operators_conformance
 from winml_py import (
     ClosedError,
     EvaluationError,
@@ -437,7 +437,7 @@ def test_the_table_of_directml_names_operators_that_there_are() -> None:
 
 @pytest.mark.once
 def test_a_sample_of_the_conformance_suite() -> None:
-    """`python tests/operators_conformance.py` takes all of it."""
+    """`python tests/tools/operators_conformance.py` takes all of it."""
     total, names, passed, lost, _ = operators_conformance.judge(step=7)
     assert lost == {}
     assert total > 180

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import data, tensor
-from conftest import MODELS
 from onnx import helper, numpy_helper
-from reference import run_raw
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import data, tensor
+from helpers.paths import MODELS
+from helpers.reference import run_raw
 from winml_py import ConversionError, InvalidArgumentError, LearningModel, NotSupportedError
 from winml_py import optimize as module
 from winml_py.core.base.agreement import Agreement
@@ -129,7 +129,7 @@ def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(evaluating, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
-    assert "differ by 5.0e-01" in failure(1, "optimize", DIGITS, "--output", tmp_path / "out.onnx")
+    assert "differ by 5.0e-01" in require_failure(1, "optimize", DIGITS, "--output", tmp_path / "out.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -149,15 +149,15 @@ def test_the_command(tmp_path: Path) -> None:
     np.save(array, np.ones((2, 8), np.float32))
     assert call("optimize", old, f"x={array}", "--output", tmp_path / "new.onnx").exit_code == 0
     np.save(array, np.ones((2, 7), np.float32))
-    assert "is 7, not 8" in failure(4, "optimize", old, f"x={array}", "--output", tmp_path / "new.onnx")
+    assert "is 7, not 8" in require_failure(4, "optimize", old, f"x={array}", "--output", tmp_path / "new.onnx")
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out.onnx"
-    assert "not found" in failure(3, "optimize", "missing.onnx", "--output", out)
-    assert "no folder" in failure(5, "optimize", DIGITS, "--output", tmp_path / "missing" / "out.onnx")
-    assert "--output out.onnx" in failure(2, "optimize", DIGITS, "out.onnx")
-    assert "no optimizer for 'bird'" in failure(4, "optimize", DIGITS, "--output", out, "--transformer", "bird")
+    assert "not found" in require_failure(3, "optimize", "missing.onnx", "--output", out)
+    assert "no folder" in require_failure(5, "optimize", DIGITS, "--output", tmp_path / "missing" / "out.onnx")
+    assert "--output out.onnx" in require_failure(2, "optimize", DIGITS, "out.onnx")
+    assert "no optimizer for 'bird'" in require_failure(4, "optimize", DIGITS, "--output", out, "--transformer", "bird")
     with pytest.raises(InvalidArgumentError, match="The level is 'most'"):
         optimize(DIGITS, out, level="most")
     monkeypatch.setattr(module, "_MAX_BYTES", 100)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import INT64, STRING, unary
-from conftest import MODELS
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import INT64, STRING, unary
+from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
 from winml_py.inputs.files import generated, jobs, read
 from winml_py.perf import PHASES, Case, measure, measurement, runner_files
@@ -230,7 +230,7 @@ def test_cases_are_paired_by_settings_by_model_and_by_place(tmp_path: Path) -> N
     assert len(facts["unpaired"]) == 4
     assert "c.onnx d e float32 x1: in one of the runs only" in call("perf", "--compare", old, fewer).stdout
     one = saved(tmp_path / "one.json", case("e.onnx", 5))
-    assert "It has no case in common" in failure(2, "perf", "--compare", old, one)
+    assert "It has no case in common" in require_failure(2, "perf", "--compare", old, one)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -274,7 +274,7 @@ def test_the_interval_of_a_median_holds_it() -> None:
     ],
 )
 def test_mistakes(code: int, arguments: list[object], words: str, tmp_path: Path) -> None:
-    assert words in failure(code, "perf", *arguments)
+    assert words in require_failure(code, "perf", *arguments)
 
 
 def test_the_function_refuses_nonsense() -> None:
@@ -297,9 +297,9 @@ def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
     best = int(session.run(None, {"image": value})[0].argmax())
     assert call("run", DIGITS, path, "--top-k", 1).stdout.split()[2] == str(best)
     path.write_text("1, 2, 3")
-    assert "holds 3 numbers, and image takes 784" in failure(4, "run", DIGITS, path)
+    assert "holds 3 numbers, and image takes 784" in require_failure(4, "run", DIGITS, path)
     path.write_text("one, two")
-    assert "holds no numbers" in failure(4, "run", DIGITS, path)
+    assert "holds no numbers" in require_failure(4, "run", DIGITS, path)
 
 
 def test_values_are_made_up_for_measuring_alone() -> None:
@@ -308,7 +308,7 @@ def test_values_are_made_up_for_measuring_alone() -> None:
 
 
 def test_a_folder_without_pictures(tmp_path: Path) -> None:
-    assert "no picture in this folder" in failure(2, "run", DIGITS, tmp_path)
+    assert "no picture in this folder" in require_failure(2, "run", DIGITS, tmp_path)
 
 
 def test_inputs_of_several_kinds(tmp_path: Path, seven: Path) -> None:
@@ -341,7 +341,7 @@ def test_files_that_hold_no_array(tmp_path: Path, content: bytes) -> None:
         header += b" " * (117 - len(header)) + b"\n"
         path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     words = "This is an empty file, and an array is expected" if content == b"" else "It holds no array"
-    assert f"{path}: {words}" in failure(4, "run", DIGITS, path)
+    assert f"{path}: {words}" in require_failure(4, "run", DIGITS, path)
 
 
 def test_fractions_are_no_whole_numbers(tmp_path: Path) -> None:
@@ -351,12 +351,12 @@ def test_fractions_are_no_whole_numbers(tmp_path: Path) -> None:
     assert call("run", tmp_path / "m.onnx", table).exit_code == 0
     for text in ("1.5, 2", "nan, 2"):
         table.write_text(text)
-        assert "holds fractions" in failure(4, "run", tmp_path / "m.onnx", table)
+        assert "holds fractions" in require_failure(4, "run", tmp_path / "m.onnx", table)
 
 
 def test_more_numbers_than_memory_holds(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(unary("Neg", [1 << 20, 1 << 23], INT64))
-    assert "at most 134,217,728 are made up" in failure(4, "perf", tmp_path / "m.onnx")
+    assert "at most 134,217,728 are made up" in require_failure(4, "perf", tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize(
@@ -372,4 +372,4 @@ def test_more_numbers_than_memory_holds(tmp_path: Path) -> None:
 def test_files_that_hold_no_measurement(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.json"
     path.write_text(text)
-    assert "holds no measurement" in failure(4, "perf", "--compare", path, path)
+    assert "holds no measurement" in require_failure(4, "perf", "--compare", path, path)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import tensor, unary
-from conftest import MODELS
 from onnx import helper
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import tensor, unary
+from helpers.paths import MODELS
 from winml_py import IllegalCallError
 from winml_py.core.cache import answers
 from winml_py.core.runtime.providers.provider import ProviderDevice
@@ -201,12 +201,14 @@ def test_a_recording_of_onnx_runtimes_own_gives_the_same_table(tmp_path: Path) -
 def test_what_is_no_recording(tmp_path: Path) -> None:
     for content in (b"no JSON", b"[1]", b'{"a": 1}', b'[{"ts": 1}]', b"\xff"):
         (tmp_path / "trace.json").write_bytes(content)
-        assert "is not a trace of ONNX Runtime's" in failure(4, "profile", "--trace-in", tmp_path / "trace.json")
+        assert "is not a trace of ONNX Runtime's" in require_failure(
+            4, "profile", "--trace-in", tmp_path / "trace.json"
+        )
     (tmp_path / "trace.json").write_bytes(b"[]")
-    assert "Fewer than two evaluations" in failure(4, "profile", "--trace-in", tmp_path / "trace.json")
-    assert "nowhere.json" in failure(4, "profile", "--trace-in", "nowhere.json")
-    assert "not both" in failure(2, "profile", DIGITS, "--trace-in", tmp_path / "trace.json")
-    assert "not both" in failure(2, "profile")
+    assert "Fewer than two evaluations" in require_failure(4, "profile", "--trace-in", tmp_path / "trace.json")
+    assert "nowhere.json" in require_failure(4, "profile", "--trace-in", "nowhere.json")
+    assert "not both" in require_failure(2, "profile", DIGITS, "--trace-in", tmp_path / "trace.json")
+    assert "not both" in require_failure(2, "profile")
 
 
 def test_the_page_names_nothing_on_the_network(seven: Path) -> None:
@@ -277,7 +279,7 @@ def test_a_browser_shows_it_whole_on_a_phone_and_a_screen(tmp_path: Path, scheme
 def test_names_are_escaped(tmp_path: Path) -> None:
     node = helper.make_node("Neg", ["x"], ["y"], name="<script>alert(1)</script>")
     path = tmp_path / "m.onnx"
-    from build import data
+    from helpers.models import data
 
     path.write_bytes(data([node], [tensor("x", [2])], [tensor("y", [2])]))
     html = pages.page(profile(Case(str(path)), 2))
@@ -295,8 +297,8 @@ def test_the_table_is_for_people(tmp_path: Path) -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    assert "no folder" in failure(5, "profile", DIGITS, "--html", tmp_path / "missing" / "p.html")
-    assert "not found" in failure(3, "profile", "missing.onnx")
+    assert "no folder" in require_failure(5, "profile", DIGITS, "--html", tmp_path / "missing" / "p.html")
+    assert "not found" in require_failure(3, "profile", "missing.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -310,4 +312,4 @@ def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven
 
 def test_settings_name_the_engine() -> None:
     both = ("--settings", "s.json", "--engine", "auto")
-    assert "leave --engine and --precision out" in failure(2, "profile", DIGITS, *both)
+    assert "leave --engine and --precision out" in require_failure(2, "profile", DIGITS, *both)

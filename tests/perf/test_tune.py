@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
-from conftest import MODELS
 from onnx import helper
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     InvalidArgumentError,
     LearningModel,
@@ -175,12 +175,12 @@ def test_the_table_is_for_people(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    assert "not found" in failure(3, "tune", "missing.onnx")
-    assert "no folder" in failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")
+    assert "not found" in require_failure(3, "tune", "missing.onnx")
+    assert "no folder" in require_failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")
     two = tmp_path / "two.onnx"
     ends = [tensor(name, [2]) for name in ("a", "b", "sum")]
     two.write_bytes(data([helper.make_node("Add", ["a", "b"], ["sum"])], ends[:2], ends[2:]))
-    assert "a=FILE b=FILE" in failure(2, "tune", two, "one.npy")
+    assert "a=FILE b=FILE" in require_failure(2, "tune", two, "one.npy")
 
 
 def test_options_come_back_from_a_file(tmp_path: Path) -> None:

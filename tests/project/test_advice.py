@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, INT64, STRING, data, tensor, unary
-from conftest import MODELS, PICTURES
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     AsyncOperation,
     BitmapBufferAccessMode,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from api_sequences import sequences
-from model_mutations import run
+from tools.api_sequences import sequences
+from tools.model_mutations import run
 
 
 def test_a_sample_of_sequences() -> None:

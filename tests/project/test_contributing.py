@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+
+from helpers.paths import ROOT
 
 pytestmark = pytest.mark.once
 

@@ -23,12 +23,12 @@ import click
 import numpy as np
 import onnx
 import pytest
-from build import data, model, tensor, unary
-from conftest import ROOT
 from onnx import TensorProto, helper
 from PIL import Image
 
 import winml_py
+from helpers.models import data, model, tensor, unary
+from helpers.paths import ROOT
 from winml_py import (
     BitmapPixelFormat,
     EvaluationError,

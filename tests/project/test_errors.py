@@ -6,8 +6,8 @@ import inspect
 import pickle
 
 import pytest
-import sentences
 
+from helpers import sentences
 from winml_py import errors
 
 EXPECTED = {

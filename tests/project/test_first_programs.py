@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from conftest import ROOT
+
+from helpers.paths import ROOT
 
 
 @pytest.mark.once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from conftest import MODELS
+from helpers.paths import MODELS
 
 HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich"}
 

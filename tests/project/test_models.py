@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
-from conftest import MODELS, ROOT
 from PIL import Image
 
+from helpers import reference
+from helpers.paths import MODELS, ROOT
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureDescriptor,

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import unary
 from click.testing import CliRunner, Result
-from conftest import MODELS
 from PIL import Image
 
+from helpers.models import unary
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

@@ -9,9 +9,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 import winml_py
+from helpers.paths import ROOT
 
 pytestmark = pytest.mark.once
 

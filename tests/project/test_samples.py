@@ -18,9 +18,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import MODELS, PICTURES, ROOT
 from PIL import Image, ImageDraw, ImageFont
-from test_services import SERVICES
+
+from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.services import SERVICES
 
 pytestmark = pytest.mark.one_python
 

@@ -26,14 +26,14 @@ import numpy as np
 import onnxruntime
 import psutil
 import pytest
-from conftest import MODELS, PICTURES, ROOT
 from PIL import Image
 
+from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.services import SERVICES
 from winml_py import PictureError
 
 pytestmark = pytest.mark.once
 
-SERVICES = {"fastapi": ("fastapi", "uvicorn"), "litserve": ("litserve",)}
 PATHS = {"fastapi": "/", "litserve": "/predict"}
 SEVEN = (PICTURES / "seven.png").read_bytes()
 

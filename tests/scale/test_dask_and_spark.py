@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from maps import answer, linear, pictures
+
+from helpers.maps import answer, linear, pictures
 
 pytestmark = pytest.mark.once
 

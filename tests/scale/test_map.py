@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor
 from click.testing import CliRunner, Result
-from conftest import MODELS, PICTURES
 from filelock import FileLock
-from maps import answer, linear, pictures, pixels, require_right
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.maps import answer, linear, pictures, pixels, require_right
+from helpers.models import data, tensor
+from helpers.paths import MODELS, PICTURES
 from winml_py.cli.main import main
 from winml_py.scale import arrow as arrows
 from winml_py.scale.source import SMALL, stamp_of

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from maps import answer, linear, pictures, require_right
+
+from helpers.maps import answer, linear, pictures, require_right
 
 pytestmark = [
     pytest.mark.once,

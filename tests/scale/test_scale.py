@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import data, tensor
-from conftest import MODELS, PICTURES
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.models import data, tensor
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     BitmapPixelFormat,
     CorruptModelError,

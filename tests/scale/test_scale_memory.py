@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import model, tensor
 from onnx import helper
 
+from helpers.models import model, tensor
 from winml_py.scale import Evaluator
 
 pytestmark = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from build import unary
 
+from helpers.models import unary
 from winml_py import (
     ClosedError,
     EvaluationError,

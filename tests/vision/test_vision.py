@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-import seeing_models as seeing
 from PIL import Image
 
+from helpers import seeing_models as seeing
+from helpers.rectangles import LETTERBOX, PICTURES, STRETCH, file_of
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     LearningModel,
     LearningModelEvaluationResult,
@@ -26,33 +25,6 @@ from winml_py import (
 )
 from winml_py.errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from winml_py.vision import DetectionLayout
-
-PICTURES = {
-    # width, height, the red rectangle (left, top, right, bottom), EXIF's turn
-    "landscape": (480, 300, (60, 42, 243, 222), 1),
-    "portrait": (300, 480, (33, 120, 252, 405), 1),
-    "square": (320, 320, (1, 2, 319, 318), 1),
-    "turned right": (480, 300, (60, 42, 243, 222), 6),
-    "turned left": (300, 480, (33, 120, 252, 405), 8),
-    "upside down": (480, 300, (60, 42, 243, 222), 3),
-}
-_TURNED_BACK = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
-LETTERBOX = ImageContract(
-    BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.LETTERBOX
-)
-STRETCH = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.STRETCH)
-
-
-def file_of(name: str) -> bytes:
-    """A red rectangle on gray, stored as its EXIF turn says."""
-    width, height, box, turn = PICTURES[name]
-    image = Image.new("RGB", (width, height), (60, 60, 60))
-    image.paste((250, 0, 0), box)
-    exif = Image.Exif()
-    exif[0x0112] = turn
-    stored = image.transpose(_TURNED_BACK[turn]) if turn in _TURNED_BACK else image
-    stored.save(file := io.BytesIO(), "PNG", exif=exif)
-    return file.getvalue()
 
 
 def evaluated(model: bytes, name: str, contract: ImageContract | None = None) -> LearningModelEvaluationResult:
@@ -161,18 +133,9 @@ def test_points_are_where_the_corners_are(name: str) -> None:
     assert_found(vision.detections(result), name, 0.9)
 
 
-SEGMENTER = """
-    no = Sub(half, mask)
-    pooled_yes = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(mask)
-    pooled_no = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(no)
-    low = Sub(pooled_no, side)
-    logits = Concat<axis = 1>(pooled_no, low, pooled_yes)
-"""
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_each_pixel_has_its_class(name: str) -> None:
-    result = evaluated(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), name, LETTERBOX)
+    result = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), name, LETTERBOX)
     found = vision.masks(result, labels=seeing.LABELS)
     width, height, (left, top, right, bottom), _ = PICTURES[name]
     expected = np.zeros((height, width), np.int32)
@@ -188,7 +151,7 @@ def test_each_pixel_has_its_class(name: str) -> None:
 
 def test_what_the_model_did_not_see_has_no_class() -> None:
     cropped = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)  # the middle square
-    result = evaluated(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "landscape", cropped)
+    result = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "landscape", cropped)
     found = vision.masks(result)
     assert (found.classes[:, :90] == -1).all()
     assert (found.classes[:, 390:] == -1).all()
@@ -466,7 +429,7 @@ def test_a_box_is_drawn_on_its_rim() -> None:
 
 
 def test_a_class_is_drawn_in_its_colour() -> None:
-    result = evaluated(seeing.made(SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
+    result = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
     drawn = np.asarray(vision.masks(result).draw(Image.new("RGB", (320, 320), (60, 60, 60))))
     assert drawn[0, 0].tolist() == [60, 60, 60]
     assert drawn[160, 160].tolist() != [60, 60, 60]

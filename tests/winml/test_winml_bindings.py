@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import collateral
 import numpy as np
 import pytest
-import reference
-from build import INT64, STRING
 
+from helpers import collateral, reference
+from helpers.models import INT64, STRING
 from winml_py import (
     BitmapPixelFormat,
     LearningModelBinding,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import collateral
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, tensor
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from PIL import Image
 
+from helpers import collateral
+from helpers.models import FLOAT, tensor
 from winml_py import (
     BitmapPixelFormat,
     LearningModelBinding,

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import collateral
 import numpy as np
 import pytest
-import reference
 
+from helpers import collateral, reference
 from winml_py import LearningModelBinding, LearningModelSession
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import collateral
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, FLOAT16, data, tensor
 from onnx import helper, numpy_helper
 
+from helpers import collateral
+from helpers.models import FLOAT, FLOAT16, data, tensor
 from winml_py import (
     BitmapPixelFormat,
     DeviceLostError,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import collateral
 import numpy as np
 import pytest
-import reference
-from conftest import ROOT
 from PIL import Image
 
+from helpers import collateral, reference
+from helpers.paths import ROOT
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,

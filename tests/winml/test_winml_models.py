@@ -7,10 +7,10 @@ import io
 import os
 from pathlib import Path
 
-import collateral
 import numpy as np
 import pytest
 
+from helpers import collateral
 from winml_py import (
     CorruptModelError,
     ImageFeatureDescriptor,

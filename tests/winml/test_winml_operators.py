@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import collateral
 import numpy as np
 import pytest
-from build import INT64, data, tensor
-from conftest import PICTURES
 from onnx import helper
 
+from helpers import collateral
+from helpers.models import INT64, data, tensor
+from helpers.paths import PICTURES
 from winml_py import CustomOperator, EvaluationError, ImageFeatureValue, LearningModelBinding, LearningModelSession
 from winml_py.winrt.windows.ai.machinelearning import ILearningModelOperatorProvider, LearningModel
 

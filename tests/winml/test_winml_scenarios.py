@@ -6,12 +6,11 @@ import asyncio
 import logging
 import time
 
-import collateral
 import numpy as np
 import pytest
-import reference
-from conftest import PICTURES
 
+from helpers import collateral, reference
+from helpers.paths import PICTURES
 from winml_py import (
     AsyncStatus,
     BitmapPixelFormat,

@@ -6,12 +6,11 @@ import asyncio
 import io
 from typing import Any
 
-import collateral
-import conformance
 import numpy as np
 import pytest
-import reference
 
+from helpers import collateral, reference
+from tools import conformance
 from winml_py import (
     ClosedError,
     DisplayAdapterId,

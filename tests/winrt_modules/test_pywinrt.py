@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import build
 import numpy as np
-from conftest import MODELS, ROOT
 from onnx import helper
 from PIL import Image
 
+from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
+from helpers.paths import MODELS, ROOT
 from winml_py import ImageFeatureValue, LearningModelSession
 
 PROGRAMS = ROOT / "tests" / "pywinrt"
@@ -53,14 +53,14 @@ def test_style_transfer_to_a_picture(tmp_path: Path) -> None:
 
 
 def test_tensors_and_async(tmp_path: Path) -> None:
-    inputs = [build.tensor("x", [1, 3]), build.tensor("n", [1], build.INT64), build.tensor("words", [2], build.STRING)]
-    outputs = [build.tensor("product", [1, 3]), build.tensor("same_words", [2], build.STRING)]
+    inputs = [tensor("x", [1, 3]), tensor("n", [1], INT64), tensor("words", [2], STRING)]
+    outputs = [tensor("product", [1, 3]), tensor("same_words", [2], STRING)]
     nodes = [
-        helper.make_node("Cast", ["n"], ["factor"], to=build.FLOAT),
+        helper.make_node("Cast", ["n"], ["factor"], to=FLOAT),
         helper.make_node("Mul", ["x", "factor"], ["product"]),
         helper.make_node("Identity", ["words"], ["same_words"]),
     ]
-    (tmp_path / "times.onnx").write_bytes(build.data(nodes, inputs, outputs))
+    (tmp_path / "times.onnx").write_bytes(data(nodes, inputs, outputs))
     assert run("tensors.py", tmp_path, tmp_path / "times.onnx") == [
         "True",
         "x FLOAT [1, 3] True",
@@ -74,7 +74,7 @@ def test_tensors_and_async(tmp_path: Path) -> None:
 
 
 def test_the_kinds_of_devices_that_pywinrt_2_names(tmp_path: Path) -> None:
-    (tmp_path / "neg.onnx").write_bytes(build.unary("Neg", shape=[2, 3]))
+    (tmp_path / "neg.onnx").write_bytes(unary("Neg", shape=[2, 3]))
     negated = str([-0.0, -1.0, -2.0, -3.0, -4.0, -5.0])
     printed = run("devices.py", tmp_path, tmp_path / "neg.onnx", drivers_speak=True)
     assert printed[:2] == [f"0 {negated}", f"1 {negated}"]
@@ -89,10 +89,10 @@ def test_vectors_and_maps_as_in_other_languages(tmp_path: Path) -> None:
         helper.make_node("ArgMax", ["x"], ["best"], axis=1, keepdims=0),
         helper.make_node("ZipMap", ["x"], ["scores"], domain="ai.onnx.ml", classlabels_strings=labels),
     ]
-    rows = helper.make_map_type_proto(build.STRING, helper.make_tensor_type_proto(build.FLOAT, []))
+    rows = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, []))
     scores = helper.make_value_info("scores", helper.make_sequence_type_proto(rows))
-    ends = [build.tensor("x", ["n", 3])], [build.tensor("best", ["n"], build.INT64), scores]
-    (tmp_path / "scores.onnx").write_bytes(build.data(nodes, *ends, domains={"ai.onnx.ml": 1}))
+    ends = [tensor("x", ["n", 3])], [tensor("best", ["n"], INT64), scores]
+    (tmp_path / "scores.onnx").write_bytes(data(nodes, *ends, domains={"ai.onnx.ml": 1}))
     assert run("translated.py", tmp_path, tmp_path / "scores.onnx") == [
         "x 2 -1 3 False",
         "best TENSOR",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PICTURES
 from PIL import Image
 
+from helpers.paths import PICTURES
 from winml_py import (
     AsyncOperation,
     AsyncStatus,

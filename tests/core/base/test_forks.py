@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import MODELS, PICTURES
+
+from helpers.paths import MODELS, PICTURES
 
 pytestmark = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork")
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from build import FLOAT, FLOAT16, data, tensor
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import FLOAT, FLOAT16, data, tensor
+from helpers.paths import MODELS
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
 from winml_py.core.base.machine import free_memory
 from winml_py.core.runtime.cpu import decision, measure

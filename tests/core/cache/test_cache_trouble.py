@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import under_trouble
-from conftest import MODELS
+
+from helpers.paths import MODELS
+from tools import under_trouble
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"),
@@ -115,7 +116,7 @@ def test_a_disk_that_takes_nothing(mounted: Path, place: Path, under: str) -> No
 
 @pytest.mark.once
 def test_a_sample_of_the_tests_under_each_trouble() -> None:
-    """`python tests/under_trouble.py` runs all of them."""
+    """`python tests/tools/under_trouble.py` runs all of them."""
     if not under_trouble.can_mount() or not under_trouble.can_be_run_by_others():
         pytest.skip("this process may not mount file systems, or other users cannot read its Python")
     sample = ["tests/core/session/test_session.py", "tests/core/cache/test_cache.py", "-k", "not raw_onnx"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, model, tensor, unary
 from click.testing import CliRunner
 from onnx import helper
 from PIL import Image
 
+from helpers.models import data, model, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

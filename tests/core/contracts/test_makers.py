@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import makers
 import numpy as np
 import pytest
-import reference
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from helpers import reference
+from tools import makers
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

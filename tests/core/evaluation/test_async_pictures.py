@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import unary
-from conftest import MODELS
 from PIL import Image
 
+from helpers.models import unary
+from helpers.paths import MODELS
 from winml_py import (
     AsyncStatus,
     BitmapPixelFormat,

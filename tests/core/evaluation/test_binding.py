@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT16, STRING, data, model, tensor, unary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.models import FLOAT16, STRING, data, model, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

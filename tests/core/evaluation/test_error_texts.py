@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import INT64, STRING, data, tensor, unary
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.models import INT64, STRING, data, tensor, unary
 from winml_py import (
     BitmapAlphaMode,
     BitmapBufferAccessMode,

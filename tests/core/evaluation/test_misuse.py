@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT16, STRING, unary
 from onnx import TensorProto
 from PIL import Image
 
+from helpers.models import FLOAT16, STRING, unary
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
 from onnx import TensorProto, helper
 
+from helpers.models import data, tensor, unary
 from winml_py import (
     EvaluationError,
     InvalidBindingError,

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import FLOAT, FLOAT16, unary
-from helpers_cuda import FakeCudaDevice
 
+from helpers.cuda import FakeCudaDevice
+from helpers.models import FLOAT, FLOAT16, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

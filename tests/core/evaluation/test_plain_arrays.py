@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
-from build import FLOAT16, INT64, STRING, data, tensor, unary
 from onnx import TensorProto, helper
 
+from helpers import reference
+from helpers.models import FLOAT16, INT64, STRING, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

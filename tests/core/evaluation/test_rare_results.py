@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mutations
 import numpy as np
 import pytest
-import reference
-from build import FLOAT, STRING, data, tensor, unary
 from onnx import helper
 from PIL import Image
 
+from helpers import reference
+from helpers.models import FLOAT, STRING, data, tensor, unary
+from tools import mutations
 from winml_py import (
     BitmapAlphaMode,
     BitmapBounds,

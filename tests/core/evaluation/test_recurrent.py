@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import data, tensor
 from onnx import helper
 
+from helpers.models import data, tensor
 from winml_py import (
     InvalidBindingError,
     LearningModel,

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT, FLOAT16, INT64, data, tensor, unary
-from helpers_cuda import FakeCudaDevice, OnCard
 from onnx import helper
-from test_async import counting_loop
 
+from helpers.cuda import FakeCudaDevice, OnCard
+from helpers.models import FLOAT, FLOAT16, INT64, counting_loop, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     CanceledError,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT, INT64, STRING, data, tensor, unary
 from onnx import TensorProto, helper
 
+from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

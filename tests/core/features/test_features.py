@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, FLOAT16, INT64, STRING, data, model, tensor, unary
 from onnx import TensorProto, helper
 
+from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, model, tensor, unary
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import unary
 
+from helpers.models import unary
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,

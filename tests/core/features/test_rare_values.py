@@ -12,11 +12,11 @@ import cv2
 import numpy as np
 import onnxruntime
 import pytest
-import reference
-from build import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 from onnx import helper
 from PIL import Image
 
+from helpers import reference
+from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
-from helpers_cuda import OnCard
 from onnx import TensorProto, helper
 
+from helpers.cuda import OnCard
+from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureValue,

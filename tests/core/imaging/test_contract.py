@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
-from build import FLOAT, FLOAT16, data, tensor, unary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from PIL import Image
-from placed import tensorize
 
 import winml_py
+from helpers import reference
+from helpers.models import FLOAT, FLOAT16, data, tensor, unary
+from helpers.placed import tensorize
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
-from placed import tensorize
 
+from helpers import reference
+from helpers.placed import tensorize
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,

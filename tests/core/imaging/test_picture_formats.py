@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
 from PIL import EpsImagePlugin, Image
 
+from helpers.paths import ROOT
 from winml_py import ImageFeatureValue, PictureError, SoftwareBitmap
 from winml_py.core.imaging.codecs import FORMATS
 

@@ -10,12 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import mutations
 import numpy as np
 import pytest
-from build import unary
 from PIL import Image, ImageCms
 
+from helpers.models import unary
+from tools import mutations
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,

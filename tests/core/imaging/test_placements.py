@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import unary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from helpers.models import unary
 from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,

@@ -9,10 +9,10 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from build import data, tensor, unary
 from onnx import helper
 from PIL import Image
 
+from helpers.models import data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     EvaluationError,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import unary
 from PIL import Image, ImageOps
 
+from helpers.models import unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

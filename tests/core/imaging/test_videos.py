@@ -14,8 +14,8 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from conftest import MODELS
 
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

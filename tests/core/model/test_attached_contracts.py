@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import INT64, data, tensor, unary
 from click.testing import CliRunner, Result
 from onnx import helper
 from PIL import Image
 
+from helpers.models import INT64, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, data, model, tensor, unary
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import FLOAT, data, model, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     CorruptModelError,
     InvalidArgumentError,

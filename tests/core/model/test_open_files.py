@@ -16,12 +16,12 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-import reference
-from build import model, tensor, unary
 from google.protobuf.message import EncodeError
 from onnx import helper
 from PIL import Image
 
+from helpers import reference
+from helpers.models import model, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

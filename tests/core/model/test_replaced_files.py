@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import model, tensor
 from onnx import helper
 
+from helpers.models import model, tensor
 from winml_py import CorruptModelError, LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
 from winml_py.core.cache import answers, folders
 

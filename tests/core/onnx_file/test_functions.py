@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from build import model, tensor
 from onnx import helper
 
+from helpers.models import model, tensor
 from winml_py import LearningModel, LearningModelSession, NotSupportedError
 from winml_py.core.onnx_file.nodes import MAX_CALLS, MAX_NODES
 

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import FLOAT, model, tensor
 from onnx import helper
 
+from helpers.models import FLOAT, model, tensor
 from winml_py import LearningModel, LearningModelSession, Weights, WinMLError
 from winml_py.core.onnx_file.header import external_locations, read_header
 from winml_py.core.onnx_file.protobuf import Field, encode_field, encode_varint, fields, tag_of

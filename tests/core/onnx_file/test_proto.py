@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from build import FLOAT, data, model, tensor, unary
-from corpus import CORPUS
 from onnx import helper
 
+from helpers.corpus import CORPUS
+from helpers.models import FLOAT, data, model, tensor, unary
 from winml_py.core.onnx_file.header import (
     Dimension,
     MapType,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
-from helpers_cuda import CUDA, H200, OnCard
-from helpers_cuda import FakeCudaDevice as Card
 from onnx import TensorProto, helper
 
+from helpers.cuda import CUDA, H200, OnCard
+from helpers.cuda import FakeCudaDevice as Card
+from helpers.models import data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     IllegalCallError,

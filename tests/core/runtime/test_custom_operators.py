@@ -19,10 +19,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import FLOAT, FLOAT16, INT64, STRING, data, model, tensor
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, model, tensor
+from helpers.paths import MODELS
 from winml_py import (
     CanceledError,
     ClosedError,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import data, tensor, unary
 from onnx import helper
 
+from helpers.models import data, tensor, unary
 from winml_py import ClosedError, NotSupportedError, SizeMismatchError
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.ort import device_binding

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import FLOAT, FLOAT16
-from conftest import ROOT
-from test_engines import as_asked_for, conv, picture
 
+from helpers.engines import as_asked_for, conv, noise
+from helpers.models import FLOAT, FLOAT16
+from helpers.paths import ROOT
 from winml_py import (
     EngineWarning,
     LearningModel,
@@ -84,7 +84,7 @@ def test_every_cell(
         return
     names, is_told = cell.removesuffix(", with a warning").split(", "), cell.endswith(", with a warning")
     raw = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    x = picture(np.float16 if kind == "float16" else np.float32)
+    x = noise(np.float16 if kind == "float16" else np.float32)
     (expected,) = raw.run(None, {"x": x})
     for place, name in enumerate(names):
         monkeypatch.setenv("WINML_PY_CACHE", "")
@@ -113,8 +113,9 @@ def test_every_cell(
 
 def far(name: str) -> tuple[bytes, np.ndarray]:
     """A float16 model of one of five kinds, and inputs for it."""
-    from build import data, tensor
     from onnx import helper
+
+    from helpers.models import data, tensor
 
     rng, node = np.random.default_rng(3), helper.make_node
     x, half = tensor("x", [1, 3, 16, 16], FLOAT16), np.float16

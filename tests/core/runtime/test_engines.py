@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT16, STRING, data, tensor, unary
-from conftest import MODELS
 from onnx import helper
 
+from helpers.engines import as_asked_for, conv, noise
+from helpers.models import FLOAT16, STRING, data, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     CorruptModelError,
     EvaluationError,
@@ -36,7 +37,6 @@ from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice, decision, measure
 from winml_py.core.runtime.engine import Candidate, EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
-from winml_py.core.runtime.openvino.engine import OpenVinoEngine
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import native_options, require_option_keys
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
@@ -61,33 +61,11 @@ def session(model: bytes | Path, **settings: Any) -> LearningModelSession:
     return LearningModelSession(LearningModel.load(model), None, options(**settings))
 
 
-def conv(element: int = 1, gain: float = 1.0, bias: float = 0.0, batch: Any = 1) -> bytes:
-    """A small network whose inner values are `gain` times as large as those that come out."""
-    dtype = np.float16 if element == FLOAT16 else np.float32
-    rng = np.random.default_rng(0)
-    weights = {
-        "w": (rng.normal(0, 0.2, (8, 3, 3, 3)) * gain).astype(dtype),
-        "b": np.full(8, bias * gain, dtype),
-        "k": np.array(1 / gain, dtype),
-    }
-    nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Mul", ["p", "k"], ["y"]),
-    ]
-    return data(nodes, [tensor("x", [batch, 3, 16, 16], element)], [tensor("y", [batch, 8, 1, 1], element)], weights)
-
-
-def picture(dtype: Any = np.float32, batch: int = 1) -> np.ndarray:
-    return np.random.default_rng(1).random((batch, 3, 16, 16)).astype(dtype)
-
-
 def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
     """A session that has been evaluated once, and has chosen."""
     opened = session(model, **settings)
     dtype = np.float16 if opened.model.input_features[0].tensor_kind is TensorKind.FLOAT16 else np.float32
-    opened.evaluate_features({opened.model.input_features[0].name: picture(dtype)})
+    opened.evaluate_features({opened.model.input_features[0].name: noise(dtype)})
     return opened
 
 
@@ -139,7 +117,7 @@ def test_auto_takes_the_fastest_and_remembers(
     monkeypatch.setattr(decision, "compare", None)  # nothing is measured again
     second = decided(conv(), engine="auto")
     assert second.explain() == explained._replace(is_remembered=True)
-    x = picture()
+    x = noise()
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(second.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
     (entry,) = answers.entries()
@@ -156,9 +134,9 @@ def test_other_options_models_and_shapes_are_other_questions(
     decided(conv(bias=1), engine="auto")
     decided(conv(), engine="auto", intra_op_num_threads=1)
     free = session(conv(batch="n"), engine="auto")
-    free.evaluate_features({"x": picture(batch=2)})
+    free.evaluate_features({"x": noise(batch=2)})
     again = session(conv(batch="n"), engine="auto")
-    again.evaluate_features({"x": picture(batch=3)})
+    again.evaluate_features({"x": noise(batch=3)})
     assert len(answers.entries()) == 5
 
 
@@ -194,23 +172,23 @@ def test_the_first_evaluation_decides(
     with pytest.raises(IllegalCallError, match="Evaluate once"):
         _ = opened.placement
     early, target = LearningModelBinding(opened), np.zeros((2, 8, 1, 1), np.float32)
-    early.bind("x", picture(batch=2))
+    early.bind("x", noise(batch=2))
     early.bind("y", target)
     opened.evaluate(early)
     assert (opened.engine, opened.precision) == (OPENVINO, Precision.FLOAT32)
-    expected = session(conv(batch=batch)).evaluate_features({"x": picture(batch=2)}).outputs["y"].to_numpy()
+    expected = session(conv(batch=batch)).evaluate_features({"x": noise(batch=2)}).outputs["y"].to_numpy()
     np.testing.assert_allclose(target, expected, atol=1e-5)
-    early.bind("x", picture(batch=2) * 2)
+    early.bind("x", noise(batch=2) * 2)
     early.bind("y", target)
     opened.evaluate(early)
     assert np.abs(target - expected).max() > 0.01
     if batch == "n":
-        assert opened.evaluate_features({"x": picture(batch=5)}).outputs["y"].shape == (5, 8, 1, 1)
+        assert opened.evaluate_features({"x": noise(batch=5)}).outputs["y"].shape == (5, 8, 1, 1)
     assert any(node.provider == OPENVINO for node in opened.placement)
     opened.close()
     undecided = session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
-    binding.bind("x", picture(batch=2))
+    binding.bind("x", noise(batch=2))
     native = inside(binding).engine_binding
     undecided.close()
     with pytest.raises(OSError, match="closed"):
@@ -232,7 +210,7 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
         assert opened.engine == OPENVINO
     assert answers.entries() == []
     assert {node.provider for node in opened.placement} == {OPENVINO}
-    x = picture()
+    x = noise()
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(opened.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
     with pytest.raises(InvalidArgumentError, match=r"no option 'NUM_STREAM'.*NUM_STREAMS"):
@@ -242,15 +220,10 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
 def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
     """Left alone it would compute in bfloat16 where the processor has that."""
     assert native_options(Target(openvino), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"] == "f32"
-    x = picture() * 10
+    x = noise() * 10
     expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     came = session(conv(), engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
     assert np.abs(came - expected).max() <= 1e-5 * np.abs(expected).max()
-
-
-def as_asked_for(compiled: Any, request: CompileRequest, target: Target) -> OpenVinoEngine:
-    """Believes that what was compiled is what was asked for, as on a processor that has all types."""
-    return OpenVinoEngine(compiled, request, target, target.half_type)
 
 
 @pytest.fixture
@@ -272,7 +245,7 @@ def test_half_precision_where_it_is_right_and_faster(half: ProviderDevice, monke
     assert str(opened.explain()).startswith(f"openvino in {kind}: {kind} is right and faster")
     again = decided(conv(FLOAT16), precision=Precision.HALF)
     assert again.explain() == opened.explain()._replace(is_remembered=True)
-    x = picture(np.float16)
+    x = noise(np.float16)
     expected = session(conv(FLOAT16), precision=Precision.FLOAT32)
     assert (expected.engine, expected.precision) == ("onnxruntime", Precision.FLOAT32)
     wanted = expected.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
@@ -478,7 +451,7 @@ def test_a_model_file_that_changed_before_the_first_evaluation(openvino: Provide
     opened = session(path, engine="auto")
     path.write_bytes(conv(batch="n", bias=1))
     with pytest.raises(CorruptModelError, match="has changed"):
-        opened.evaluate_features({"x": picture()})
+        opened.evaluate_features({"x": noise()})
 
 
 def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import exact_operators
-import integer_models
 import numpy as np
 import onnxruntime
 import pytest
-from build import FLOAT, FLOAT16, INT64, data, tensor
 from onnx import TensorProto, helper
 
+from helpers.models import FLOAT, FLOAT16, INT64, data, tensor
+from tools import exact_operators, integer_models
 from winml_py import (
     CorruptModelError,
     LearningModel,
@@ -293,7 +292,7 @@ def test_two_thousand_random_models_over_integers_and_shapes() -> None:
 @pytest.mark.once
 @pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="pip install openvino")
 def test_a_sample_of_the_conformance_suite() -> None:
-    """`python tests/exact_operators.py` compares all of it."""
+    """`python tests/tools/exact_operators.py` compares all of it."""
     names = {case.name for number, case in enumerate(exact_operators.cases()) if number % 10 == 0}
     found = exact_operators.compare_all(names)
     taken = [result for _, is_allowed, result in found if is_allowed]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT16, INT64, STRING, data, tensor, unary
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import FLOAT16, INT64, STRING, data, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

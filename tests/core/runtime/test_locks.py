@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import FLOAT16, STRING, unary
-from helpers_providers import PROVIDERS, Runtime, device, runtime
 
+from helpers.models import FLOAT16, STRING, unary
+from helpers.providers import PROVIDERS, Runtime, device, runtime
 from winml_py import (
     AsyncStatus,
     CanceledError,

@@ -17,13 +17,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
-from conftest import MODELS
-from corpus import CORPUS
 from onnx import helper
-from test_telemetry import left
-from test_telemetry import run as run_at_home
 
+from helpers.corpus import CORPUS
+from helpers.homes import find_left, run_at_home
+from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     CanceledError,
     ClosedError,
@@ -581,13 +580,13 @@ def home(tmp_path: Path) -> Path:
 def test_openvino_by_itself_leaves_files(home: Path) -> None:
     """Where it leaves none, the tests below show nothing."""
     run_at_home(home, "-c", "import openvino; import time; time.sleep(1)")
-    assert left(home) != []
+    assert find_left(home) != []
 
 
 @pytest.mark.parametrize("engine", ["openvino", "auto"])
 def test_a_session_leaves_no_telemetry(home: Path, engine: str) -> None:
     run_at_home(home, "-c", SESSION, str(MODELS / "digits.onnx"), engine)
-    assert left(home) == []
+    assert find_left(home) == []
 
 
 def test_child_processes_leave_no_telemetry(home: Path, tmp_path: Path) -> None:
@@ -596,7 +595,7 @@ def test_child_processes_leave_no_telemetry(home: Path, tmp_path: Path) -> None:
     program.write_text(CHILDREN)
     run_at_home(home, str(program), str(MODELS / "digits.onnx"), "openvino", str(script))
     run_at_home(home, "-c", "from winml_py.cli.main import main; main()", "doctor")
-    assert left(home) == []
+    assert find_left(home) == []
 
 
 def test_what_the_program_imported_itself_is_left_alone(home: Path) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_memory import SMALL, WEIGHTS, figures, large, linux
 
-__all__ = ["large"]
+from helpers.memory import SMALL, WEIGHTS, linux, measure, write_large
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
 
@@ -22,10 +21,15 @@ def once():
 """
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_large(tmp_path_factory.mktemp("models") / "large.onnx")
+
+
 @linux
 @pytest.mark.parametrize(("batch", "times"), [(-1, 2.3), (1, 3.3)])
 def test_four_sessions_hold_what_one_does_and_closing_gives_it_back(large: Path, batch: int, times: float) -> None:
-    one, four, left = figures(
+    one, four, left = measure(
         f"""{PROLOGUE}
 once()
 options.override_input_shape("h0", [{batch}, -1])
@@ -52,7 +56,7 @@ print(one, four, resident() - before)
 @linux
 def test_cycles_leave_no_memory_files_or_threads(large: Path) -> None:
     """A hundred; the benchmark does 500."""
-    second, last, files, threads = figures(
+    second, last, files, threads = measure(
         f"""{PROLOGUE}
 def state():
     return resident(), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))

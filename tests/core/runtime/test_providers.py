@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from build import unary
 
 import winml_py.core.runtime
+from helpers.models import unary
 from winml_py import InvalidArgumentError, Precision
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.gpu.compile import DeviceCompiler

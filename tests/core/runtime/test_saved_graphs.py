@@ -18,10 +18,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import model, tensor
 from filelock import FileLock
 from onnx import helper
 
+from helpers.models import model, tensor
 from winml_py import (
     CanceledError,
     LearningModel,

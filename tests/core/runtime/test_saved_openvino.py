@@ -17,9 +17,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import model, tensor
 from onnx import helper
 
+from helpers.models import model, tensor
 from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders

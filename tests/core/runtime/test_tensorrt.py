@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor
-from helpers_providers import PROVIDERS, Runtime, device, runtime
 from onnx import helper
 
+from helpers.models import data, tensor
+from helpers.providers import PROVIDERS, Runtime, device, runtime
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
 from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT
 from winml_py.core.runtime.providers.provider import CPU_NAME, Provider

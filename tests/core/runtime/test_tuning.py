@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import MODELS, ROOT
 
+from helpers.paths import MODELS, ROOT
 from winml_py import (
     IllegalCallError,
     InvalidArgumentError,

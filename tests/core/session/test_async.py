@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import INT64, data, tensor, unary
-from conftest import MODELS
-from onnx import TensorProto, helper
+from onnx import helper
 
+from helpers.models import counting_loop, data, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     AsyncOperation,
     AsyncStatus,
@@ -36,18 +36,6 @@ from winml_py.core.base.winrt_object import inside
 from winml_py.testing import FakeDevice
 
 IMAGE = np.zeros((1, 1, 28, 28), np.float32)
-
-
-def counting_loop() -> bytes:
-    """A loop of as many steps as `count` says: cheap nodes, and hours of them."""
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["go"], ["still"]), helper.make_node("Add", ["total", "total"], ["next"])],
-        "body",
-        [tensor("step", [], INT64), tensor("go", [], TensorProto.BOOL), tensor("total", [])],
-        [tensor("still", [], TensorProto.BOOL), tensor("next", [])],
-    )
-    node = helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)
-    return data([node], [tensor("count", [], INT64), tensor("x", [])], [tensor("y", [])])
 
 
 def test_loading_in_every_way() -> None:

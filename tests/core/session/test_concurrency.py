@@ -8,12 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import many_threads
 import numpy as np
-from build import model, tensor, unary
-from conftest import MODELS
 from onnx import helper
 
+from helpers.models import model, tensor, unary
+from helpers.paths import MODELS
+from tools import many_threads
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
 from onnx import helper
-from test_cli import call, failure
 
+from helpers.cli import call, require_failure
+from helpers.models import data, tensor, unary
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
 from winml_py.inputs.examples import StatedSizes, example_shape
 from winml_py.perf import tune as tuning
@@ -94,12 +94,12 @@ def test_sizes_of_given_inputs_are_theirs(folder: Path, seven: Path) -> None:
 )
 def test_mistakes(arguments: list[str], words: str, folder: Path) -> None:
     for command, more in COMMANDS.items():
-        assert words in failure(4 if "Did you mean" in words else 2, command, "free.onnx", *more, *arguments)
+        assert words in require_failure(4 if "Did you mean" in words else 2, command, "free.onnx", *more, *arguments)
 
 
 def test_a_size_for_a_model_that_has_all_of_them(folder: Path) -> None:
     Path("fixed.onnx").write_bytes(unary("Neg", [1, 3, 4, 5]))
-    message = failure(4, "perf", "fixed.onnx", "--size", "8,8")
+    message = require_failure(4, "perf", "fixed.onnx", "--size", "8,8")
     assert "fixed.onnx: No input of the model is a picture with a free height or width." in message
 
 

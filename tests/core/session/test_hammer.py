@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
-from conftest import MODELS
 from onnx import helper
 
 import winml_py as w
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 
 pytestmark = pytest.mark.once

@@ -2,59 +2,30 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from build import INT64, model, tensor, unary
-from cycles import KINDS, measure
 from onnx import helper
 from packaging.version import Version
 
+from helpers.memory import WEIGHTS, linux, measure, write_large
+from helpers.models import INT64, model, tensor
+from tools import cycles
+
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
-
-SMALL = unary("Neg", [1, 2])
-PROLOGUE = f"""
-import sys, gc
-import numpy as np
-from winml_py import *
-def resident(key="VmRSS"):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key)) / 1024
-def share():
-    return next(int(line.split()[1]) for line in open("/proc/self/smaps_rollup") if line.startswith("Pss:")) / 1024
-def small():  # what any model brings: the code of libraries takes tens of MB, which are no weights
-    with LearningModel.load({SMALL!r}) as model, LearningModelSession(model) as session:
-        session.evaluate_features({{"x": np.ones((1, 2), np.float32)}})
-path = sys.argv[1]
-"""
-WEIGHTS = 64  # MB
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    weights = {f"w{index}": np.full((2048, 2048), 1e-3 * index, np.float32) for index in range(4)}
-    nodes = [helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"h{index + 1}"]) for index in range(4)]
-    proto = model(nodes, [tensor("h0", [None, 2048])], [tensor("h4", [None, 2048])], weights)
-    path = tmp_path_factory.mktemp("models") / "large.onnx"
-    path.write_bytes(proto.SerializeToString())
-    return path
-
-
-def figures(code: str, path: Path) -> list[float]:
-    done = subprocess.run([sys.executable, "-c", PROLOGUE + code, path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [float(word) for word in done.stdout.split()]
+    return write_large(tmp_path_factory.mktemp("models") / "large.onnx")
 
 
 @linux
 def test_loading_brings_no_weights_into_memory(large: Path) -> None:
-    (grown,) = figures(
+    (grown,) = measure(
         """
 LearningModel.load(path)
 before = resident()
@@ -78,8 +49,8 @@ print(*(resident(key) - size for key, size in zip(("RssAnon", "RssFile"), before
 session.evaluate_features({"h0": np.ones((1, 2048), np.float32)})
 print(*(resident(key) - size for key, size in zip(("RssAnon", "RssFile"), before)))
 """
-    figures(code, large)
-    started, mapped_at_start, anonymous, mapped = figures(code, large)
+    measure(code, large)
+    started, mapped_at_start, anonymous, mapped = measure(code, large)
     verifies = Version(onnxruntime.__version__) >= Version("1.32")
     assert started < WEIGHTS * 0.05
     assert mapped_at_start < WEIGHTS * (1.05 if verifies else 0.05)
@@ -90,7 +61,7 @@ print(*(resident(key) - size for key, size in zip(("RssAnon", "RssFile"), before
 @linux
 @pytest.mark.parametrize("threads", ["1", "1 + index"], ids=["equal options", "other threads"])
 def test_four_sessions_hold_one_copy(large: Path, threads: str) -> None:
-    one, four = figures(
+    one, four = measure(
         f"""
 small()
 model = LearningModel.load(path)
@@ -116,7 +87,7 @@ print(one, share() - before)
 @linux
 def test_bytes_are_not_copied_by_a_parser(large: Path) -> None:
     """The engine copies what it rearranges, and what stands at an odd address: once, where parsing took a second."""
-    ours, peak, raw = figures(
+    ours, peak, raw = measure(
         """
 small()
 data = open(path, "rb").read()
@@ -149,7 +120,7 @@ def test_a_session_from_bytes_holds_one_copy_once_they_are_let_go(large: Path, t
     else:
         apart = {"save_as_external_data": True, "location": "weights.data"} if kind == "data file" else {}
         onnx.save(onnx.load(large), path, **apart)
-    (held,) = figures(
+    (held,) = measure(
         f"""
 small()
 before = resident()
@@ -171,7 +142,7 @@ print(resident() - before)
 @pytest.mark.parametrize("weights", ["SHARED", "PRIVATE"])
 def test_closing_gives_the_weights_back_again_and_again(large: Path, weights: str) -> None:
     """The first start, which writes the optimised model, and all later ones."""
-    first, last = figures(
+    first, last = measure(
         f"""
 def once(source):
     options = LearningModelSessionOptions()
@@ -193,10 +164,10 @@ print(first, resident() - baseline)
 
 
 @linux
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cycles.KINDS)
 def test_cycles_leave_no_memory_files_or_threads(kind: str) -> None:
-    """A sample of `python tests/cycles.py`, which does 500."""
-    memory, files, threads = measure(kind, 60)
+    """A sample of `python tests/tools/cycles.py`, which does 500."""
+    memory, files, threads = cycles.measure(kind, 60)
     assert memory < 0.01
     assert files == 0
     assert threads == 0
@@ -205,7 +176,7 @@ def test_cycles_leave_no_memory_files_or_threads(kind: str) -> None:
 @linux
 def test_evaluating_again_and_again_takes_no_more_memory() -> None:
     path = Path(__file__).parents[3] / "models" / "digits.onnx"
-    first, last = figures(
+    first, last = measure(
         """
 session = LearningModelSession(LearningModel.load(path))
 def some():
@@ -238,7 +209,7 @@ def test_a_model_of_more_than_two_gigabytes_is_mapped(tmp_path: Path) -> None:
         file.truncate(4 * rows * width)
         file.seek(4 * (rows - 1) * width)
         file.write(np.full(width, 7, np.float32).tobytes())
-    total, grown = figures(
+    total, grown = measure(
         f"""
 small()
 before = resident("VmHWM")

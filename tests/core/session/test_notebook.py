@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from build import data, tensor
-from conftest import MODELS
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.models import data, tensor
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

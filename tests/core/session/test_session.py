@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import reference
-from build import FLOAT, INT64, data, model, tensor, unary
-from conftest import MODELS
-from corpus import LIGHT, OURS, SHIPPED
 from onnx import helper
 
+from helpers import reference
+from helpers.corpus import LIGHT, OURS, SHIPPED
+from helpers.models import FLOAT, INT64, data, model, tensor, unary
+from helpers.paths import MODELS
 from winml_py import (
     CorruptModelError,
     EvaluationError,

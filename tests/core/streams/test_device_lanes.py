@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from build import unary
-from conftest import MODELS, PICTURES
 from PIL import Image
 
+from helpers.models import unary
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     DeviceLostError,
     EvaluationError,

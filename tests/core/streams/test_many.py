@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
-from conftest import MODELS, PICTURES
 from onnx import helper
 
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     ClosedError,
     ImageFeatureValue,
@@ -203,8 +203,9 @@ def test_with_closes_it() -> None:
 
 
 def test_several_inputs_need_names() -> None:
-    from build import data
     from onnx import helper
+
+    from helpers.models import data
 
     model = data([helper.make_node("Add", ["a", "b"], ["y"])], [tensor(n, ["n"]) for n in "ab"], [tensor("y", ["n"])])
     one, two = np.float32([1]), np.float32([2])

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import data, tensor, unary
-from conftest import MODELS, PICTURES
 from onnx import helper
 from PIL import Image
 
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureValue,

@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 import onnxruntime
 import pytest
-from build import unary
-from conftest import MODELS, PICTURES
 from PIL import Image
 
+from helpers.models import unary
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

@@ -4,7 +4,7 @@ Engines for neural networks are exact for floats of 32 bits, as far as rounding 
 OpenVINO computes int64 in 32 bits and float64 in float32, saturates sums of uint8, and reads 0 where a Gather leaves
 its data. A measurement on some inputs shows it on those alone. So a model is only given to another engine where all
 that it computes is in floats, booleans, and integers that shapes and positions are made of, by operators that the
-provider is known to compute exactly (`Provider.exact_operators`; `tests/exact_operators.py` tries them).
+provider is known to compute exactly (`Provider.exact_operators`; `tests/tools/exact_operators.py` tries them).
 
 Other engines do not look whether sizes fit, either: OpenVINO squeezes a dimension that is not 1, and writes over memory
 that is not its own. What follows from the shapes of the inputs is tried on ONNX Runtime first (`chosen.py` checks each

@@ -160,6 +160,16 @@ def prototypes() -> str:
     return _shape("rest_shape", 1, 31, SIDE // 4, SIDE // 4) + _PROTOTYPES
 
 
+SEGMENTER = """
+    no = Sub(half, mask)
+    pooled_yes = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(mask)
+    pooled_no = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(no)
+    low = Sub(pooled_no, side)
+    logits = Concat<axis = 1>(pooled_no, low, pooled_yes)
+"""
+"""Classes of pixels: 2 in the rectangle, 0 around it."""
+
+
 def made(nodes: str, outputs: Mapping[str, str], metadata: Mapping[str, str] | None = None) -> bytes:
     """A model of one picture, RGB from 0 to 1.
 

@@ -1,6 +1,6 @@
 """Load, session, evaluate, dispose, again and again: nothing may stay behind.
 
-    python tests/cycles.py [--count N] [--kind KIND] [--json FILE]
+    python tests/tools/cycles.py [--count N] [--kind KIND] [--json FILE]
 
 For tensors, for pictures, and for a model with an operator of the program's own, each in a fresh process: by how much
 resident memory, open files and threads grow from the end of the first tenth of the cycles to their end. The bars:
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 KINDS = ("tensors", "pictures", "operators")
 CYCLES = """
 import os, sys

@@ -1,6 +1,6 @@
 """Many threads on sessions that close and models that are disposed of: every result right, every error one of ours.
 
-    python tests/many_threads.py [--times N] [--seconds S]
+    python tests/tools/many_threads.py [--times N] [--seconds S]
 
 Eight threads evaluate N times each on one session (10,000 by default), half of them with bound outputs. Then they do so
 with `evaluate_features`, which keeps nothing: what is missing stays missing, and results stay as they are. Then four
@@ -17,12 +17,15 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import reference
-from conftest import MODELS
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from helpers import reference
+from helpers.paths import MODELS
 from winml_py import (
     LearningModel,
     LearningModelBinding,

@@ -1,6 +1,6 @@
 """Pictures that lie or are damaged: they must end in a picture or in one of our errors.
 
-    python tests/mutations.py [--count 20000] [--seed 0]
+    python tests/tools/mutations.py [--count 20000] [--seed 0]
 
 Every mutation is decoded in this process, exactly and reduced, with a limit of 16 megapixels and 1 GiB of address space
 on top of what the process has. A crash ends the command; so does any other exception.
@@ -25,7 +25,7 @@ from PIL import Image, ImageCms
 from winml_py import ImageFeatureValue, SoftwareBitmap, WinMLError
 from winml_py.core.features.pictures import bitmaps_of
 
-CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
+CAT = Path(__file__).parents[2] / "samples" / "pictures" / "cat.jpg"
 MAX_PIXELS = 16 << 20
 
 

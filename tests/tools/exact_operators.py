@@ -1,7 +1,7 @@
 """Does an engine that `engine="auto"` may take give ONNX Runtime's results on ONNX's conformance suite?
 
     pip install openvino
-    python tests/exact_operators.py
+    python tests/tools/exact_operators.py
 
 Every case that `obstacle` lets through is computed by OpenVINO's own package, by the engine that sessions have, and
 compared with ONNX Runtime within the suite's tolerance. Cases that are held
@@ -15,11 +15,14 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from conformance import Case, cases
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from tools.conformance import Case, cases
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
 from winml_py.core.runtime.cpu.exact import obstacle

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from build import data, tensor
 from onnx import helper
 from PIL import Image
+
+from helpers.models import data, tensor
 
 SIDE, CLASSES = 28, 10
 WEIGHTS = np.random.default_rng(0).random((3 * SIDE * SIDE, CLASSES), np.float32)

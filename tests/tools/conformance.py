@@ -1,6 +1,6 @@
 """ONNX's conformance suite, through our backend and through an equally thin one over raw ONNX Runtime.
 
-    python tests/conformance.py
+    python tests/tools/conformance.py
 
 A case passes when every output of every data set equals the published one within the suite's tolerance.
 Whatever passes raw has to pass through ours; cases with optional types are left out, which Windows ML refuses.

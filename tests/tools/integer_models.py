@@ -1,6 +1,6 @@
 """Random models over integer and shape operators, and what ONNX Runtime and another engine make of them.
 
-    python tests/integer_models.py [--count 2000] [--seed 0]
+    python tests/tools/integer_models.py [--count 2000] [--seed 0]
 
 A model grows node by node: a node is kept where ONNX Runtime computes it on the numbers at hand. So every model is
 right for the inputs it was made with, and may be refused for the others that it is tried on: those have other sizes and

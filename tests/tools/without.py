@@ -1,6 +1,6 @@
 """What is left without a capability: takes each away, with all that stands on it, and tests the rest.
 
-    python tests/without.py [CAPABILITY ...] [--import-only]
+    python tests/tools/without.py [CAPABILITY ...] [--import-only]
 
 The package is copied to a temporary folder. There the capability goes, then every module that imports something that
 has gone, and so on; `winml_py/core/` must lose nothing. Each module that is left is imported, and the tests that name
@@ -19,7 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from house import ROOT, imported, read
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from tools.house import ROOT, imported, read
 
 CAPABILITIES = [
     "authoring",
@@ -103,8 +105,8 @@ def check(capabilities: list[str], is_import_only: bool) -> bool:
             )
         )
         dropped = {path.stem for path in (folder / "tests").rglob("*.py") if named.search(path.read_text())}
-        while True:  # tests import helpers of their own
-            helped = re.compile(rf"^(?:from|import) (?:{'|'.join(dropped)})\b", re.MULTILINE)
+        while True:  # tests import helpers
+            helped = re.compile(rf"^from (?:helpers|tools)(?:\.| import .*?\b)(?:{'|'.join(dropped)})\b", re.MULTILINE)
             more = {
                 p.stem
                 for p in (folder / "tests").rglob("*.py")

@@ -1,6 +1,6 @@
 """Runs the tests where the cache folder is in trouble; for root alone, and with a Python that all users can read.
 
-    python tests/under_trouble.py [pytest's arguments]
+    python tests/tools/under_trouble.py [pytest's arguments]
 
 Three runs: as another user whose home and cache folder are root's; as a user without a home and without an entry among
 the users; with a full disk for a cache folder. Each prints pytest's summary. Tests that are about what a cache keeps
@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 NO_ENTRY = 54321
 ARGUMENTS = ("-q", "-n", "2", "-m", "not once", "-p", "no:cacheprovider")

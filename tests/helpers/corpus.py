@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from conftest import MODELS
+from helpers.paths import MODELS
 
 
 def package(name: str) -> Path:

@@ -2,7 +2,7 @@
 
 sphinx-build -b html docs docs/_build/html
 pip install playwright
-python tests/site_check.py [SITE] [--pictures FOLDER]
+python tests/tools/site_check.py [SITE] [--pictures FOLDER]
 
 Needs Chromium (its path in the variable CHROMIUM, or a `chromium` on the path). On every page nothing is wider than the
 window, no table scrolls, every picture is there, and nothing is written to the console. The search finds what people
@@ -142,7 +142,7 @@ def check(site: Path, pictures: Path | None) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Looks at the built site in a browser.")
-    parser.add_argument("site", nargs="?", type=Path, default=Path(__file__).parents[1] / "docs" / "_build" / "html")
+    parser.add_argument("site", nargs="?", type=Path, default=Path(__file__).parents[2] / "docs" / "_build" / "html")
     parser.add_argument("--pictures", type=Path, help="a folder for screenshots")
     given = parser.parse_args()
     if given.pictures:

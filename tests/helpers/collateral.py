@@ -7,11 +7,11 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from build import FLOAT, INT64, STRING, data, tensor
-from conftest import PICTURES
 from onnx import helper
 from PIL import Image
 
+from helpers.models import FLOAT, INT64, STRING, data, tensor
+from helpers.paths import PICTURES
 from winml_py import BitmapPixelFormat, LearningModelBinding, LearningModelSession, VideoFrame
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 

@@ -1,6 +1,6 @@
 """Mutated models: loaded, compiled and evaluated, each ends in an answer or in one of our errors.
 
-    python tests/model_mutations.py [--count N] [--seed S]
+    python tests/tools/model_mutations.py [--count N] [--seed S]
 
 They are worked off by child processes, in chunks. One that dies is reported with the number of its model, which
 `--first NUMBER --count 1` repeats, and the next chunk goes on behind it.
@@ -9,20 +9,20 @@ They are worked off by child processes, in chunks. One that dies is reported wit
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "winml"))  # run as a program, too
-
-import collateral
 import numpy as np
-from build import INT64, STRING, unary
-from conftest import MODELS
-from mutations import mutate
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from helpers import collateral
+from helpers.models import INT64, STRING, unary
+from helpers.paths import MODELS
+from tools.mutations import mutate
 from winml_py import (
     ImageFeatureDescriptor,
     LearningModel,

@@ -53,3 +53,15 @@ def unary(operator: str = "Identity", shape: Shape = ("n",), element: int = FLOA
     node = helper.make_node(operator, ["x"], ["y"], domain=options.pop("operator_domain", ""))
     ends = [tensor(name, shape, element, denotation) for name in "xy"]
     return data([node], ends[:1], ends[1:], **options)
+
+
+def counting_loop() -> bytes:
+    """A loop of as many steps as `count` says: cheap nodes, and hours of them."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["still"]), helper.make_node("Add", ["total", "total"], ["next"])],
+        "body",
+        [tensor("step", [], INT64), tensor("go", [], TensorProto.BOOL), tensor("total", [])],
+        [tensor("still", [], TensorProto.BOOL), tensor("next", [])],
+    )
+    node = helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)
+    return data([node], [tensor("count", [], INT64), tensor("x", [])], [tensor("y", [])])

@@ -1,6 +1,6 @@
 """Every operator of ONNX's conformance suite that is one node, through `winml_py.operators`.
 
-    python tests/operators_conformance.py [--all]
+    python tests/tools/operators_conformance.py [--all]
 
 A case is a model of one node, with the suite's own inputs and outputs. It passes when every output equals the published
 one within the suite's tolerance. Whatever passes raw ONNX Runtime has to pass here. The suite may be newer than the
@@ -15,14 +15,17 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from conformance import Case, cases, problem, run_raw
 from onnx import helper
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from tools.conformance import Case, cases, problem, run_raw
 from winml_py import operators
 
 

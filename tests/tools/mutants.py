@@ -1,9 +1,9 @@
 """Mutants of the heart of the package: changed lines that some test should notice. mutmut makes and runs them.
 
     pip install 'mutmut>=3.8'
-    python tests/mutants.py run --work /tmp/mutants-host --group host --share 0.25 --least 60 --seed 0
-    python tests/mutants.py again --work /tmp/mutants-host --group host   # with new tests: what was not killed
-    python tests/mutants.py report /tmp/mutants-host /tmp/mutants-device
+    python tests/tools/mutants.py run --work /tmp/mutants-host --group host --share 0.25 --least 60 --seed 0
+    python tests/tools/mutants.py again --work /tmp/mutants-host --group host   # with new tests: what was not killed
+    python tests/tools/mutants.py report /tmp/mutants-host /tmp/mutants-device
 
 `host` is what runs without a GPU; `device` needs one, or `.ci/software-gpu`. A work folder holds a copy of the package,
 its tests, models and samples, and what became of each mutant; `mutmut show` and `mutmut browse` work there, too. Every
@@ -33,7 +33,7 @@ from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import walk_mutatable_files
 from mutmut.utils.format_utils import get_mutant_name
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ENDED = ("killed", "segfault", "suspicious")
 """What mutmut says where a test failed, or the process was ended by a signal."""
 NOTICED = (*ENDED, "timeout")

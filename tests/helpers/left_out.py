@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnxruntime
-from conformance import Case, cases
 from onnx import defs, helper, numpy_helper
 
+from helpers.models import counting_loop
+from tools.conformance import Case, cases
 from winml_py.inputs import trial
 
 Array = np.ndarray[Any, Any]
@@ -130,8 +131,6 @@ OWN: list[tuple[str, dict[str, Array], int, dict[str, Any]]] = [
 
 def _loop(what: str) -> LeftOut:
     """Doubles a number until it has done so three times, or as often as is said."""
-    from test_async import counting_loop
-
     model = onnx.load_model_from_string(counting_loop())
     (node,) = model.graph.node
     if what == "input M":

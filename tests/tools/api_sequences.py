@@ -1,6 +1,6 @@
 """Random sequences of calls: our errors or right answers, and never a dead interpreter.
 
-    python tests/api_sequences.py [--count N] [--seed S]
+    python tests/tools/api_sequences.py [--count N] [--seed S]
 
 Each sequence opens models and sessions, binds values of every kind to names of every kind, evaluates, closes what it
 likes when it likes, and goes on with what is closed. What comes out of a model that negates must be the negative of
@@ -14,12 +14,15 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from build import FLOAT16, INT64, STRING, unary
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from helpers.models import FLOAT16, INT64, STRING, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

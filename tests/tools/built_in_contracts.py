@@ -1,11 +1,12 @@
 """How near a built-in contract is to `bind`: for each contract, over pictures of odd sizes.
 
 The built model runs in raw ONNX Runtime; what `bind` makes of the same picture is read from a session of the model
-before, which gives its input back. Call it: python tests/built_in_contracts.py
+before, which gives its input back. Call it: python tests/tools/built_in_contracts.py
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
-from build import FLOAT, FLOAT16, unary
 from onnx import TensorProto
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from helpers.models import FLOAT, FLOAT16, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,

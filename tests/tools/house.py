@@ -1,6 +1,6 @@
 """The shape of the package in figures: files, their sizes and their imports, and what a bound value goes through.
 
-    python tests/house.py [--json FILE]
+    python tests/tools/house.py [--json FILE]
 
 Lines of code are those that are no blank lines, no comments and no docstrings. What only one other module imports is
 counted without commands (`cli/`), providers, `__init__.py` files and what the public names stand in; the stub counts as
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 CAPABILITIES = {"authoring", "cli", "experimental", "float16", "graphs", "inputs", "operators", "optimize", "perf"}
 CAPABILITIES |= {"backend", "scale", "vision", "winrt"}

@@ -1,6 +1,6 @@
 """Our tensors against the image processors of transformers, with the settings that models are published with.
 
-    python tests/makers.py
+    python tests/tools/makers.py
 
 prints a table: each processor, the mean and the largest difference over all pictures in gray levels, or why its config
 is refused.
@@ -11,17 +11,20 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # it says at import that there is no torch, which we know
-
 import numpy as np
-from build import unary
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
+
+from helpers.models import unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

@@ -1,0 +1,1 @@
+"""What tests and the programs of `tests/tools/` share: models, pictures, references, stand-ins for devices."""

@@ -1,0 +1,1 @@
+"""Programs for people, as `python tests/tools/house.py`; tests run small samples of most of them."""
