@@ -162,32 +162,87 @@ def test_several_models_and_a_folder_of_them(tmp_path: Path, seven: Path) -> Non
     assert "--output takes a folder" in require_failure(2, "run", folder, seven, "--output", tmp_path / "x.npz")
 
 
-@pytest.mark.parametrize("name", ["convert", "optimize"])
-def test_a_model_that_is_not_smaller_or_not_faster_is_told(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out.onnx"
-    more = ["--float16", "--keep-float32", "Conv"] if name == "convert" else []
-    for times, verdict in (([1.0, 0.5], "faster"), ([1.0, 2.0], "slower"), ([1.0, 1.01], "same")):
-        in_turns = (times[:: -1 if number % 2 else 1] for number in range(gains.ROUNDS))
-        turns = iter([0.001, 0.001, *itertools.chain(*in_turns)])  # the first two say how long a block is
-        monkeypatch.setattr(gains, "_seconds", lambda *_, turns=turns: next(turns))
-        done = call(name, DIGITS, *more, "--output", out, "--json")
-        facts = json.loads(done.stdout)["speed"]
-        assert (facts["verdict"], facts["before_ms"], facts["after_ms"]) == (verdict, 1e3, times[1] * 1e3)
-        assert facts["ratio"] == pytest.approx(times[0] / times[1])
-        told = f"{out}: It is not faster on the CPU: {times[0] / times[1]:.2f} times as fast."
-        assert (told in " ".join(done.stderr.split())) is (verdict != "faster")
-        if name == "convert" and verdict != "faster":
-            assert f"winml-py perf {out} --device gpu" in done.stderr
-    assert ("It is not smaller" in done.stderr) is (name == "optimize")  # by 355 bytes
-    monkeypatch.undo()
+CONVERT = ["convert", DIGITS, "--float16", "--keep-float32", "Conv"]
+REWRITES = pytest.mark.parametrize("command", [CONVERT, ["optimize", DIGITS]], ids=["convert", "optimize"])
+NO_GAIN = pytest.mark.parametrize(("seconds", "verdict"), [(2.0, "slower"), (1.01, "same")], ids=["slower", "same"])
+
+
+def pretend_times(monkeypatch: pytest.MonkeyPatch, before: float, after: float) -> None:
+    """Makes every evaluation take so many seconds, of the model as it was and of the one that is written."""
+    in_turns = ([before, after][:: -1 if number % 2 else 1] for number in range(gains.ROUNDS))
+    turns = iter([0.001, 0.001, *itertools.chain(*in_turns)])  # the first two say how long a block is
+    monkeypatch.setattr(gains, "_seconds", lambda *_: next(turns))
+
+
+def require_speed(told: str, after: float, verdict: str) -> None:
+    """The JSON of a command says what became of a model that took one second."""
+    facts = json.loads(told)["speed"]
+    assert (facts["verdict"], facts["before_ms"], facts["after_ms"]) == (verdict, 1e3, after * 1e3)
+    assert facts["ratio"] == pytest.approx(1 / after)
+
+
+def write_tiny(path: Path) -> Path:
+    """Writes a model that gets larger by whatever is done to it."""
     ends = [tensor(end, [2]) for end in "xy"]
-    (tmp_path / "tiny.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
-    done = call(name, tmp_path / "tiny.onnx", *(["--float16", "--keep-io-types"] if more else []), "--output", out)
+    path.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+    return path
+
+
+@REWRITES
+def test_of_a_model_that_is_faster_no_warning_is_told(
+    command: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_times(monkeypatch, 1.0, 0.5)
+    done = call(*command, "--output", tmp_path / "out.onnx", "--json")
+    require_speed(done.stdout, 0.5, "faster")
+    told = f"{tmp_path / 'out.onnx'}: It is not faster on the CPU: 2.00 times as fast."
+    assert told not in " ".join(done.stderr.split())
+
+
+@NO_GAIN
+@REWRITES
+def test_a_model_that_is_not_faster_is_told(
+    command: list[object], seconds: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_times(monkeypatch, 1.0, seconds)
+    done = call(*command, "--output", tmp_path / "out.onnx", "--json")
+    require_speed(done.stdout, seconds, verdict)
+    told = f"{tmp_path / 'out.onnx'}: It is not faster on the CPU: {1 / seconds:.2f} times as fast."
+    assert told in " ".join(done.stderr.split())
+
+
+@NO_GAIN
+def test_half_precision_that_is_not_faster_is_to_be_tried_on_a_gpu(
+    seconds: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_times(monkeypatch, 1.0, seconds)
+    done = call(*CONVERT, "--output", tmp_path / "out.onnx", "--json")
+    assert f"winml-py perf {tmp_path / 'out.onnx'} --device gpu" in done.stderr
+
+
+def test_of_a_model_that_is_smaller_no_size_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_times(monkeypatch, 1.0, 1.01)
+    assert "It is not smaller" not in call(*CONVERT, "--output", tmp_path / "out.onnx", "--json").stderr
+
+
+def test_a_large_model_that_is_not_smaller_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By 355 bytes."""
+    pretend_times(monkeypatch, 1.0, 1.01)
+    assert "It is not smaller" in call("optimize", DIGITS, "--output", tmp_path / "out.onnx", "--json").stderr
+
+
+@pytest.mark.parametrize("command", [["convert", "--float16", "--keep-io-types"], ["optimize"]], ids=lambda it: it[0])
+def test_a_tiny_model_that_is_not_smaller_is_told(command: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.onnx"
+    done = call(*command, write_tiny(tmp_path / "tiny.onnx"), "--output", out)
     assert f"{out}: It is not smaller: " in done.stderr
+
+
+@pytest.mark.parametrize("command", [["convert", "--float16"], ["optimize"]], ids=lambda it: it[0])
+def test_the_speed_on_the_callers_inputs_is_told(command: list[str], tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones(2, np.float32))
-    done = call(name, tmp_path / "tiny.onnx", tmp_path / "x.npy", *more[:1], "--output", out)
+    model = write_tiny(tmp_path / "tiny.onnx")
+    done = call(*command, model, tmp_path / "x.npy", "--output", tmp_path / "out.onnx")
     assert done.exit_code == 0, done.output
     assert "speed on the CPU: " in done.stdout
 

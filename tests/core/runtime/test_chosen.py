@@ -303,21 +303,34 @@ def test_a_stop_spans_both_runs_and_the_check_is_made_up_for() -> None:
     assert undecided.explanation.engine == "rival"
 
 
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_goes_to_the_reference(odd: float) -> None:
+ODD = pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+
+
+@ODD
+def test_what_is_not_finite_goes_to_the_reference_and_decides_nothing(odd: float) -> None:
+    engine, _ = chosen(Plain("rival", lambda x: np.nan_to_num(x) * 2))
+    assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
+    assert engine.explanation.engine == "undecided"
+
+
+@ODD
+def test_a_reference_that_got_what_is_not_finite_is_kept(odd: float) -> None:
+    """It was needed, and may be again."""
     rival = Plain("rival", lambda x: np.nan_to_num(x) * 2)
     engine, choices = chosen(rival)
-    assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
-    assert engine.explanation.engine == "undecided"  # nothing is decided on it
+    evaluate(engine, odd)
     for _ in range(16):
         evaluate(engine, 1)
     runs = rival.runs
-    assert choices.reference.is_open  # it was needed, and may be again
+    assert choices.reference.is_open
     assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
     assert evaluate(engine) == []
     assert rival.runs == runs
     assert len(choices.references) == 1
 
+
+@ODD
+def test_a_closed_reference_is_compiled_again_for_what_is_not_finite(odd: float) -> None:
     engine, choices = chosen(doubling())
     for _ in range(16):
         evaluate(engine, 1)
