@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from click.testing import CliRunner
 from PIL import Image
 
+from helpers.cli import call
 from helpers.models import unary
 from winml_py import ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
-from winml_py.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
@@ -24,10 +22,6 @@ VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "wid
 def written(path: Path, values: object) -> Path:
     path.write_text(json.dumps(values), encoding="utf-8")
     return path
-
-
-def call(*arguments: object) -> Any:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_the_command_line_takes_a_config(tmp_path: Path) -> None:

@@ -10,21 +10,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 from onnx import helper
 
+from helpers.cli import call
 from helpers.models import INT64, data, tensor
 from helpers.paths import MODELS
 from winml_py import ImageFeatureDescriptor, InvalidArgumentError, LearningModel, LearningModelSession
-from winml_py.cli.main import main
 from winml_py.graphs.edit_features import Edits, edit_model
 
 X = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
 W = np.random.default_rng(4).standard_normal((3,)).astype(np.float32)
-
-
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -52,7 +47,7 @@ def raw(path: Path, **inputs: Any) -> list[Any]:
 
 def test_names_and_sizes(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "edited.onnx"
-    done = run("edit", model, "--rename", "x=numbers", "--rename", "y=x", "--shape", "x=2,3", "--output", out)
+    done = call("edit", model, "--rename", "x=numbers", "--rename", "y=x", "--shape", "x=2,3", "--output", out)
     assert (done.exit_code, done.output) == (0, f"{out}: numbers, m -> x; results differ by 0.0e+00\n")
     edited = LearningModel.load(out)
     assert [(f.name, f.shape) for f in edited.input_features] == [("numbers", (2, 3)), ("m", (2, 1))]
@@ -68,7 +63,7 @@ def test_words(model: Path) -> None:
     words = ("--name", "n", "--description", "d", "--domain", "com.example", "--author", "me", "--version", "7")
     metadata = ("--metadata", "a=", "--metadata", "key=value=1")
     labels = ("--labels", MODELS / "digits.labels.txt")
-    done = run("edit", model, *words, *metadata, *labels, "--output", model, "--force", "--json")
+    done = call("edit", model, *words, *metadata, *labels, "--output", model, "--force", "--json")
     assert done.exit_code == 0
     facts = json.loads(done.output)
     assert facts == {
@@ -93,8 +88,8 @@ def test_labels_of_a_config_reach_run(tmp_path: Path) -> None:
     config, out = tmp_path / "config.json", tmp_path / "model.onnx"
     words = [f"digit {number}" for number in range(10)]
     config.write_text(json.dumps({"id2label": dict(enumerate(words))}))
-    assert run("edit", MODELS / "digits.onnx", "--labels", config, "--output", out).exit_code == 0
-    done = run("run", out, MODELS.parent / "samples" / "pictures" / "seven.png", "--json")
+    assert call("edit", MODELS / "digits.onnx", "--labels", config, "--output", out).exit_code == 0
+    done = call("run", out, MODELS.parent / "samples" / "pictures" / "seven.png", "--json")
     assert "digit 7" in done.stdout
     assert LearningModel.load(out).labels == tuple(words)
 
@@ -110,14 +105,14 @@ def test_denotations(tmp_path: Path) -> None:
     source.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
     sizes = "x=DATA_BATCH,DATA_CHANNEL,DATA_FEATURE,DATA_FEATURE"
     pixels = ("--metadata", "Image.BitmapPixelFormat=Rgb8")
-    done = run("edit", source, "--denotation", "x=IMAGE", "--dimensions", sizes, *pixels, "--output", out)
+    done = call("edit", source, "--denotation", "x=IMAGE", "--dimensions", sizes, *pixels, "--output", out)
     assert done.exit_code == 0, done.output
     (value,) = onnx.load(out).graph.input
     assert value.type.denotation == "IMAGE"
     assert [size.denotation for size in value.type.tensor_type.shape.dim] == sizes[2:].split(",")
     assert isinstance(LearningModel.load(out).input_features[0], ImageFeatureDescriptor)
     away = ("--denotation", "x=", "--dimensions", "x=,,,", "--metadata", "Image.BitmapPixelFormat=")
-    assert run("edit", out, *away, "--output", out, "--force").exit_code == 0
+    assert call("edit", out, *away, "--output", out, "--force").exit_code == 0
     assert not isinstance(LearningModel.load(out).input_features[0], ImageFeatureDescriptor)
     assert "DATA_" not in str(onnx.load(out))
 
@@ -143,7 +138,7 @@ def test_denotations(tmp_path: Path) -> None:
 )
 def test_mistakes(model: Path, tmp_path: Path, arguments: list[str], message: str, code: int) -> None:
     out = tmp_path / "edited.onnx"
-    failed = run("edit", model, *arguments, "--output", out)
+    failed = call("edit", model, *arguments, "--output", out)
     assert (failed.exit_code, message in failed.output) == (code, True), failed.output
     assert not out.exists()
 
@@ -152,22 +147,22 @@ def test_a_size_that_the_graph_does_not_take_is_not_written(tmp_path: Path) -> N
     source, out = tmp_path / "model.onnx", tmp_path / "edited.onnx"
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     source.write_bytes(data(nodes, [tensor("x", ["n", "k"])], [tensor("y", ["n", 3])], {"w": np.eye(4, 3, dtype="f")}))
-    failed = run("edit", source, "--shape", "x=2,5", "--output", out)
+    failed = call("edit", source, "--shape", "x=2,5", "--output", out)
     assert failed.exit_code not in (0, 2)
     assert not out.exists()
-    assert run("edit", source, "--shape", "x=2,4", "--output", out).exit_code == 0
+    assert call("edit", source, "--shape", "x=2,4", "--output", out).exit_code == 0
 
 
 def test_inputs_that_cannot_be_made_up(tmp_path: Path) -> None:
     source, out = tmp_path / "model.onnx", tmp_path / "edited.onnx"
     nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
     source.write_bytes(data(nodes, [tensor("ids", ["k"], INT64)], [tensor("y", ["k", 3])], {"table": X}))
-    done = run("edit", source, "--description", "d", "--output", out)
+    done = call("edit", source, "--description", "d", "--output", out)
     assert (done.exit_code, done.output) == (0, f"{out}: ids -> y; not run\n")
-    failed = run("edit", source, "--rename", "ids=words", "--output", out)
+    failed = call("edit", source, "--rename", "ids=words", "--output", out)
     assert (failed.exit_code, "cannot be made up" in failed.output) == (4, True)
     np.save(tmp_path / "ids.npy", np.array([1, 0]))
-    done = run("edit", source, "--rename", "ids=words", "--output", out, f"words={tmp_path / 'ids.npy'}")
+    done = call("edit", source, "--rename", "ids=words", "--output", out, f"words={tmp_path / 'ids.npy'}")
     assert done.exit_code == 0, done.output
     np.testing.assert_array_equal(raw(out, words=np.array([1]))[0], X[[1]])
 
@@ -193,6 +188,6 @@ def test_results_that_differ_are_not_written(model: Path, tmp_path: Path, monkey
         proto.graph.node[3].op_type = "Div"
 
     monkeypatch.setattr("winml_py.graphs.edit_features.rename_features", broken)
-    failed = run("edit", model, "--rename", "x=a", "--output", tmp_path / "edited.onnx")
+    failed = call("edit", model, "--rename", "x=a", "--output", tmp_path / "edited.onnx")
     assert (failed.exit_code, "does not give what the model gives" in failed.output) == (1, True)
     assert not (tmp_path / "edited.onnx").exists()

@@ -10,13 +10,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner, Result
 from onnx import helper
 from PIL import Image, ImageDraw
 
+from helpers.cli import require_exit
 from helpers.corpus import package
 from helpers.models import model, tensor
-from winml_py.cli.main import main
 
 RECOGNISER = package("rapidocr") / "models" / "PP-OCRv6_rec_small.onnx"
 ULTRALYTICS = {
@@ -27,12 +26,6 @@ ULTRALYTICS = {
     "names": "{0: 'box', 1: 'disc'}",
     "channels": "3",
 }
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["run", *map(str, arguments)])
-    assert result.exit_code == code, result.output + repr(result.exception)
-    return result
 
 
 def detector(metadata: dict[str, str]) -> onnx.ModelProto:
@@ -61,7 +54,7 @@ def written(path: Path) -> list[np.ndarray[Any, Any]]:
 
 def test_a_detector_with_free_sides_runs_as_it_was_exported(tmp_path: Path, photo: Path) -> None:
     onnx.save(detector(ULTRALYTICS), tmp_path / "detector.onnx")
-    run(tmp_path / "detector.onnx", photo, "--output", tmp_path / "out.npz")
+    require_exit("run", tmp_path / "detector.onnx", photo, "--output", tmp_path / "out.npz")
     (came,) = written(tmp_path / "out.npz")
     assert came.shape == (1, 6, 64, 96)
     # Ultralytics' letterbox: 101 x 75 in 96 x 64 is 86 x 64, five columns of gray on each side
@@ -72,12 +65,20 @@ def test_a_detector_with_free_sides_runs_as_it_was_exported(tmp_path: Path, phot
 
 def test_the_same_without_metadata_says_what_is_missing(tmp_path: Path, photo: Path) -> None:
     onnx.save(detector({}), tmp_path / "detector.onnx")
-    result = run(tmp_path / "detector.onnx", photo, code=1)
+    result = require_exit("run", tmp_path / "detector.onnx", photo, code=1)
     assert "the picture for images kept its own size, 101x75" in " ".join(result.output.split())
     assert "Nothing states which pictures the input 'images' was trained on." in " ".join(result.output.split())
     words = {"Image.BitmapPixelFormat": "Rgb8", "Image.Size": "64,96"}
     (tmp_path / "contract.json").write_text(json.dumps(words))
-    run(tmp_path / "detector.onnx", photo, "--contract", tmp_path / "contract.json", "--output", tmp_path / "out.npz")
+    require_exit(
+        "run",
+        tmp_path / "detector.onnx",
+        photo,
+        "--contract",
+        tmp_path / "contract.json",
+        "--output",
+        tmp_path / "out.npz",
+    )
     assert [value.shape for value in written(tmp_path / "out.npz")] == [(1, 6, 64, 96)]
 
 
@@ -88,7 +89,7 @@ def test_a_recogniser_of_fixed_height_sees_the_whole_line(tmp_path: Path) -> Non
     words = {"Image.BitmapPixelFormat": "Bgr8", "Image.NominalPixelRange": "Normalized_1_1"}
     (tmp_path / "contract.json").write_text(json.dumps(words))
     options = "--contract", tmp_path / "contract.json", "--output", tmp_path / "out.npz"
-    run(RECOGNISER, tmp_path / "line.png", *options)
+    require_exit("run", RECOGNISER, tmp_path / "line.png", *options)
     (came,) = written(tmp_path / "out.npz")
     scaled = np.asarray(line.resize((320, 48), Image.Resampling.BICUBIC), np.float32)[..., ::-1] / 127.5 - 1
     session = onnxruntime.InferenceSession(RECOGNISER)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper
 
+from helpers.cli import call
 from helpers.models import FLOAT, INT64, data, tensor
+from helpers.reference import run_raw
 from helpers.sentences import require_sentence
 from winml_py import (
     BitmapPixelFormat,
@@ -29,7 +29,6 @@ from winml_py import (
     ModelDisposedError,
     NotSupportedError,
 )
-from winml_py.cli.main import main
 from winml_py.experimental import (
     LearningModelDeviceExperimental,
     LearningModelExperimental,
@@ -57,11 +56,6 @@ def options(links: dict[str, str], **settings: Any) -> LearningModelJoinOptions:
 def join(first: bytes, second: bytes, links: dict[str, str], **settings: Any) -> LearningModel:
     made = LearningModelExperimental(LearningModel.load(first))
     return made.join_model(LearningModel.load(second), options(links, **settings))
-
-
-def raw(model: bytes, **inputs: Any) -> dict[str, Any]:
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return dict(zip((out.name for out in session.get_outputs()), session.run(None, inputs), strict=True))
 
 
 def evaluate(model: LearningModel, **inputs: Any) -> dict[str, Any]:
@@ -96,9 +90,9 @@ def test_values_and_names(prefix: str, begin: str) -> None:
     model = join(SCALE, LINEAR, {"y": "x"}, joined_node_prefix=prefix)
     assert names(model) == (["x", f"{begin}b"], ["z", f"{begin}y"])
     came = evaluate(model, **{"x": X, f"{begin}b": BIAS})
-    first = raw(SCALE, x=X)
+    first = run_raw(SCALE, {"x": X})
     np.testing.assert_array_equal(came["z"], first["z"])
-    np.testing.assert_allclose(came[f"{begin}y"], raw(LINEAR, x=first["y"], b=BIAS)["y"], rtol=1e-6)
+    np.testing.assert_allclose(came[f"{begin}y"], run_raw(LINEAR, {"x": first["y"], "b": BIAS})["y"], rtol=1e-6)
 
 
 def test_names_that_differ_stay() -> None:
@@ -165,12 +159,12 @@ def test_operator_sets_are_brought_together() -> None:
     )
     new = data([node("Gelu", "a", "g")], [tensor("a", [2, 2])], [tensor("g", [2, 2])], opset=20, ir_version=9)
     x = X.reshape(2, 2, 2)
-    first = raw(old, x=x)
+    first = run_raw(old, {"x": x})
     model = join(old, new, {"y": "a"})
     assert (model.opsets, model.ir_version) == ({"": 20}, 9)
     came = evaluate(model, x=x)
     np.testing.assert_allclose(came["s"], first["s"], rtol=1e-5)  # over the last two dimensions, as in operator set 11
-    np.testing.assert_allclose(came["g"], raw(new, a=first["y"])["g"], rtol=1e-5)
+    np.testing.assert_allclose(came["g"], run_raw(new, {"a": first["y"]})["g"], rtol=1e-5)
     back = join(new, old, {}, joined_node_prefix="o.")
     np.testing.assert_allclose(evaluate(back, **{"a": x[0], "o.x": x})["o.s"], first["s"], rtol=1e-5)
 
@@ -385,21 +379,17 @@ def test_sessions_and_devices_tell(gpu: LearningModelDevice) -> None:
     assert LearningModelDeviceExperimental.create_dml_device().name == gpu.name
 
 
-def command(*arguments: object) -> Any:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def test_the_command(tmp_path: Path) -> None:
     first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
     first.write_bytes(SCALE)
     second.write_bytes(LINEAR)
-    done = command("join", first, second, "--link", "y=x", "--output", out, "--drop-unlinked", "--prefix", "p_")
+    done = call("join", first, second, "--link", "y=x", "--output", out, "--drop-unlinked", "--prefix", "p_")
     assert (done.exit_code, done.stdout.startswith(f"{out}: x, p_b -> p_y; ")) == (0, True)
     came = evaluate(LearningModel.load(out), x=X, p_b=BIAS)["p_y"]
     np.testing.assert_allclose(came, 2 * X @ WEIGHT + BIAS, rtol=1e-5)
-    failed = command("join", first, second, "--link", "q=x", "--output", tmp_path / "none.onnx")
+    failed = call("join", first, second, "--link", "q=x", "--output", tmp_path / "none.onnx")
     assert (failed.exit_code, "no output 'q'" in failed.output) == (4, True)
-    assert command("join", first, second, "--link", "y", "--output", out).exit_code == 2
+    assert call("join", first, second, "--link", "y", "--output", out).exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx"]
 
 
@@ -409,13 +399,13 @@ def test_the_command_checks_with_given_inputs(tmp_path: Path) -> None:
     first.write_bytes(data([lookup], [tensor("ids", ["k"], INT64)], [tensor("y", ["k", 4])], {"table": X}))
     second.write_bytes(LINEAR)
     arguments = ("join", first, second, "--link", "y=x", "--output", out)
-    refused = command(*arguments)
+    refused = call(*arguments)
     assert (refused.exit_code, out.exists()) == (4, False)
     assert "cannot be made up" in refused.output
     np.save(tmp_path / "ids.npy", np.array([1, 0, 1]))
     np.save(tmp_path / "b.npy", BIAS)
     given = (f"joined1.b={tmp_path / 'b.npy'}", f"ids={tmp_path / 'ids.npy'}")
-    done = command(*arguments, *given, "--json")
+    done = call(*arguments, *given, "--json")
     assert (done.exit_code, '"error": ' in done.output) == (0, True)
     outputs = evaluate(LearningModel.load(out), **{"ids": np.array([1]), "joined1.b": BIAS})
     np.testing.assert_allclose(next(iter(outputs.values())), X[[1]] @ WEIGHT + BIAS, rtol=1e-5)
@@ -427,7 +417,7 @@ def test_results_that_differ_are_not_written(tmp_path: Path, monkeypatch: pytest
     second.write_bytes(LINEAR)
     monkeypatch.setattr("winml_py.graphs.join.joined", lambda *_: onnx.load_from_string(LINEAR))
     monkeypatch.setattr("winml_py.graphs.join._one_after_the_other", lambda *_: [np.zeros((1, 3), np.float32)])
-    failed = command("join", first, second, "--link", "y=x", "--output", out)
+    failed = call("join", first, second, "--link", "y=x", "--output", out)
     assert (failed.exit_code, "does not give what the two models give" in failed.output) == (1, True)
     assert not out.exists()
 
@@ -442,7 +432,7 @@ def test_large_models_get_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(model_file, "PROTOBUF_LIMIT", 500)
     with pytest.raises(NotSupportedError, match="winml-py join"):
         join(SCALE, second.read_bytes(), {"y": "m"})
-    assert command("join", first, second, "--link", "y=m", "--output", out).exit_code == 0
+    assert call("join", first, second, "--link", "y=m", "--output", out).exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx", "c.onnx.data"]
     np.testing.assert_allclose(evaluate(LearningModel.load(out), x=X)["r"], 2 * X @ table, rtol=1e-5)
     assert onnx.load(out).graph.output[0].type.tensor_type.elem_type == FLOAT

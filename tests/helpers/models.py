@@ -55,6 +55,14 @@ def unary(operator: str = "Identity", shape: Shape = ("n",), element: int = FLOA
     return data([node], ends[:1], ends[1:], **options)
 
 
+def chain_matrices(side: int, rows: int | str = "rows", seed: int = 0, **options: Any) -> bytes:
+    """Two square matrices that h0 is multiplied with, one after the other: h0 -> h2."""
+    rng = np.random.default_rng(seed)
+    weights = {f"w{index}": rng.random((side, side), np.float32) / side for index in range(2)}
+    nodes = [helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"h{index + 1}"]) for index in range(2)]
+    return data(nodes, [tensor("h0", [rows, side])], [tensor("h2", [rows, side])], weights, **options)
+
+
 def counting_loop() -> bytes:
     """A loop of as many steps as `count` says: cheap nodes, and hours of them."""
     body = helper.make_graph(

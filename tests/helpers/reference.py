@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ def run_raw(model: str | bytes, feeds: dict[str, Any]) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"], enable_fallback=0)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def run_first(model: str | bytes | Path, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Raw ONNX Runtime's first output for the first input."""
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: array})[0])
 
 
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> tuple[int, int, int, int]:

@@ -17,6 +17,7 @@ from PIL import Image
 
 from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
+from helpers.sessions import make_options, open_binding
 from winml_py import (
     AsyncOperation,
     BitmapBufferAccessMode,
@@ -25,7 +26,6 @@ from winml_py import (
     ImageFeatureValue,
     ImageScaling,
     LearningModel,
-    LearningModelBinding,
     LearningModelSession,
     LearningModelSessionOptions,
     SoftwareBitmap,
@@ -46,13 +46,9 @@ READ_ONLY = np.frombuffer(bytes(8), np.float32)
 SEVEN = PICTURES / "seven.png"
 
 
-def binding(model: bytes) -> LearningModelBinding:
-    return LearningModelBinding(LearningModelSession(LearningModel.load(model)))
-
-
 def bind(model: bytes, value: Any, name: str = "x", properties: Any = None) -> None:
     """Binds a value; to an output, it is evaluated, too."""
-    bound = binding(model)
+    bound = open_binding(model)
     bound.bind(name, value, properties)
     if name == "y":
         bound.bind("x", np.zeros(bound._session.model.output_features[0].shape, np.float32))
@@ -73,13 +69,6 @@ def two_rows() -> Any:
 
 def frames() -> ImageFeatureValue:
     return ImageFeatureValue([VideoFrame(BGRA8, *size) for size in ((4, 3), (2, 5))])
-
-
-def options(**settings: Any) -> LearningModelSessionOptions:
-    made = LearningModelSessionOptions()
-    for name, value in settings.items():
-        setattr(made, name, value)
-    return made
 
 
 def strided() -> SoftwareBitmap:
@@ -254,14 +243,18 @@ CASES = {
     "scores of a batch": Case(
         lambda: scores(2).top_k(1), "the rows of to_numpy()", lambda: scores(2).outputs["y"].to_numpy()[0].argmax()
     ),
-    "an engine that is none": Case(lambda: options(engine=1), '"onnxruntime"', lambda: options(engine="onnxruntime")),
+    "an engine that is none": Case(
+        lambda: make_options(engine=1), '"onnxruntime"', lambda: make_options(engine="onnxruntime")
+    ),
     "a tuning that is none": Case(
-        lambda: options(tuning=1), "Tuning(memory_arena=False)", lambda: options(tuning=Tuning(memory_arena=False))
+        lambda: make_options(tuning=1),
+        "Tuning(memory_arena=False)",
+        lambda: make_options(tuning=Tuning(memory_arena=False)),
     ),
     "a shape that is none": Case(
-        lambda: options().override_input_shape("x", [0]),
+        lambda: make_options().override_input_shape("x", [0]),
         "(1, 3, 640, 640)",
-        lambda: options().override_input_shape("x", (1, 3, 640, 640)),
+        lambda: make_options().override_input_shape("x", (1, 3, 640, 640)),
     ),
     "a scaling that is none": Case(
         lambda: ImageContract(scaling=256),  # type: ignore[arg-type]
@@ -308,7 +301,7 @@ def test_options_are_written_as_the_error_says(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(WinMLError, match=r"options\.save\(path\)"):
         LearningModelSessionOptions.load(path)
-    options(engine="auto").save(path)
+    make_options(engine="auto").save(path)
     assert LearningModelSessionOptions.load(path).engine == "auto"
 
 

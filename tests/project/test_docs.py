@@ -29,6 +29,7 @@ from PIL import Image
 import winml_py
 from helpers.models import data, model, tensor, unary
 from helpers.paths import ROOT
+from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
     EvaluationError,
@@ -38,7 +39,6 @@ from winml_py import (
     LearningModelDevice,
     LearningModelDeviceKind,
     LearningModelSession,
-    LearningModelSessionOptions,
     SoftwareBitmap,
     TensorFloat,
     VideoFrame,
@@ -237,15 +237,8 @@ DIGITS = "models/digits.onnx"
 ZEROS = np.zeros((1, 1, 28, 28), np.float32)
 
 
-def session(source: Any = DIGITS, **settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions() if settings else None
-    for name, value in settings.items():
-        setattr(options, name, value)
-    return LearningModelSession(LearningModel.load(source), None, options)
-
-
 def bind(value: Any, source: Any = DIGITS, name: str = "image", properties: Any = None) -> LearningModelBinding:
-    binding = LearningModelBinding(session(source))
+    binding = LearningModelBinding(open_session(source))
     binding.bind(name, value, properties)
     return binding
 
@@ -306,7 +299,7 @@ def disposed() -> None:
 
 
 def closed() -> None:
-    with (opened := session()):
+    with (opened := open_session(DIGITS)):
         binding = LearningModelBinding(opened)
     opened.evaluate(binding)
 
@@ -314,7 +307,7 @@ def closed() -> None:
 def stopped(read: bool) -> None:
     count = 400  # products of matrices: seconds, and a boundary every few milliseconds
     nodes = [helper.make_node("MatMul", [f"v{i}", "v0"], [f"v{i + 1}"]) for i in range(count)]
-    slow = session(data(nodes, [tensor("v0", [600, 600])], [tensor(f"v{count}", [600, 600])]))
+    slow = open_session(data(nodes, [tensor("v0", [600, 600])], [tensor(f"v{count}", [600, 600])]))
     binding, output = LearningModelBinding(slow), TensorFloat.create()
     binding.bind("v0", np.zeros((600, 600), np.float32))
     binding.bind(f"v{count}", output)
@@ -329,7 +322,7 @@ def stopped(read: bool) -> None:
 def invalid_picture() -> None:
     table, node = np.zeros((2, 1, 3, 2, 2), np.float32), helper.make_node("Gather", ["table", "i"], ["y"])
     ends = [tensor("i", [], TensorProto.INT64)], [tensor("y", [1, 3, 2, 2], denotation="IMAGE")]
-    opened = session(data([node], *ends, {"table": table}))
+    opened = open_session(data([node], *ends, {"table": table}))
     binding, frame = LearningModelBinding(opened), VideoFrame(BitmapPixelFormat.BGR8, 2, 2)
     binding.bind("y", frame)
     for index in (0, 7):
@@ -346,7 +339,7 @@ def wrong_output() -> None:
 
 
 def inherited() -> None:
-    made = session()
+    made = open_session(DIGITS)
     inside(made).in_child()
     made.evaluate_features({})
 
@@ -373,24 +366,24 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModel.load(str(Path("cut.onnx").write_bytes(Path(DIGITS).read_bytes()[:999]) and "cut.onnx")),
     lambda: LearningModel.load(optional()),
     lambda: LearningModel.load_from_file_path(DIGITS, object()),  # type: ignore[arg-type]
-    lambda: session(external("missing.bin")),
-    lambda: session(Path(external("missing.bin")).read_bytes()),
-    lambda: session(external("../missing.bin")),
+    lambda: open_session(external("missing.bin")),
+    lambda: open_session(Path(external("missing.bin")).read_bytes()),
+    lambda: open_session(external("../missing.bin")),
     disposed,
     changed,
-    lambda: session(newer(ir=99)),
-    lambda: session(newer(opset=99)),
-    lambda: session(node("Nonsense")),
-    lambda: session(library()),
+    lambda: open_session(newer(ir=99)),
+    lambda: open_session(newer(opset=99)),
+    lambda: open_session(node("Nonsense")),
+    lambda: open_session(library()),
     lambda: LearningModelSession(LearningModel.load(DIGITS), LearningModelDeviceKind.CPU),  # type: ignore[arg-type]
-    lambda: session(provider_options={"nonsense": 1}),
+    lambda: open_session(DIGITS, provider_options={"nonsense": 1}),
     lambda: LearningModelDevice(LearningModelDeviceKind.GPU),
     lambda: LearningModelDevice.find("abacus"),
-    lambda: session(engine="openvino"),
-    lambda: session(graph_capture=True),
+    lambda: open_session(DIGITS, engine="openvino"),
+    lambda: open_session(DIGITS, graph_capture=True),
     lambda: gpu_compile.unmet("fixed-shapes"),
     lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
-    lambda: session().upload(ZEROS),
+    lambda: open_session(DIGITS).upload(ZEROS),
     inherited,
     lambda: translate(RuntimeError("the device was lost")),
     lambda: TensorFloat.create([1]).to_cupy(),
@@ -408,18 +401,18 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: bind(Image.new("RGB", (4, 4)), "models/invert.onnx", "result"),
     lambda: bind(ZEROS + 1e6, "models/digits_float16.onnx"),
     lambda: bind([1.0, 2.0], unary(shape=("a", "b")), "x"),
-    lambda: session().evaluate_features({}),
-    lambda: session().evaluate(LearningModelBinding(session())),
+    lambda: open_session(DIGITS).evaluate_features({}),
+    lambda: open_session(DIGITS).evaluate(LearningModelBinding(open_session(DIGITS))),
     closed,
-    lambda: session("models/digits_batch.onnx", batch_size_override=2).evaluate_features({"image": ZEROS}),
+    lambda: open_session("models/digits_batch.onnx", batch_size_override=2).evaluate_features({"image": ZEROS}),
     wrong_output,
     lambda: stopped(read=False),
     lambda: stopped(read=True),
     invalid_picture,
     lambda: bind(closed_value(TensorFloat.create([1, 1, 28, 28]))),
     lambda: TensorFloat.create().to_numpy(),
-    lambda: session().evaluate_many([], batch=4),
-    lambda: session(gather()).evaluate_features({"x": np.array([9])}),
+    lambda: open_session(DIGITS).evaluate_many([], batch=4),
+    lambda: open_session(gather()).evaluate_features({"x": np.array([9])}),
     lambda: ImageFeatureValue.load("missing.png"),
     lambda: ImageFeatureValue.load(DIGITS),
     lambda: ImageFeatureValue.load(str(Path("odd.png").write_bytes(bytes(99)) and "odd.png")),

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from PIL import Image
 
+from helpers.cli import call
 from helpers.models import unary
 from helpers.paths import MODELS
 from winml_py import (
@@ -28,7 +28,6 @@ from winml_py import (
     LearningModelSessionOptions,
     MissingContractWarning,
 )
-from winml_py.cli.main import main
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 PICTURE = ImageFeatureValue.from_array(np.zeros((4, 6, 3), np.uint8), BitmapPixelFormat.RGB8)
@@ -97,10 +96,6 @@ def test_what_states_a_contract_does_not_warn() -> None:
     plain.bind("x", np.zeros((1, 3, 4, 6), np.float32))
     with pytest.warns(MissingContractWarning, match="red, green, blue"):
         plain.bind("x", PICTURE, {"BitmapPixelFormat": BitmapPixelFormat.RGBA8})
-
-
-def call(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def test_the_command_line_says_so_in_one_line(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.reference import run_first
 from helpers.services import SERVICES
 
 pytestmark = pytest.mark.one_python
@@ -40,12 +41,6 @@ def run(name: str, *arguments: str | Path, folder: Path, succeeds: bool = True, 
     return done.stdout.splitlines()
 
 
-def raw(model: Path, array: np.ndarray) -> np.ndarray:
-    """What ONNX Runtime gives, without us."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: array})[0]
-
-
 def bgr(picture: Image.Image) -> np.ndarray:
     """The tensor that the effect models want."""
     return np.asarray(picture.convert("RGB"), np.float32)[None, :, :, ::-1].transpose(0, 3, 1, 2).copy()
@@ -61,7 +56,7 @@ def drawn(digit: int) -> Image.Image:
 def scores() -> np.ndarray:
     """What the digit model makes of seven.png, which Pillow has scaled."""
     pixels = np.asarray(Image.open(PICTURES / "seven.png").resize((28, 28), Image.Resampling.BICUBIC), np.float32)
-    return raw(MODELS / "digits.onnx", pixels[None, None] / 255)[0]
+    return run_first(MODELS / "digits.onnx", pixels[None, None] / 255)[0]
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +157,7 @@ def test_effects(tmp_path: Path, photo: Image.Image) -> None:
     names = [f"{name}.png" for name in ("edges", "sharpen", "blur", "emboss", "invert")]
     assert run("effects", PICTURES / "cat.jpg", tmp_path, folder=tmp_path) == [str(tmp_path / name) for name in names]
     for name in names:
-        planes = raw(MODELS / name.replace("png", "onnx"), bgr(photo))[0]
+        planes = run_first(MODELS / name.replace("png", "onnx"), bgr(photo))[0]
         wanted = np.rint(planes.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)[:, :, ::-1]
         np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("RGB")), wanted)
     inverted = np.asarray(Image.open(tmp_path / "invert.png").convert("RGB"))
@@ -191,7 +186,7 @@ def test_named_dimensions(tmp_path: Path, photo: Image.Image) -> None:
     centre = photo.resize((320, 240), Image.Resampling.BICUBIC, box=(25, 0, 425, 300))
     cases = {"free, whole": photo, "free, small": centre, "fixed, small": centre, "fixed, whole": centre}
     for case, picture in cases.items():
-        mean = raw(MODELS / "edges.onnx", bgr(picture)).clip(0, 255).mean()
+        mean = run_first(MODELS / "edges.onnx", bgr(picture)).clip(0, 255).mean()
         size, level = lines[f"{case} picture"].split(", mean level ")
         assert size == f"{picture.width}x{picture.height}"
         assert float(level) == pytest.approx(mean, abs=0.05)
@@ -211,8 +206,8 @@ def test_float16(tmp_path: Path, scores: np.ndarray, photo: Image.Image) -> None
     assert digit < 0.02
     assert level <= 1
     assert float(re.search(r"seven.png: .* of (\S+)", text)[1]) == pytest.approx(scores.max(), abs=0.01)
-    before = raw(MODELS / "edges.onnx", bgr(photo))
-    after = raw(tmp_path / "edges_float16.onnx", bgr(photo).astype(np.float16))
+    before = run_first(MODELS / "edges.onnx", bgr(photo))
+    after = run_first(tmp_path / "edges_float16.onnx", bgr(photo).astype(np.float16))
     assert np.abs(after - before).max() < 0.5
 
 

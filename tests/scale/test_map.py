@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from filelock import FileLock
 from onnx import TensorProto, helper
 from PIL import Image
 
+from helpers.cli import require_exit
 from helpers.maps import answer, linear, pictures, pixels, require_right
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
-from winml_py.cli.main import main
 from winml_py.scale import arrow as arrows
 from winml_py.scale.source import SMALL, stamp_of
 
@@ -32,11 +32,8 @@ parquet = pytest.importorskip("pyarrow.parquet")
 DIGITS, SEVEN = str(MODELS / "digits.onnx"), PICTURES / "seven.png"
 
 
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["map", *map(str, arguments)], env={"COLUMNS": "100"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == code, result.output
-    return result
+def run_map(*arguments: object, code: int = 0) -> Result:
+    return require_exit("map", *arguments, code=code)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_folder_becomes_a_table(tmp_path: Path, model: str) -> None:
     folder, output = pictures(tmp_path / "in", 25, {3, 11}), tmp_path / "out.parquet"
-    result = call(model, folder, "--output", output, "--part", 10)
+    result = run_map(model, folder, "--output", output, "--part", 10)
     assert "23 of 25 rows succeeded" in result.stdout
     assert "2 rows failed; the first: PictureError" in result.stderr
     require_right(parquet.read_table(output), folder, 25, {3, 11})
@@ -55,7 +52,7 @@ def test_a_folder_becomes_a_table(tmp_path: Path, model: str) -> None:
 
 def test_patterns_and_files_keep_their_order(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "in", 12, set())
-    call(DIGITS, f"{folder}/1*.png", folder / "2.png", "--output", tmp_path / "out.parquet")
+    run_map(DIGITS, f"{folder}/1*.png", folder / "2.png", "--output", tmp_path / "out.parquet")
     names = [Path(path).name for path in parquet.read_table(tmp_path / "out.parquet").column("path").to_pylist()]
     assert names == ["1.png", "10.png", "11.png", "2.png"]
 
@@ -79,8 +76,8 @@ def test_the_rows_of_a_table(tmp_path: Path, kind: str, batch: int) -> None:
     else:
         parquet.write_table(table, source, row_group_size=8)
     output = tmp_path / "out.parquet"
-    call(table_model(tmp_path), source, "--output", output, "--column", "x=a,b,c", "--keep", "id", "--part", 20,
-         "--batch", batch)  # fmt: skip
+    words = ["--column", "x=a,b,c", "--keep", "id", "--part", 20, "--batch", batch]
+    run_map(table_model(tmp_path), source, "--output", output, *words)
     answered = parquet.read_table(output)
     assert answered.column_names == ["id", "label", "neg", "error"]
     assert answered.column("id").to_pylist() == list(range(50))
@@ -93,7 +90,7 @@ def test_paths_in_a_table_and_one_answer(tmp_path: Path) -> None:
     source = tmp_path / "list.csv"
     source.write_text(f"name,file\nseven,{SEVEN}\nmissing,{tmp_path / 'no.png'}\n")
     output = tmp_path / "out.parquet"
-    call(DIGITS, source, "--output", output, "--column", "image=file", "--answer", "probabilities")
+    run_map(DIGITS, source, "--output", output, "--column", "image=file", "--answer", "probabilities")
     table = parquet.read_table(output)
     assert table.column("name").to_pylist() == ["seven", "missing"]
     assert np.argmax(table.column("probabilities")[0].as_py()) == 7
@@ -102,14 +99,14 @@ def test_paths_in_a_table_and_one_answer(tmp_path: Path) -> None:
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"x": arrow.array([], arrow.list_(arrow.float32()))}), tmp_path / "in.parquet")
-    call(table_model(tmp_path), tmp_path / "in.parquet", "--output", tmp_path / "out.parquet")
+    run_map(table_model(tmp_path), tmp_path / "in.parquet", "--output", tmp_path / "out.parquet")
     table = parquet.read_table(tmp_path / "out.parquet")
     assert (table.num_rows, table.column_names) == (0, ["x", "label", "neg", "error"])
 
 
 def test_when_all_fail_the_code_says_so(tmp_path: Path, model: str) -> None:
     folder = pictures(tmp_path / "in", 3, {0, 1, 2})
-    facts = json.loads(call(model, folder, "--output", tmp_path / "out.parquet", "--json", code=1).stdout)
+    facts = json.loads(run_map(model, folder, "--output", tmp_path / "out.parquet", "--json", code=1).stdout)
     assert (facts["rows"], facts["failed"], facts["resumed"]) == (3, 3, 0)
     assert "0.png" in facts["first_error"]
     require_right(parquet.read_table(tmp_path / "out.parquet"), folder, 3, {0, 1, 2})
@@ -159,7 +156,7 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
             original(table, file, **options)
 
         patch.setattr(parquet, "write_table", write_table)
-        facts = json.loads(call(*arguments, "--json").stdout)
+        facts = json.loads(run_map(*arguments, "--json").stdout)
     assert facts["resumed"] == 20 * len(done)
     assert sum(seen) == count - facts["resumed"]
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", count, broken)
@@ -168,12 +165,12 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
 
 def test_done_already_is_done(tmp_path: Path, model: str) -> None:
     folder, output = pictures(tmp_path / "in", 5, {2}), tmp_path / "out.parquet"
-    call(model, folder, "--output", output)
+    run_map(model, folder, "--output", output)
     before = output.stat().st_mtime_ns
-    facts = json.loads(call(model, folder, "--output", output, "--json").stdout)
+    facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
     assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
     assert output.stat().st_mtime_ns == before
-    assert "another job has written it" in call(model, folder, "--output", output, "--part", 2, code=1).stderr
+    assert "another job has written it" in run_map(model, folder, "--output", output, "--part", 2, code=1).stderr
 
 
 def left(tmp_path: Path, model: str) -> list[object]:
@@ -181,7 +178,7 @@ def left(tmp_path: Path, model: str) -> list[object]:
     arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet", "--part", 4]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("winml_py.scale.parts.Parts.join", lambda self, count: sys.exit(9))
-        call(*arguments, code=9)
+        run_map(*arguments, code=9)
     return arguments
 
 
@@ -192,26 +189,26 @@ def test_a_job_that_was_begun_with_something_else_is_refused(tmp_path: Path, mod
         (["--answer", "scores"], "answers"),
         (["--fast-decode"], "fast_decode"),
     ]:
-        assert f"with another {word}" in " ".join(call(*arguments, *more, code=4).stderr.split())
+        assert f"with another {word}" in " ".join(run_map(*arguments, *more, code=4).stderr.split())
     Image.new("L", (28, 28)).save(tmp_path / "in" / "100.png")
-    assert "with another source" in " ".join(call(*arguments, code=4).stderr.split())
+    assert "with another source" in " ".join(run_map(*arguments, code=4).stderr.split())
     os.unlink(tmp_path / "in" / "100.png")
-    assert json.loads(call(*arguments, "--json").stdout)["resumed"] == 9
+    assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 9
 
 
 def test_leftovers_of_a_run_that_was_killed_do_no_harm(tmp_path: Path, model: str) -> None:
     arguments, folder = left(tmp_path, model), tmp_path / "out.parquet.parts"
     (folder / ".part-00000001.parquet.0123456789abcdef").write_bytes(b"half a part")
     os.unlink(folder / "part-00000001.parquet")
-    call(*arguments)
+    run_map(*arguments)
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
     folder.mkdir()  # as after a kill between the file and the end
-    call(*arguments)
+    run_map(*arguments)
     assert not folder.exists()
     os.unlink(tmp_path / "out.parquet")
     folder.mkdir()  # as after a kill at the very beginning
     (folder / "lock").touch()
-    call(*arguments)
+    run_map(*arguments)
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
 
 
@@ -240,16 +237,16 @@ def test_pictures_that_changed_under_their_names_are_done_anew(
     """Parts of 0 to 3, 4 to 7, and 8; one of the second is another picture now."""
     arguments = left(tmp_path, model)
     if is_finished:
-        call(*arguments)
+        run_map(*arguments)
     replace(tmp_path, 6, 60, keeps_time)
-    result = call(*arguments)
+    result = run_map(*arguments)
     assert "5 of 9 rows were done before" in result.stdout
     assert "4 rows are done anew: what they are read from has changed since" in result.stderr
     found = scores(tmp_path)
     np.testing.assert_allclose(found[6], answer(60), rtol=1e-4)
     for number in (0, 2, 5, 8):
         np.testing.assert_allclose(found[number], answer(number), rtol=1e-4)
-    facts = json.loads(call(*arguments, "--json").stdout)
+    facts = json.loads(run_map(*arguments, "--json").stdout)
     assert (facts["resumed"], facts["done_anew"]) == (9, [])
 
 
@@ -260,9 +257,9 @@ def test_a_picture_that_was_missing_and_is_there_now(tmp_path: Path, model: str)
     table = tmp_path / "rows.csv"
     table.write_text("id,file\n" + "".join(f"{number},{name}\n" for number, name in enumerate(names)))
     arguments = [model, table, "--output", tmp_path / "out.parquet", "--column", "image=file", "--part", 2]
-    assert json.loads(call(*arguments, "--json").stdout)["failed"] == 1
+    assert json.loads(run_map(*arguments, "--json").stdout)["failed"] == 1
     os.rename(tmp_path / "away.png", names[1])
-    facts = json.loads(call(*arguments, "--json").stdout)
+    facts = json.loads(run_map(*arguments, "--json").stdout)
     assert (facts["failed"], facts["resumed"]) == (0, 1)
     assert facts["done_anew"] == [{"rows": 2, "reason": "what they are read from has changed since"}]
     np.testing.assert_allclose(scores(tmp_path)[1], answer(1), rtol=1e-4)
@@ -277,9 +274,9 @@ def test_pictures_behind_the_paths_of_a_table(tmp_path: Path, model: str, is_fin
     with pytest.MonkeyPatch.context() as patch:
         if not is_finished:
             patch.setattr("winml_py.scale.parts.Parts.join", lambda self, count: sys.exit(9))
-        call(*arguments, code=0 if is_finished else 9)
+        run_map(*arguments, code=0 if is_finished else 9)
     replace(tmp_path, 4, 40, keeps_time=True)
-    facts = json.loads(call(*arguments, "--json").stdout)
+    facts = json.loads(run_map(*arguments, "--json").stdout)
     assert (facts["rows"], facts["resumed"], facts["done_anew"][0]["rows"]) == (6, 4, 2)
     np.testing.assert_allclose(scores(tmp_path)[4], answer(40), rtol=1e-4)
     np.testing.assert_allclose(scores(tmp_path)[5], answer(5), rtol=1e-4)
@@ -309,7 +306,7 @@ def test_a_part_that_is_damaged_is_done_anew(tmp_path: Path, model: str, damage:
         part.write_bytes(
             {"empty": b"", "half": whole[: len(whole) // 2], "text": b"no table", "a byte": changed}[damage]
         )
-    result = call(*arguments)
+    result = run_map(*arguments)
     reason = "what they are read from has changed since" if damage == "of before" else "their part was damaged"
     assert f"4 rows are done anew: {reason}" in result.stderr
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
@@ -319,19 +316,19 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     folder, parts = pictures(tmp_path / "in", 2, set()), tmp_path / "out.parquet.parts"
     parts.mkdir()
     (parts / "notes.txt").write_text("mine")
-    assert "holds no unfinished job" in call(DIGITS, folder, "--output", tmp_path / "out.parquet", code=1).stderr
+    assert "holds no unfinished job" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=1).stderr
     assert [path.name for path in parts.iterdir()] == ["notes.txt"]
     shutil.rmtree(parts)
     (tmp_path / "out.parquet").write_text("mine")
-    assert "another job has written it" in call(DIGITS, folder, "--output", tmp_path / "out.parquet", code=1).stderr
+    assert "another job has written it" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=1).stderr
     assert (tmp_path / "out.parquet").read_text() == "mine"
 
 
 def test_two_processes_do_not_do_the_same_job(tmp_path: Path, model: str) -> None:
     arguments = left(tmp_path, model)
     with FileLock(tmp_path / "out.parquet.parts" / "lock"):
-        assert "Another process works on the job" in call(*arguments, code=5).stderr
-    call(*arguments)
+        assert "Another process works on the job" in run_map(*arguments, code=5).stderr
+    run_map(*arguments)
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
@@ -346,18 +343,18 @@ def test_wrong_usage(tmp_path: Path) -> None:
         ([DIGITS, rows, "--output", output], "comes from the column 'image'"),
         ([DIGITS, folder, "--output", output, "--keep", "name"], "'name' is to be kept"),
     ]:
-        assert word in " ".join(call(*arguments, code=4).stderr.split())
-    call(DIGITS, folder, "--output", tmp_path / "nowhere" / "out.parquet", code=5)
+        assert word in " ".join(run_map(*arguments, code=4).stderr.split())
+    run_map(DIGITS, folder, "--output", tmp_path / "nowhere" / "out.parquet", code=5)
     assert not list(tmp_path.glob("out*"))
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = call(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", code=7)
+    result = run_map(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", code=7)
     assert "pip install 'winml-py[ray]'" in result.stderr
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    result = call(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", "--on", "ray", code=7)
+    result = run_map(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", "--on", "ray", code=7)
     assert "pip install 'winml-py[ray]'" in result.stderr

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
+from helpers.reference import run_first
 from winml_py import (
     BitmapPixelFormat,
     CorruptModelError,
@@ -34,12 +34,6 @@ DIGITS, BATCHES, EDGES = (str(MODELS / name) for name in ("digits.onnx", "digits
 SEVEN = str(PICTURES / "seven.png")
 
 
-def raw(model: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What ONNX Runtime gives, without us."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {session.get_inputs()[0].name: array})[0])
-
-
 @pytest.fixture
 def images() -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).random((5, 1, 28, 28), np.float32)
@@ -50,7 +44,7 @@ def scores() -> np.ndarray[Any, Any]:
     """What the digit model makes of seven.png, which Pillow has scaled."""
     with Image.open(SEVEN) as image:
         pixels = np.asarray(image.resize((28, 28), Image.Resampling.BICUBIC), np.float32)
-    return raw(DIGITS, pixels[None, None] / 255)[0]
+    return run_first(DIGITS, pixels[None, None] / 255)[0]
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -59,7 +53,7 @@ def test_rows_of_arrays_give_what_the_runtime_gives(images: np.ndarray[Any, Any]
     answered = evaluate({"id": np.arange(5), "image": images})
     assert list(answered) == ["id", "image", "probabilities", "error"]
     np.testing.assert_array_equal(answered["id"], np.arange(5))
-    np.testing.assert_allclose(answered["probabilities"], raw(BATCHES, images), atol=1e-6)
+    np.testing.assert_allclose(answered["probabilities"], run_first(BATCHES, images), atol=1e-6)
     assert answered["error"].tolist() == [None] * 5
 
 
@@ -165,7 +159,7 @@ def test_lists_of_arrow_are_arrays(images: np.ndarray[Any, Any]) -> None:
     arrow = pytest.importorskip("pyarrow")
     lists = arrow.array(images[:, 0].tolist(), arrow.list_(arrow.list_(arrow.float32())))
     answered = Evaluator(BATCHES)(arrow.table({"image": lists}))
-    np.testing.assert_allclose(answered["probabilities"].to_pylist(), raw(BATCHES, images), atol=1e-6)
+    np.testing.assert_allclose(answered["probabilities"].to_pylist(), run_first(BATCHES, images), atol=1e-6)
 
 
 def test_maps_and_sequences_are_columns() -> None:
@@ -273,7 +267,7 @@ def test_other_processes_make_sessions_of_their_own(given: Any, images: np.ndarr
         answers = list(pool.map(pid_and_answer, [evaluate] * 4, [images[:2]] * 4, timeout=120))
     assert os.getpid() not in {process for process, _ in answers}
     for _, probabilities in answers:
-        np.testing.assert_allclose(probabilities, raw(BATCHES, images[:2]), atol=1e-6)
+        np.testing.assert_allclose(probabilities, run_first(BATCHES, images[:2]), atol=1e-6)
 
 
 def test_copies_in_one_process_use_one_session(images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from helpers.paths import PICTURES
+from helpers.pictures import encode
 from winml_py import (
     AsyncOperation,
     AsyncStatus,
@@ -78,12 +79,6 @@ STRAIGHT, PREMULTIPLIED = BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIE
 
 def stream_of(data: bytes) -> IRandomAccessStream:
     return IRandomAccessStream(io.BytesIO(data))
-
-
-def file_of(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
 
 
 def noise(width: int, height: int, channels: int = 3) -> np.ndarray:
@@ -512,7 +507,7 @@ def test_frames_know_when_they_were_taken() -> None:
 
 
 def test_a_decoder_tells_what_it_decodes() -> None:
-    decoder = decoder_of(file_of(Image.fromarray(noise(5, 4)), "JPEG", dpi=(72, 144)))
+    decoder = decoder_of(encode(Image.fromarray(noise(5, 4)), "JPEG", dpi=(72, 144)))
     assert decoder.decoder_information.codec_id == BitmapDecoder.jpeg_decoder_id
     assert ".jpg" in decoder.decoder_information.file_extensions
     assert (decoder.pixel_width, decoder.pixel_height, decoder.frame_count) == (5, 4, 1)
@@ -525,7 +520,7 @@ def test_a_decoder_tells_what_it_decodes() -> None:
 @pytest.mark.parametrize(("channels", "pixel_format"), [(1, GRAY8), (3, BGRA8), (4, BGRA8)])
 def test_decoding_gives_the_pixels_of_the_file(channels: int, pixel_format: BitmapPixelFormat) -> None:
     pixels = noise(7, 5, channels)
-    decoder = decoder_of(file_of(Image.fromarray(pixels)))
+    decoder = decoder_of(encode(Image.fromarray(pixels)))
     bitmap = decoder.get_software_bitmap_async().get()
     assert bitmap.bitmap_pixel_format is pixel_format
     assert bitmap.bitmap_alpha_mode is (STRAIGHT if channels == 4 else BitmapAlphaMode.IGNORE)
@@ -540,8 +535,8 @@ def test_exif_turns_the_picture_unless_it_is_ignored(orientation: int) -> None:
     original = Image.fromarray(noise(6, 4))
     exif = original.getexif()
     exif[0x0112] = orientation
-    decoder = decoder_of(file_of(original, exif=exif))
-    with Image.open(io.BytesIO(file_of(original, exif=exif))) as image:
+    decoder = decoder_of(encode(original, exif=exif))
+    with Image.open(io.BytesIO(encode(original, exif=exif))) as image:
         expected = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))
     turned = decoder.get_software_bitmap_async(RGBA8, STRAIGHT).get()
     np.testing.assert_array_equal(turned.to_numpy(), expected)
@@ -563,7 +558,7 @@ def test_a_transform_scales_then_flips_then_turns_then_crops() -> None:
     transform.interpolation_mode = BitmapInterpolationMode.CUBIC
     transform.flip, transform.rotation = BitmapFlip.HORIZONTAL, BitmapRotation.CLOCKWISE90_DEGREES
     transform.bounds = BitmapBounds(1, 1, 2, 3)
-    decoder = decoder_of(file_of(original))
+    decoder = decoder_of(encode(original))
     bitmap = decoder.get_software_bitmap_async(
         RGBA8,
         STRAIGHT,
@@ -588,12 +583,12 @@ def test_the_ways_of_scaling(mode: BitmapInterpolationMode, resampling: Image.Re
     original = Image.fromarray(noise(8, 6, 1))
     transform = BitmapTransform()
     transform.interpolation_mode, transform.scaled_width, transform.flip = mode, 3, BitmapFlip.VERTICAL
-    bitmap = decoder_of(file_of(original)).get_software_bitmap_async(GRAY8, STRAIGHT, transform).get()
+    bitmap = decoder_of(encode(original)).get_software_bitmap_async(GRAY8, STRAIGHT, transform).get()
     np.testing.assert_array_equal(bitmap.to_numpy(), np.asarray(original.resize((3, 6), resampling))[::-1])
 
 
 def test_bad_transforms() -> None:
-    decoder = decoder_of(file_of(Image.fromarray(noise(4, 4))))
+    decoder = decoder_of(encode(Image.fromarray(noise(4, 4))))
     outside, negative = BitmapTransform(), BitmapTransform()
     outside.bounds = BitmapBounds(2, 2, 4, 4)
     negative.scaled_width = -3
@@ -609,7 +604,7 @@ def test_bad_transforms() -> None:
 
 def test_the_frames_of_an_animation() -> None:
     frames = [Image.new("RGB", (4, 3), colour) for colour in ("red", "lime", "blue")]
-    decoder = decoder_of(file_of(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    decoder = decoder_of(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
     assert decoder.frame_count == 3
     for index, colour in enumerate([(255, 0, 0), (0, 255, 0), (0, 0, 255)]):
         frame = decoder.get_frame_async(index).get()
@@ -623,7 +618,7 @@ def test_what_is_not_a_picture() -> None:
         decoder_of(b"not a picture")
     with pytest.raises(PictureError):
         decoder_of((PICTURES / "cat.jpg").read_bytes()[:3000]).get_software_bitmap_async().get()
-    png = stream_of(file_of(Image.fromarray(noise(2, 2))))
+    png = stream_of(encode(Image.fromarray(noise(2, 2))))
     with pytest.raises(PictureError, match="PNG, which is not"):
         BitmapDecoder.create_async(BitmapDecoder.jpeg_decoder_id, png).get()
     assert BitmapDecoder.create_async(BitmapDecoder.png_decoder_id, png).get().pixel_width == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -13,6 +12,7 @@ from onnx import helper
 
 from helpers.models import FLOAT, FLOAT16, data, tensor
 from helpers.paths import MODELS
+from helpers.sessions import open_session
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
 from winml_py.core.base.machine import free_memory
 from winml_py.core.runtime.cpu import decision, measure
@@ -80,13 +80,6 @@ def test_without_a_limit_it_is_what_the_machine_has(
 # Engines
 
 
-def session(**settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    for name, value in settings.items():
-        setattr(options, name, value)
-    return LearningModelSession(LearningModel.load(MODELS / "digits.onnx"), None, options)
-
-
 SIZE = (MODELS / "digits.onnx").stat().st_size
 
 
@@ -107,14 +100,14 @@ def test_auto_takes_an_engine_only_where_there_is_memory(tmp_path: Path, monkeyp
     settings = {"engine": "auto", "precision": Precision.FLOAT32, "batch_size_override": 1}
     zeros = {"image": np.zeros((1, 1, 28, 28), np.float32)}
     limited(tmp_path, monkeypatch, int(SIZE * 4.2) - 10)
-    refused = session(**settings)
+    refused = open_session(MODELS / "digits.onnx", **settings)
     assert refused.engine == "onnxruntime"
     assert refused.explain().memory == 0
     assert refused.explain().reason.startswith("openvino would take up to about 0.")
     assert refused.explain().reason.endswith("of memory are free")
     (tmp_path / "cgroup" / "memory.max").write_text(str(int(SIZE * 4.2) + 10))
     for is_remembered in (False, True):
-        taken = session(**settings)
+        taken = open_session(MODELS / "digits.onnx", **settings)
         taken.evaluate_features(zeros)
         assert taken.engine == "openvino"
         assert taken.explain().is_remembered is is_remembered
@@ -144,4 +137,4 @@ def test_an_engine_that_is_named_says_what_it_takes(tmp_path: Path, monkeypatch:
 
 @pytest.mark.usefixtures("openvino")
 def test_onnxruntime_says_nothing_of_memory() -> None:
-    assert "MB" not in str(session().explain())
+    assert "MB" not in str(open_session(MODELS / "digits.onnx").explain())

@@ -13,16 +13,15 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.models import FLOAT16, STRING, data, model, tensor, unary
+from helpers.sessions import open_binding, open_session
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,
     ImageFeatureValue,
     InvalidArgumentError,
     InvalidBindingError,
-    LearningModel,
     LearningModelBinding,
     LearningModelPixelRange,
-    LearningModelSession,
     MissingContractWarning,
     MissingInputError,
     NotBoundError,
@@ -40,23 +39,15 @@ from winml_py import (
 from winml_py.core.base.winrt_object import inside
 
 
-def session(source: bytes) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(source))
-
-
-def binding(source: bytes) -> LearningModelBinding:
-    return LearningModelBinding(session(source))
-
-
 @pytest.fixture
 def plain() -> LearningModelBinding:
-    return binding(unary(shape=(2, "n")))
+    return open_binding(unary(shape=(2, "n")))
 
 
 @pytest.fixture
 def picture() -> LearningModelBinding:
     """An image feature of 3 channels, 4 x 6."""
-    return binding(unary(shape=(1, 3, 4, 6), denotation="IMAGE"))
+    return open_binding(unary(shape=(1, 3, 4, 6), denotation="IMAGE"))
 
 
 def refusal(target: LearningModelBinding, name: str, value: Any, properties: Any = None) -> WinMLError:
@@ -76,7 +67,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(plain: LearningModelBin
 
 def test_names_match_in_any_case_and_resolve_to_the_models_spelling() -> None:
     ends = [tensor("Image", [1]), tensor("Result", [1])]
-    bound = binding(data([helper.make_node("Neg", ["Image"], ["Result"])], ends[:1], ends[1:]))
+    bound = open_binding(data([helper.make_node("Neg", ["Image"], ["Result"])], ends[:1], ends[1:]))
     bound.bind("IMAGE", np.ones(1, np.float32))
     result = bound._session.evaluate(bound)
     assert list(bound) == ["Image"]
@@ -88,7 +79,7 @@ def test_names_match_in_any_case_and_resolve_to_the_models_spelling() -> None:
 def test_names_that_differ_only_in_case_are_told_apart() -> None:
     ends = [tensor("x", [1]), tensor("X", [1]), tensor("Y", [1])]
     whole = data([helper.make_node("Sub", ["x", "X"], ["Y"])], ends[:2], ends[2:])
-    bound = binding(whole)
+    bound = open_binding(whole)
     bound.bind("X", np.array([2], np.float32))
     bound.bind("x", np.array([5], np.float32))
     assert bound._session.evaluate(bound).outputs["y"].to_numpy() == [3]
@@ -171,7 +162,7 @@ def test_the_map_shows_what_was_bound(plain: LearningModelBinding) -> None:
 
 def test_missing_inputs_are_named() -> None:
     ends = [tensor("a", [1]), tensor("b", [1, 2]), tensor("c", [1, 2])]
-    bound = binding(data([helper.make_node("Add", ["a", "b"], ["c"])], ends[:2], ends[2:]))
+    bound = open_binding(data([helper.make_node("Add", ["a", "b"], ["c"])], ends[:2], ends[2:]))
     with pytest.raises(MissingInputError, match=r"Missing Input: a \(Float\[1,\]\), b \(Float\[1,2,\]\)") as info:
         bound._session.evaluate(bound)
     assert info.value.hresult == 0x80070057
@@ -185,7 +176,7 @@ def test_tensors_are_bound_by_reference(plain: LearningModelBinding) -> None:
 
 
 def test_strings_are_copied_at_bind() -> None:
-    bound = binding(unary(element=STRING))
+    bound = open_binding(unary(element=STRING))
     value = np.array(["a", "b"], object)
     bound.bind("x", value)
     value[0] = "changed"
@@ -214,7 +205,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("element", "dtype"), NUMBERS)
 def test_every_element_type_goes_in_and_out(element: str, dtype: Any) -> None:
-    made = session(unary(shape=("a", "b"), element=getattr(TensorProto, element)))
+    made = open_session(unary(shape=("a", "b"), element=getattr(TensorProto, element)))
     value = np.array([[0, 1, 100]]).astype(dtype)
     for bound_output in (None, np.zeros((1, 3), dtype)):
         bound = LearningModelBinding(made)
@@ -286,7 +277,7 @@ def test_the_properties(picture: LearningModelBinding) -> None:
     whole = unary(shape=(1, 3, 4, 6))
     small = SoftwareBitmap.from_array(pixels(), BitmapPixelFormat.BGR8)
     with pytest.warns(MissingContractWarning, match=r"\(BGR\), from 0 to 1"):
-        ranged = numbers(binding(whole), small, {"PixelRange": LearningModelPixelRange.ZERO_TO_ONE})
+        ranged = numbers(open_binding(whole), small, {"PixelRange": LearningModelPixelRange.ZERO_TO_ONE})
     np.testing.assert_array_equal(ranged, (pixels().transpose(2, 0, 1)[None] / np.float32(255)))
 
 
@@ -315,10 +306,10 @@ def test_bad_properties_are_refused(picture: LearningModelBinding, properties: A
 def test_pictures_bind_to_tensors_shaped_like_pictures() -> None:
     frame = SoftwareBitmap.from_array(pixels(), BitmapPixelFormat.RGB8)
     with pytest.warns(MissingContractWarning):
-        colour = numbers(binding(unary(shape=(1, 3, 4, 6), metadata={"Image.BitmapPixelFormat": "Rgb8"})), frame)
+        colour = numbers(open_binding(unary(shape=(1, 3, 4, 6), metadata={"Image.BitmapPixelFormat": "Rgb8"})), frame)
     np.testing.assert_array_equal(colour, pixels()[..., ::-1].transpose(2, 0, 1)[None])  # BGR, whatever the metadata
     with pytest.warns(MissingContractWarning):
-        gray = numbers(binding(unary(shape=(1, 1, 4, 6))), SoftwareBitmap(BitmapPixelFormat.GRAY8, 6, 4))
+        gray = numbers(open_binding(unary(shape=(1, 1, 4, 6))), SoftwareBitmap(BitmapPixelFormat.GRAY8, 6, 4))
     np.testing.assert_array_equal(gray, np.zeros((1, 1, 4, 6)))
 
 
@@ -345,7 +336,7 @@ def test_pictures_bind_to_tensors_shaped_like_pictures() -> None:
     ],
 )
 def test_pictures_are_refused_where_they_do_not_fit(whole: bytes, kind: type[WinMLError], words: str) -> None:
-    error = refusal(binding(whole), "x", SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4))
+    error = refusal(open_binding(whole), "x", SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4))
     assert type(error) is kind
     assert words in str(error)
 
@@ -353,14 +344,14 @@ def test_pictures_are_refused_where_they_do_not_fit(whole: bytes, kind: type[Win
 def test_float16_image_features_are_pictures() -> None:
     metadata = {"Image.BitmapPixelFormat": "Rgb8", "Image.NominalPixelRange": "Normalized_0_1"}
     whole = unary(shape=(1, 3, 4, 6), element=FLOAT16, denotation="IMAGE", metadata=metadata)
-    bound = binding(whole)
+    bound = open_binding(whole)
     output = numbers(bound, SoftwareBitmap.from_array(pixels(), BitmapPixelFormat.RGB8))
     np.testing.assert_array_equal(output.to_numpy()[..., :3], pixels())
     assert output.video_frame.software_bitmap.bitmap_pixel_format is BitmapPixelFormat.RGBA8
 
 
 def test_free_sides_take_the_pictures_size() -> None:
-    bound = binding(unary(shape=(1, 3, "h", "w"), denotation="IMAGE"))
+    bound = open_binding(unary(shape=(1, 3, "h", "w"), denotation="IMAGE"))
     for height, width in ((4, 6), (5, 3)):
         output = numbers(bound, SoftwareBitmap(BitmapPixelFormat.BGRA8, width, height))
         assert output.to_numpy().shape == (height, width, 4)
@@ -369,10 +360,10 @@ def test_free_sides_take_the_pictures_size() -> None:
 def test_batches_of_frames() -> None:
     frames = [VideoFrame(BitmapPixelFormat.BGRA8, *size) for size in ((6, 4), (12, 8))]
     frames[1].software_bitmap.to_numpy()[:] = 9
-    bound = binding(unary(shape=("n", 3, "h", 6), denotation="IMAGE"))
+    bound = open_binding(unary(shape=("n", 3, "h", 6), denotation="IMAGE"))
     output = numbers(bound, ImageFeatureValue(frames))
     assert [frame.software_bitmap.to_numpy()[0, 0].tolist() for frame in output] == [[0, 0, 0, 255], [9, 9, 9, 255]]
-    free = binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE"))
+    free = open_binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE"))
     with pytest.raises(InvalidArgumentError, match="any size, but pictures of one batch must agree"):
         free.bind("x", ImageFeatureValue(frames))
 
@@ -451,7 +442,7 @@ def test_a_closed_output_is_refused_by_evaluate(plain: LearningModelBinding) -> 
 
 
 def test_string_outputs() -> None:
-    made = session(unary(element=STRING))
+    made = open_session(unary(element=STRING))
     output = TensorString.create([2])
     result = made.evaluate_features({"x": np.array(["a", "ß"]), "y": output})
     assert result.outputs["y"] is output
@@ -462,7 +453,7 @@ def test_string_outputs() -> None:
 
 
 def test_picture_outputs_are_written_in_place_and_stretched() -> None:
-    made = session(unary(shape=(1, 3, 4, 6), denotation="IMAGE"))
+    made = open_session(unary(shape=(1, 3, 4, 6), denotation="IMAGE"))
     rgb = pixels()
     source = SoftwareBitmap.from_array(rgb, BitmapPixelFormat.RGB8)
     for pixel_format, order in ((BitmapPixelFormat.RGBA8, [0, 1, 2]), (BitmapPixelFormat.BGR8, [2, 1, 0])):
@@ -498,12 +489,12 @@ def test_outputs_that_are_not_what_the_model_says() -> None:
     ends = [tensor("x", [1, 3, "h", "w"]), tensor("y", [1, "c", "h", "w"], denotation="IMAGE")]
     whole = model([node], ends[:1], ends[1:], {"w": np.zeros((1, 1, 2, 2), np.float32)}).SerializeToString()
     with pytest.raises(WinMLError, match="unexpected evaluation output for unbound output variable y") as info:
-        session(whole).evaluate_features({"x": np.zeros((1, 3, 2, 2), np.float32)})
+        open_session(whole).evaluate_features({"x": np.zeros((1, 3, 2, 2), np.float32)})
     assert info.value.hresult == 0x8000FFFF
 
 
 def test_a_binding_belongs_to_its_session(plain: LearningModelBinding) -> None:
-    other = session(unary(shape=(2, "n")))
+    other = open_session(unary(shape=(2, "n")))
     plain.bind("x", np.ones((2, 1), np.float32))
     with pytest.raises(InvalidArgumentError, match="another session"):
         other.evaluate(plain)
@@ -527,7 +518,7 @@ def test_a_closed_session_refuses_everything(plain: LearningModelBinding) -> Non
     assert made.model.name == "test graph"
 
 
-FIT = session(unary(shape=(2, "n", 3)))
+FIT = open_session(unary(shape=(2, "n", 3)))
 
 
 @settings(deadline=None)

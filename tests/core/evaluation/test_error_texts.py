@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.models import INT64, STRING, data, tensor, unary
+from helpers.sessions import bind_all, open_binding
 from winml_py import (
     BitmapAlphaMode,
     BitmapBufferAccessMode,
@@ -19,8 +20,6 @@ from winml_py import (
     ImageContract,
     ImageFeatureValue,
     LearningModel,
-    LearningModelBinding,
-    LearningModelSession,
     SoftwareBitmap,
     TensorFloat,
     TensorFloat16Bit,
@@ -56,15 +55,8 @@ def png() -> bytes:
     return file.getvalue()
 
 
-def binding(model: bytes) -> LearningModelBinding:
-    return LearningModelBinding(LearningModelSession(LearningModel.load(model)))
-
-
 def evaluated(model: bytes, **values: Any) -> Any:
-    session = LearningModelSession(LearningModel.load(model))
-    bound = LearningModelBinding(session)
-    for name, value in values.items():
-        bound.bind(name, value)
+    session, bound = bind_all(model, **values)
     return session.evaluate(bound)
 
 
@@ -226,25 +218,27 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "A VideoFrame is wanted, not NoneType.",
     ),
     "float16's range": (
-        lambda: binding(HALVES).bind("x", np.float32([1, -1e6, 7e4, np.inf] * 3).reshape(1, 3, 2, 2)),
+        lambda: open_binding(HALVES).bind("x", np.float32([1, -1e6, 7e4, np.inf] * 3).reshape(1, 3, 2, 2)),
         "The model variable x is float16, and -1e+06 leaves its range of -65504 to 65504. "
         "Scale the numbers as the model expects them.",
     ),
     "another thing than a contract": (
-        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"ImageContract": 7}),
+        lambda: open_binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"ImageContract": 7}),
         "The property ImageContract is 7. Write ImageContract.imagenet(), or make one.",
     ),
     "bounds that are three": (
-        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapBounds": [0, 0, 2]}),
+        lambda: open_binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapBounds": [0, 0, 2]}),
         "The property BitmapBounds is [0, 0, 2]. It is four whole numbers: x, y, width, height.",
     ),
     "a tensor's channels": (
-        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapPixelFormat": BitmapPixelFormat.NV12}),
+        lambda: open_binding(PICTURES).bind(
+            "x", VideoFrame(BGRA8, 2, 2), {"BitmapPixelFormat": BitmapPixelFormat.NV12}
+        ),
         "The property BitmapPixelFormat is NV12; for the channels of a tensor it is RGBA8, BGRA8 or GRAY8. "
         "To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
     ),
     "properties that are a list": (
-        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), [1]),  # type: ignore[arg-type]
+        lambda: open_binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), [1]),  # type: ignore[arg-type]
         'The properties of a bind are a mapping, not list. Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
     ),
     "a closed Pillow image": (
@@ -252,57 +246,57 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "The Pillow image cannot be read: Operation on closed image. Keep it open until it is bound.",
     ),
     "pictures of two heights": (
-        lambda: binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (4, 5))),
+        lambda: open_binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (4, 5))),
         "The model variable x takes any size, but pictures of one batch must agree on it; these become 4x3, 4x5. "
         "State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
     ),
     "pictures of two widths": (
-        lambda: binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (2, 3))),
+        lambda: open_binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE")).bind("x", frames((4, 3), (2, 3))),
         "The model variable x takes any size, but pictures of one batch must agree on it; these become 2x3, 4x3. "
         "State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
     ),
     "a set for a picture": (
-        lambda: binding(PICTURES).bind("x", {1}),
+        lambda: open_binding(PICTURES).bind("x", {1}),
         "The model variable x cannot be bound with the provided type: it expects Image[2x2], and set came. "
         "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array.",
     ),
     "a set for a tensor": (
-        lambda: binding(unary(shape=[2])).bind("x", {1}),
+        lambda: open_binding(unary(shape=[2])).bind("x", {1}),
         "The model variable x cannot be bound with the provided type: it expects Float[2,], and set came. "
         "Bind a numpy array, a tensor such as TensorFloat.from_numpy(array), or a list of its elements.",
     ),
     "a set for a sequence": (
-        lambda: binding(container(A_LIST)).bind("x", {1}),
+        lambda: open_binding(container(A_LIST)).bind("x", {1}),
         "The model variable x cannot be bound with the provided type: it expects Sequence<Int64[-1,]>, and set came. "
         "Bind a list.",
     ),
     "a set for a map": (
-        lambda: binding(COUNTS).bind("x", {1}),
+        lambda: open_binding(COUNTS).bind("x", {1}),
         "The model variable x cannot be bound with the provided type: it expects Map<String,Int64[]>, and set came. "
         "Bind a dict.",
     ),
     "a map of other values": (
-        lambda: binding(COUNTS).bind("x", {"a": 1.5}),
+        lambda: open_binding(COUNTS).bind("x", {"a": 1.5}),
         "Model variable x, expects Map<String,Int64[]>, but binding was attempted with an incompatible type "
         "Map<String,Float[]>. Keys, values and elements must be of these types.",
     ),
     "a map of values too large": (
-        lambda: binding(COUNTS).bind("x", {"a": 2**63}),
+        lambda: open_binding(COUNTS).bind("x", {"a": 2**63}),
         "Model variable x, expects Map<String,Int64[]>, but binding was attempted with an incompatible type "
         "Map<String,Int64[]>. Keys, values and elements must be of these types.",
     ),
     "a sequence of other tensors": (
-        lambda: binding(container(A_LIST)).bind("x", [NUMBERS]),
+        lambda: open_binding(container(A_LIST)).bind("x", [NUMBERS]),
         "Model variable x, expects Sequence<Int64[-1,]>, but binding was attempted with an incompatible type "
         "Sequence<Float[2,]>. Keys, values and elements must be of these types.",
     ),
     "a sequence of words": (
-        lambda: binding(container(A_LIST)).bind("x", [None]),
+        lambda: open_binding(container(A_LIST)).bind("x", [None]),
         "Model variable x, expects Sequence<Int64[-1,]>, but binding was attempted with an incompatible type "
         "Sequence<NoneType>. Keys, values and elements must be of these types.",
     ),
     "bounds beyond 32 bits": (
-        lambda: binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapBounds": [0, 0, 1 << 32, 1]}),
+        lambda: open_binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {"BitmapBounds": [0, 0, 1 << 32, 1]}),
         "The property BitmapBounds is [0, 0, 4294967296, 1]. It is four whole numbers: x, y, width, height.",
     ),
     "no frame": (
@@ -322,44 +316,44 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Argument size (1) is not the tensor size (2) of shape (2,). Check the shape; one size may be -1.",
     ),
     "a picture for three dimensions": (
-        lambda: binding(unary(shape=(3, 2, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
+        lambda: open_binding(unary(shape=(3, 2, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
         "Model variable x, expects Float[3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
         "Pictures need a tensor of 4 dimensions: batch, channels, height, width.",
     ),
     "one picture for a batch": (
-        lambda: binding(unary(shape=(2, 3, 2, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
+        lambda: open_binding(unary(shape=(2, 3, 2, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
         "Model variable x, expects Float[2,3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
         "The batch is 1, not 2.",
     ),
     "a picture for bytes": (
-        lambda: binding(unary(shape=(1, 3, 2, 2), element=UINT8)).bind("x", VideoFrame(BGRA8, 2, 2)),
+        lambda: open_binding(unary(shape=(1, 3, 2, 2), element=UINT8)).bind("x", VideoFrame(BGRA8, 2, 2)),
         "Model variable x, expects UInt8[1,3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
         "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so.",
     ),
     "a contract for bytes": (
-        lambda: binding(unary(shape=(1, 3, 2, 2))).bind(
+        lambda: open_binding(unary(shape=(1, 3, 2, 2))).bind(
             "x", VideoFrame(BGRA8, 2, 2), {"ImageContract": ImageContract(tensor_kind=TensorKind.UINT8)}
         ),
         "Model variable x, expects Float[1,3,2,2,], but binding was attempted with an incompatible type Image[2x2]. "
         "The contract is for UInt8, and the feature's elements are Float.",
     ),
     "a picture for no pixels": (
-        lambda: binding(unary(shape=(1, 3, 0, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
+        lambda: open_binding(unary(shape=(1, 3, 0, 2))).bind("x", VideoFrame(BGRA8, 2, 2)),
         "Model variable x, expects Float[1,3,0,2,], but binding was attempted with an incompatible type Image[2x2]. "
         "The model's picture has no pixels.",
     ),
     "a side of another length": (
-        lambda: binding(unary(shape=[2, 2])).bind("x", np.zeros((3, 4), np.float32)),
+        lambda: open_binding(unary(shape=[2, 2])).bind("x", np.zeros((3, 4), np.float32)),
         "Model variable x, expects Float[2,2,], but binding was attempted with an incompatible type Float[3,4,]. "
         "Dimension 0 is 3, not 2. Dimension 1 is 4, not 2.",
     ),
     "another rank": (
-        lambda: binding(unary(shape=[2, 2])).bind("x", NUMBERS),
+        lambda: open_binding(unary(shape=[2, 2])).bind("x", NUMBERS),
         "Model variable x, expects Float[2,2,], but binding was attempted with an incompatible type Float[2,]. "
         "The rank is 1, not 2; add or drop dimensions with reshape.",
     ),
     "another type": (
-        lambda: binding(unary(shape=[2])).bind("x", np.zeros(2, np.uint16)),
+        lambda: open_binding(unary(shape=[2])).bind("x", np.zeros(2, np.uint16)),
         "Model variable x, expects Float[2,], but binding was attempted with an incompatible type UInt16[2,]. "
         "Bind a TensorFloat, or an array of float32: array.astype(np.float32).",
     ),
@@ -369,31 +363,31 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "It gets them when it is bound to an output and the session evaluates, or from create(shape).",
     ),
     "half without pictures": (
-        lambda: binding(unary(shape=(1, 2, 2, 2), element=10)).bind("x", np.zeros((1, 2, 2, 2), np.float32)),
+        lambda: open_binding(unary(shape=(1, 2, 2, 2), element=10)).bind("x", np.zeros((1, 2, 2, 2), np.float32)),
         "Model variable x, expects Float16[1,2,2,2,], but binding was attempted with an incompatible type "
         "Float[1,2,2,2,]. Bind a TensorFloat16Bit, or an array of float16: array.astype(np.float16).",
     ),
     "half of another rank": (
-        lambda: binding(unary(shape=(1, 3, 2), element=10)).bind("x", np.zeros((1, 3, 2), np.float32)),
+        lambda: open_binding(unary(shape=(1, 3, 2), element=10)).bind("x", np.zeros((1, 3, 2), np.float32)),
         "Model variable x, expects Float16[1,3,2,], but binding was attempted with an incompatible type "
         "Float[1,3,2,]. Bind a TensorFloat16Bit, or an array of float16: array.astype(np.float16).",
     ),
     "a list of another length": (
-        lambda: binding(unary(shape=["n", 2])).bind("x", [1.0] * 3),
+        lambda: open_binding(unary(shape=["n", 2])).bind("x", [1.0] * 3),
         "The model variable x expects Float[-1,2,], and 3 elements came. It takes a multiple of 2.",
     ),
     "a list of another length than the one": (
-        lambda: binding(unary(shape=[4])).bind("x", [1.0] * 3),
+        lambda: open_binding(unary(shape=[4])).bind("x", [1.0] * 3),
         "The model variable x expects Float[4,], and 3 elements came. It takes 4.",
     ),
     "a list for two free sizes": (
-        lambda: binding(unary(shape=["n", "m"])).bind("x", [1.0] * 3),
+        lambda: open_binding(unary(shape=["n", "m"])).bind("x", [1.0] * 3),
         "The model variable x expects Float[-1,-1,]: a plain list of 3 elements does not say the free sizes. "
         "Bind an array or a tensor, which has a shape.",
     ),
-    "nothing bound": (lambda: binding(unary())["x"], "Nothing is bound to 'x'. Bound so far: nothing."),
+    "nothing bound": (lambda: open_binding(unary())["x"], "Nothing is bound to 'x'. Bound so far: nothing."),
     "an unknown name": (
-        lambda: binding(unary()).bind("z", NUMBERS),
+        lambda: open_binding(unary()).bind("z", NUMBERS),
         "The model has no variable with name z. Its inputs: x; its outputs: y.",
     ),
     "an input that is missing": (
@@ -401,7 +395,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Missing Input: x (Float[2,]). Bind every input before evaluate().",
     ),
     "a placeholder as an input": (
-        lambda: binding(unary()).bind("x", TensorFloat.create((2,))),
+        lambda: open_binding(unary()).bind("x", TensorFloat.create((2,))),
         "The model variable x is an input, but has no associated resources to bind. "
         "Give the tensor data: create_from_array, from_numpy, or write to its to_numpy().",
     ),
@@ -411,17 +405,17 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Bind an array of its own to each output, or leave one unbound.",
     ),
     "Pillow as an output": (
-        lambda: binding(PICTURES).bind("y", Image.new("RGB", (2, 2))),
+        lambda: open_binding(PICTURES).bind("y", Image.new("RGB", (2, 2))),
         "The model variable y is an output, and a Pillow image cannot be written in place. "
         "Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
     ),
     "a read-only frame as an output": (
-        lambda: binding(PICTURES).bind("y", VideoFrame.create_with_software_bitmap(read_only())),
+        lambda: open_binding(PICTURES).bind("y", VideoFrame.create_with_software_bitmap(read_only())),
         "The model variable y is an output, and the picture bound to it is read-only. "
         "Bind a VideoFrame of its own, or a copy of the array.",
     ),
     "bytes as an output": (
-        lambda: binding(unary(shape=[2])).bind("y", [bytes(8)]),
+        lambda: open_binding(unary(shape=[2])).bind("y", [bytes(8)]),
         "An output cannot be bound to read-only buffers. Use bytearray.",
     ),
     "buffers of another size": (
@@ -430,20 +424,20 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
         "Make them as large as the output together.",
     ),
     "words into buffers": (
-        lambda: binding(unary(element=STRING)).bind("y", [bytearray(4)]),
+        lambda: open_binding(unary(element=STRING)).bind("y", [bytearray(4)]),
         "Strings cannot be written into buffers. Bind an empty list.",
     ),
     "a dict for a tensor": (
-        lambda: binding(unary(shape=[2])).bind("y", {}),
+        lambda: open_binding(unary(shape=[2])).bind("y", {}),
         "Model variable y, expects Float[2,], but binding was attempted with an incompatible type dict. "
         "Bind what the descriptor says, or leave the output unbound.",
     ),
     "a read-only array as an output": (
-        lambda: binding(unary(shape=[2])).bind("y", np.frombuffer(bytes(8), np.float32)),
+        lambda: open_binding(unary(shape=[2])).bind("y", np.frombuffer(bytes(8), np.float32)),
         "An output cannot be bound to read-only memory. Bind a copy of the array.",
     ),
     "a transposed array as an output": (
-        lambda: binding(unary(shape=[2, 3])).bind("y", np.zeros((3, 2), np.float32).T),
+        lambda: open_binding(unary(shape=[2, 3])).bind("y", np.zeros((3, 2), np.float32).T),
         "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy. "
         "Bind np.ascontiguousarray(array), or a tensor.",
     ),
@@ -484,7 +478,7 @@ def test_the_codes_that_differ_from_the_classes() -> None:
 @pytest.mark.parametrize("key", ["BitmapPixelFormat", "PixelRange", "DisableTensorCpuSync"])
 def test_the_property_is_named(key: str) -> None:
     with pytest.raises(WinMLError, match=rf"^The property {key} "):
-        binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {key: "cat"})
+        open_binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), {key: "cat"})
 
 
 @pytest.mark.parametrize("alpha", list(BitmapAlphaMode))
@@ -495,7 +489,7 @@ def test_the_alpha_mode_is_named(alpha: BitmapAlphaMode) -> None:
 
 
 def test_a_binding_names_what_is_bound() -> None:
-    bound = binding(two_outputs())
+    bound = open_binding(two_outputs())
     bound.bind("x", NUMBERS)
     bound.bind("y", np.zeros(2, np.float32))
     with pytest.raises(WinMLError) as info:

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from helpers import reference
 from helpers.models import FLOAT16, INT64, STRING, data, tensor, unary
+from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,
@@ -43,10 +44,6 @@ def two_inputs() -> bytes:
     node = helper.make_node("Add", ["a", "b"], ["y"])
     ends = [tensor(name, ["n", 3]) for name in "aby"]
     return data([node], ends[:2], [ends[2], ends[0]])
-
-
-def opened(model: bytes, options: LearningModelSessionOptions | None = None) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(model), None, options)
 
 
 def with_a_binding(session: LearningModelSession, features: Mapping[str, Any]) -> LearningModelEvaluationResult:
@@ -88,10 +85,10 @@ FITTING = [
 def test_arrays_that_fit_need_no_binding(model: bytes, array: np.ndarray[Any, Any], runs: list[str]) -> None:
     if b"IMAGE" in model:  # its output is a picture
         model = unary("Identity", SHAPE)
-        session = opened(model)
+        session = open_session(model)
         session.model.contracts["x"] = ImageContract()
     else:
-        session = opened(model)
+        session = open_session(model)
     array.flags.writeable = False
     result = session.evaluate_features({"x": array}, "an id")
     (expected,) = reference.run_raw(model, {"x": array}).values()
@@ -146,7 +143,7 @@ def outcome(evaluate: Any, features: Mapping[str, Any]) -> tuple[Any, ...]:
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("model", [two_inputs(), unary("Neg", ["n", 3]), unary("Neg", [2, 3])])
 def test_what_does_not_fit_ends_as_with_a_binding(model: bytes) -> None:
-    session = opened(model)
+    session = open_session(model)
     failures = 0
     for given, again in zip(values(session), values(session), strict=True):
         came = outcome(session.evaluate_features, given)
@@ -166,7 +163,7 @@ def test_what_does_not_fit_ends_as_with_a_binding(model: bytes) -> None:
 )
 def test_the_second_call_knows_nothing_of_the_first(wrong: Any, error: type[WinMLError]) -> None:
     """An input that is missing stays missing, and what was refused is refused again."""
-    session = opened(two_inputs())
+    session = open_session(two_inputs())
     good = {"a": np.ones((2, 3), np.float32), "b": np.ones((2, 3), np.float32)}
     for _ in range(2):
         assert session.evaluate_features(good).outputs["y"].to_numpy().tolist() == [[2] * 3] * 2
@@ -176,7 +173,7 @@ def test_the_second_call_knows_nothing_of_the_first(wrong: Any, error: type[WinM
 
 def test_results_share_no_memory(runs: list[str]) -> None:
     """Neither with each other nor with what went in, also where an input is an output as well."""
-    session, rng = opened(two_inputs()), np.random.default_rng(0)
+    session, rng = open_session(two_inputs()), np.random.default_rng(0)
     given = [{name: rng.random((2, 3), np.float32) for name in "ab"} for _ in range(50)]
     results = [session.evaluate_features(features).outputs for features in given]
     arrays = [array for outputs in results for array in (outputs["y"].to_numpy(), outputs["a"].to_numpy())]
@@ -193,7 +190,7 @@ def test_results_share_no_memory(runs: list[str]) -> None:
 def test_a_constant_output_is_the_callers_own() -> None:
     """Its memory is the model's in the engine: a result that is written to must not change the next one."""
     node = helper.make_node("Identity", ["c"], ["y"])
-    session = opened(data([node], [tensor("x", [2])], [tensor("y", [2])], {"c": np.float32([5, 6])}))
+    session = open_session(data([node], [tensor("x", [2])], [tensor("y", [2])], {"c": np.float32([5, 6])}))
     for _ in range(3):
         array = session.evaluate_features({"x": np.zeros(2, np.float32)}).outputs["y"].to_numpy()
         assert array.tolist() == [5, 6]
@@ -201,7 +198,7 @@ def test_a_constant_output_is_the_callers_own() -> None:
 
 
 def test_what_went_in_is_let_go() -> None:
-    session = opened(unary("Neg", [2]))
+    session = open_session(unary("Neg", [2]))
     array = np.float32([1, 2])
     gone = weakref.ref(array)
     result = session.evaluate_features({"x": array})
@@ -212,7 +209,7 @@ def test_what_went_in_is_let_go() -> None:
 
 
 def test_a_bound_output_is_written_in_place() -> None:
-    session = opened(unary("Neg", [2]))
+    session = open_session(unary("Neg", [2]))
     first, second = np.zeros(2, np.float32), TensorFloat.create()
     assert session.evaluate_features({"x": np.float32([1, 2]), "y": first}).outputs["y"] is first
     assert session.evaluate_features({"x": np.float32([3, 4]), "y": second}).outputs["y"] is second
@@ -221,7 +218,7 @@ def test_a_bound_output_is_written_in_place() -> None:
 
 
 def test_a_closed_session_is_refused() -> None:
-    session = opened(unary("Neg", [2]))
+    session = open_session(unary("Neg", [2]))
     session.close()
     with pytest.raises(ClosedError):
         session.evaluate_features({"x": np.float32([1, 2])})
@@ -230,7 +227,7 @@ def test_a_closed_session_is_refused() -> None:
 def test_an_error_of_the_engine_is_that_of_a_binding() -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"])
     model = data([node], [tensor("x", [2]), tensor("i", [1], INT64)], [tensor("y", [1])])
-    session = opened(model)
+    session = open_session(model)
     features = {"x": np.float32([1, 2]), "i": np.int64([7])}
     native = weakref.ref(inside(session).engine._session)  # type: ignore[attr-defined]
     with pytest.raises(EvaluationError, match="out of data bounds") as info:
@@ -245,7 +242,7 @@ def test_an_error_of_the_engine_is_that_of_a_binding() -> None:
 def test_an_output_of_a_type_that_numpy_lacks_is_refused_alike(kind: int) -> None:
     node = helper.make_node("Cast", ["x"], ["y"], to=kind)
     ends = [tensor("x", [2])], [tensor("y", [2], kind)]
-    session, features = opened(data([node], *ends, opset=19)), {"x": np.float32([1, 4])}
+    session, features = open_session(data([node], *ends, opset=19)), {"x": np.float32([1, 4])}
     came = outcome(session.evaluate_features, features)
     assert came == outcome(lambda features: with_a_binding(session, features), features)
     assert issubclass(came[0], WinMLError)
@@ -253,7 +250,7 @@ def test_an_output_of_a_type_that_numpy_lacks_is_refused_alike(kind: int) -> Non
 
 @pytest.mark.parametrize("model", [unary("Identity", [2], STRING), unary("Identity", SHAPE, denotation="IMAGE")])
 def test_words_and_pictures_are_bound(model: bytes, runs: list[str]) -> None:
-    session = opened(model)
+    session = open_session(model)
     is_text = session.model.input_features[0].expects().startswith("String")
     value = np.array(["a", "b"], object) if is_text else np.zeros(SHAPE, np.float32)
     assert session.evaluate_features({"x": value}).succeeded
@@ -264,7 +261,7 @@ def test_the_options_and_properties_hold(caplog: pytest.LogCaptureFixture, runs:
     options = LearningModelSessionOptions()
     options.tuning = Tuning(arena_shrinkage=True)
     options.override_input_shape("x", (4,))
-    session = opened(unary("Neg", ["n"]), options)
+    session = LearningModelSession(LearningModel.load(unary("Neg", ["n"])), None, options)
     with pytest.raises(SizeMismatchError):
         session.evaluate_features({"x": np.zeros(3, np.float32)})
     assert session.evaluate_features({"x": np.ones(4, np.float32)}).outputs["y"].to_numpy().tolist() == [-1] * 4

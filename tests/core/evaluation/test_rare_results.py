@@ -14,6 +14,8 @@ from PIL import Image
 
 from helpers import reference
 from helpers.models import FLOAT, STRING, data, tensor, unary
+from helpers.pictures import encode
+from helpers.sessions import bind_all
 from tools import mutations
 from winml_py import (
     BitmapAlphaMode,
@@ -46,21 +48,12 @@ from winml_py import (
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders
 
-
-def bound(model: bytes, **values: Any) -> tuple[LearningModelSession, LearningModelBinding]:
-    session = LearningModelSession(LearningModel.load(model))
-    binding = LearningModelBinding(session)
-    for name, value in values.items():
-        binding.bind(name, value)
-    return session, binding
-
-
 # Results
 
 
 def test_an_empty_list_bound_to_a_tensor_output_is_filled() -> None:
     found: list[float] = []
-    session, binding = bound(unary("Neg", [2]), x=np.float32([1, 2]), y=found)
+    session, binding = bind_all(unary("Neg", [2]), x=np.float32([1, 2]), y=found)
     session.evaluate(binding)
     assert found == [-1, -2]
 
@@ -97,7 +90,7 @@ def test_fast_decoding_of_panoramas_is_near_the_exact_way(size: tuple[int, int])
 def test_defaults() -> None:
     assert BitmapBounds() == (0, 0, 0, 0)
     assert ImageContract().pad == (0, 0, 0)
-    session, binding = bound(unary("Neg", [1]), x=np.float32([1]))
+    session, binding = bind_all(unary("Neg", [1]), x=np.float32([1]))
     assert session.evaluate(binding).correlation_id == ""
     assert session.evaluate(binding, "mine").correlation_id == "mine"
 
@@ -110,7 +103,7 @@ def test_an_odd_size_cannot_become_video(pixel_format: BitmapPixelFormat) -> Non
 
 
 def test_an_output_of_words_that_is_bound_no_more_leaves_the_old_array_alone() -> None:
-    session, binding = bound(unary("Identity", [2], STRING), x=np.array(["a", "b"], object))
+    session, binding = bind_all(unary("Identity", [2], STRING), x=np.array(["a", "b"], object))
     first = TensorString.create((2,))
     binding.bind("y", first)
     session.evaluate(binding)
@@ -127,7 +120,7 @@ def test_a_dict_bound_to_an_output_loses_its_old_keys() -> None:
     kind = helper.make_sequence_type_proto(helper.make_map_type_proto(STRING, scalar))
     whole = data([node], [tensor("x", [None, 2])], [helper.make_value_info("y", kind)], domains={"ai.onnx.ml": 1})
     found: list[dict[str, float]] = []
-    session, binding = bound(whole, x=np.float32([[1, 2]]), y=found)
+    session, binding = bind_all(whole, x=np.float32([[1, 2]]), y=found)
     for _ in range(2):
         session.evaluate(binding)
         assert found == [{"cat": 1, "dog": 2}]
@@ -135,7 +128,7 @@ def test_a_dict_bound_to_an_output_loses_its_old_keys() -> None:
 
 def test_an_image_contract_is_the_way_out_of_metadata_that_nobody_can_keep_to() -> None:
     metadata = {"Image.ColorSpaceGamma": "Linear"}
-    session, binding = bound(unary(shape=(1, 3, 2, 2), denotation="IMAGE", metadata=metadata))
+    session, binding = bind_all(unary(shape=(1, 3, 2, 2), denotation="IMAGE", metadata=metadata))
     picture = ImageFeatureValue.from_array(np.full((2, 2, 3), 7, np.uint8), BitmapPixelFormat.RGB8)
     with pytest.raises(InvalidBindingError):
         binding.bind("x", picture)
@@ -148,7 +141,7 @@ def test_an_image_contract_is_the_way_out_of_metadata_that_nobody_can_keep_to() 
 
 def test_a_closed_tensor_that_has_memory_is_no_output() -> None:
     closed = TensorFloat.from_numpy(np.zeros(2, np.float32))
-    session, binding = bound(unary("Neg", [2]), x=np.float32([1, 2]), y=closed)
+    session, binding = bind_all(unary("Neg", [2]), x=np.float32([1, 2]), y=closed)
     closed.close()
     with pytest.raises(IllegalCallError, match="has been closed"):
         session.evaluate(binding)
@@ -158,7 +151,7 @@ def test_a_closed_tensor_that_has_memory_is_no_output() -> None:
 def test_an_output_that_cannot_be_written_is_an_error_of_binding(is_read_only: bool) -> None:
     memory = np.zeros((2, 3), np.float32)
     memory.flags.writeable = not is_read_only
-    _, binding = bound(unary("Neg", [3, 2] if not is_read_only else [2, 3]))
+    _, binding = bind_all(unary("Neg", [3, 2] if not is_read_only else [2, 3]))
     with pytest.raises(InvalidBindingError) as info:
         binding.bind("y", memory if is_read_only else memory.T)
     assert info.value.hresult == InvalidBindingError("").hresult
@@ -261,12 +254,6 @@ def test_the_reference_is_there() -> None:
 # Pictures
 
 
-def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
 def levels(height: int, width: int, channels: int = 3) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(0, 256, (height, width, channels), np.uint8)
 
@@ -276,7 +263,7 @@ GRAY = levels(12, 16)[..., 0]
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_a_gray_file_stays_gray(kind: str, tmp_path: Path) -> None:
-    file = encoded(Image.fromarray(GRAY), kind)
+    file = encode(Image.fromarray(GRAY), kind)
     bitmap = SoftwareBitmap.load(file)
     assert (bitmap.bitmap_pixel_format, bitmap.to_numpy().shape) == (BitmapPixelFormat.GRAY8, (12, 16))
     with Image.open(io.BytesIO(file)) as image:
@@ -291,7 +278,7 @@ def test_a_gray_file_stays_gray(kind: str, tmp_path: Path) -> None:
 def test_a_profile_changes_colours_and_not_alpha(mode: str, alpha: int | None) -> None:
     """A straight tone curve: level 55 of light is level 128 of sRGB; white, black and alpha stay."""
     image = Image.new("RGBA", (4, 4), (55, 55, 55, 7)).convert(mode)
-    bitmap = SoftwareBitmap.load(encoded(image, "PNG", icc_profile=mutations.profile_with_gamma_1()))
+    bitmap = SoftwareBitmap.load(encode(image, "PNG", icc_profile=mutations.profile_with_gamma_1()))
     pixels = bitmap.to_numpy().reshape(16, -1)
     colours = pixels[:, :3]
     assert np.abs(colours.astype(int) - 128).max() <= 1
@@ -336,14 +323,14 @@ def test_video_bytes_are_copied_by_their_colours() -> None:
 
 def test_a_picture_shows_what_it_is() -> None:
     frame = VideoFrame(BitmapPixelFormat.BGRA8, 4, 3)
-    file = ImageFeatureValue.load(encoded(Image.fromarray(GRAY), "JPEG"), fast_decode=True)
+    file = ImageFeatureValue.load(encode(Image.fromarray(GRAY), "JPEG"), fast_decode=True)
     assert repr(ImageFeatureValue.create_from_video_frame(frame)) == "<ImageFeatureValue BGRA8 4x3>"
     assert repr(ImageFeatureValue([frame, frame])) == "<ImageFeatureValue 2 x BGRA8 4x3>"
     assert repr(file) == "<ImageFeatureValue file 16x12>"
 
 
 def test_a_picture_is_saved_and_a_limit_holds(tmp_path: Path) -> None:
-    file = encoded(Image.fromarray(GRAY), "PNG")
+    file = encode(Image.fromarray(GRAY), "PNG")
     ImageFeatureValue.load(file).save(tmp_path / "gray.png")
     np.testing.assert_array_equal(SoftwareBitmap.load(tmp_path / "gray.png").to_numpy(), GRAY)
     assert ImageFeatureValue.load(file, max_pixels=192).sizes == ((16, 12),)

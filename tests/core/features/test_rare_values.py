@@ -17,6 +17,8 @@ from PIL import Image
 
 from helpers import reference
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
+from helpers.pictures import make_frame
+from helpers.sessions import bind_all
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
@@ -49,14 +51,6 @@ from winml_py.testing import FakeDevice
 
 def native(model: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-
-
-def bound(model: bytes, **values: Any) -> tuple[LearningModelSession, LearningModelBinding]:
-    session = LearningModelSession(LearningModel.load(model))
-    binding = LearningModelBinding(session)
-    for name, value in values.items():
-        binding.bind(name, value)
-    return session, binding
 
 
 # Files
@@ -96,12 +90,8 @@ def test_the_centre_at_its_narrowest(size: tuple[int, int, int, int]) -> None:
     assert tuple(center_crop(*size)) == reference.center_crop(*size)
 
 
-def frame(pixels: np.ndarray[Any, Any], pixel_format: BitmapPixelFormat) -> VideoFrame:
-    return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, pixel_format))
-
-
 def test_sixteen_bits_are_kept_where_nothing_is_scaled() -> None:
-    source = frame(np.full((4, 4), 0x1234, np.uint16), BitmapPixelFormat.GRAY16)
+    source = make_frame(np.full((4, 4), 0x1234, np.uint16), BitmapPixelFormat.GRAY16)
     for size, level in ((4, 0x1234), (2, 0x1212), (8, 0x1212)):
         target = VideoFrame(BitmapPixelFormat.GRAY16, size, size)
         source.copy_to(target)
@@ -134,8 +124,8 @@ def test_rows_may_have_gaps_and_overlap(strides: tuple[int, int, int]) -> None:
     pixels = np.lib.stride_tricks.as_strided(memory, (4, 4, 3), strides)
     tensors = []
     for each in (pixels, pixels.copy()):
-        session, binding = bound(unary(shape=(1, 3, 6, 6)))
-        binding.bind("x", frame(each, BitmapPixelFormat.RGB8), {"ImageContract": ImageContract()})
+        session, binding = bind_all(unary(shape=(1, 3, 6, 6)))
+        binding.bind("x", make_frame(each, BitmapPixelFormat.RGB8), {"ImageContract": ImageContract()})
         tensors.append(session.evaluate(binding).outputs["y"].to_numpy())
     np.testing.assert_array_equal(*tensors)
 
@@ -206,12 +196,12 @@ def test_half_of_a_picture_model_goes_to_float32() -> None:
     memory = given.to_numpy()
     model = unary("Neg", ["n", 3, 2, 2], FLOAT16)
     for target in (taken, given):
-        session, binding = bound(model, x=numbers, y=target)
+        session, binding = bind_all(model, x=numbers, y=target)
         assert session.evaluate(binding).outputs["y"] is target
         assert target.to_numpy().dtype == np.float32
         np.testing.assert_array_equal(target.to_numpy(), -numbers)
     np.testing.assert_array_equal(memory, -numbers)
-    session, binding = bound(model, x=np.concatenate([numbers, numbers]), y=TensorFloat.from_numpy(memory))
+    session, binding = bind_all(model, x=np.concatenate([numbers, numbers]), y=TensorFloat.from_numpy(memory))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
     assert str(info.value) == (
@@ -225,7 +215,7 @@ def test_half_of_a_picture_model_goes_to_float32() -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_numbers_of_a_half_picture_are_cast(channels: int) -> None:
     numbers = np.full((1, channels, 2, 2), 1.0004, np.float32)
-    session, binding = bound(unary(shape=numbers.shape, element=FLOAT16), x=numbers)
+    session, binding = bind_all(unary(shape=numbers.shape, element=FLOAT16), x=numbers)
     came = session.evaluate(binding).outputs["y"].to_numpy()
     np.testing.assert_array_equal(came, numbers.astype(np.float16))
 
@@ -247,7 +237,7 @@ def test_a_lost_device_is_remembered() -> None:
     ("shape", "count", "expected"), [((1, "n"), 3, (1, 3)), (("n", 2), 6, (3, 2)), ((1, 2), 2, (1, 2)), ((), 1, ())]
 )
 def test_a_list_takes_the_shape_of_the_feature(shape: Any, count: int, expected: tuple[int, ...]) -> None:
-    session, binding = bound(unary("Neg", shape), x=[1.0] * count)
+    session, binding = bind_all(unary("Neg", shape), x=[1.0] * count)
     assert session.evaluate(binding).outputs["y"].shape == expected
     assert (
         tuple(from_vector([1.0] * count, LearningModel.load(unary("Neg", shape)).input_features[0]).shape) == expected

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from helpers.cuda import OnCard
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
+from helpers.sessions import open_binding
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureValue,
@@ -66,10 +67,6 @@ class Refusing(Exported):
         raise BufferError(self.reason)
 
 
-def binding(model: bytes) -> LearningModelBinding:
-    return LearningModelBinding(LearningModelSession(LearningModel.load(model)))
-
-
 def evaluated(bound: LearningModelBinding) -> Any:
     return bound._session.evaluate(bound).outputs["y"]
 
@@ -77,7 +74,7 @@ def evaluated(bound: LearningModelBinding) -> Any:
 def test_an_exported_array_is_bound_where_it_is() -> None:
     numbers = np.float32([[1, 2, 3], [4, 5, 6]])
     source = Exported(numbers)
-    bound = binding(unary("Neg", [2, 3]))
+    bound = open_binding(unary("Neg", [2, 3]))
     bound.bind("x", source)
     assert bound["x"] is source
     np.testing.assert_array_equal(evaluated(bound), -numbers)
@@ -86,7 +83,7 @@ def test_an_exported_array_is_bound_where_it_is() -> None:
 
 
 def test_an_exported_array_lives_as_long_as_it_is_bound() -> None:
-    bound = binding(unary("Neg", [100_000]))
+    bound = open_binding(unary("Neg", [100_000]))
     bound.bind("x", Exported(np.arange(100_000, dtype=np.float32)))
     gc.collect()
     np.full(100_000, 7, np.float32)  # into the memory, were it free
@@ -105,7 +102,7 @@ OLD_NUMPY = np.lib.NumpyVersion(np.__version__) < "2.3.0"
 )
 def test_an_exported_array_is_written_as_an_output(kind: type[Exported]) -> None:
     target = kind(np.zeros(3, np.float32))
-    bound = binding(unary("Neg", [3]))
+    bound = open_binding(unary("Neg", [3]))
     bound.bind("x", np.float32([1, 2, 3]))
     bound.bind("y", target)
     assert evaluated(bound) is target
@@ -113,18 +110,18 @@ def test_an_exported_array_is_written_as_an_output(kind: type[Exported]) -> None
 
 
 def test_what_cannot_be_written_is_no_output() -> None:
-    frozen, bound = np.zeros(3, np.float32), binding(unary("Neg", [3]))
+    frozen, bound = np.zeros(3, np.float32), open_binding(unary("Neg", [3]))
     frozen.flags.writeable = False
     for target in (Exported(frozen), Unversioned(np.zeros(3, np.float32))):
         with pytest.raises(InvalidBindingError, match="read-only memory"):
             bound.bind("y", target)
     with pytest.raises(InvalidBindingError, match="not C-contiguous"):
-        binding(unary("Neg", [2, 3])).bind("y", Exported(np.zeros((3, 2), np.float32).T))
+        open_binding(unary("Neg", [2, 3])).bind("y", Exported(np.zeros((3, 2), np.float32).T))
 
 
 def test_an_exported_array_that_is_not_contiguous_is_copied() -> None:
     numbers = np.arange(6, dtype=np.float32).reshape(3, 2)
-    bound = binding(unary("Neg", [2, 3]))
+    bound = open_binding(unary("Neg", [2, 3]))
     bound.bind("x", Exported(numbers.T))
     np.testing.assert_array_equal(evaluated(bound), -numbers.T)
 
@@ -132,7 +129,7 @@ def test_an_exported_array_that_is_not_contiguous_is_copied() -> None:
 @pytest.mark.parametrize("array", [np.float32(3), np.zeros((0, 4), np.float32), np.array([True]), np.int64([1, -1])])
 def test_exported_arrays_of_every_shape_and_type(array: Any) -> None:
     element = helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)
-    bound = binding(unary(shape=np.shape(array), element=element))
+    bound = open_binding(unary(shape=np.shape(array), element=element))
     bound.bind("x", Exported(array))
     result = evaluated(bound).to_numpy()
     assert (result.dtype, result.shape, result.tolist()) == (array.dtype, np.shape(array), array.tolist())
@@ -140,12 +137,12 @@ def test_exported_arrays_of_every_shape_and_type(array: Any) -> None:
 
 def test_an_exported_array_must_fit_as_any_other() -> None:
     with pytest.raises(InvalidBindingError, match=r"expects Float\[3,\].* incompatible type Int64\[3,\]"):
-        binding(unary(shape=[3])).bind("x", Exported(np.arange(3)))
+        open_binding(unary(shape=[3])).bind("x", Exported(np.arange(3)))
 
 
 def test_exported_pixels_are_a_picture() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
-    bound, properties = binding(PICTURES), {"BitmapPixelFormat": BitmapPixelFormat.RGB8}
+    bound, properties = open_binding(PICTURES), {"BitmapPixelFormat": BitmapPixelFormat.RGB8}
     bound.bind("x", Exported(pixels), properties)
     tensors = bound._inside.pictures.tensors["x"]
     np.testing.assert_array_equal(tensors[0], pixels[..., ::-1].transpose(2, 0, 1))
@@ -154,7 +151,7 @@ def test_exported_pixels_are_a_picture() -> None:
 def test_sequences_hold_exported_arrays() -> None:
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [None]))
     node = helper.make_node("ConcatFromSequence", ["x"], ["y"], axis=0)
-    bound = binding(data([node], [helper.make_value_info("x", kind)], [tensor("y", [None])]))
+    bound = open_binding(data([node], [helper.make_value_info("x", kind)], [tensor("y", [None])]))
     bound.bind("x", [Exported(np.float32([1])), np.float32([2, 3])])
     assert evaluated(bound).to_numpy().tolist() == [1, 2, 3]
 
@@ -187,14 +184,14 @@ def test_tensors_are_made_of_exported_arrays() -> None:
 )
 def test_what_exports_nothing_is_named_with_a_remedy(value: Exported, says: str) -> None:
     with pytest.raises(InvalidBindingError) as info:
-        binding(unary()).bind("x", value)
+        open_binding(unary()).bind("x", value)
     assert str(info.value).startswith(f"A test_values.{type(value).__name__} does not export")
     assert says in str(info.value)
 
 
 def test_an_array_on_a_card_says_how_it_comes_to_the_host() -> None:
     on_card = OnCard(np.float32([1, 2, 3]))
-    bound = binding(unary("Neg", [3]))
+    bound = open_binding(unary("Neg", [3]))
     with pytest.raises(InvalidBindingError, match=r"Bind array\.get\(\), which is a copy"):
         bound.bind("x", on_card)
     bound.bind("x", on_card.get())
@@ -209,7 +206,7 @@ class TestTorch:
     def test_tensors_are_bound_where_they_are(self) -> None:
         torch = pytest.importorskip("torch")
         source, target = torch.arange(6, dtype=torch.float32).reshape(2, 3), torch.zeros(2, 3)
-        bound = binding(unary("Neg", [2, 3]))
+        bound = open_binding(unary("Neg", [2, 3]))
         bound.bind("x", source)
         bound.bind("y", target)
         assert evaluated(bound) is target
@@ -222,7 +219,7 @@ class TestTorch:
     def test_every_type(self, name: str) -> None:
         torch = pytest.importorskip("torch")
         source = torch.tensor([0, 1, 3]).to(getattr(torch, name))
-        bound = binding(unary(shape=[3], element=helper.np_dtype_to_tensor_dtype(source.numpy().dtype)))
+        bound = open_binding(unary(shape=[3], element=helper.np_dtype_to_tensor_dtype(source.numpy().dtype)))
         bound.bind("x", source)
         np.testing.assert_array_equal(evaluated(bound).to_numpy(), source.numpy())
 
@@ -235,13 +232,13 @@ class TestTorch:
             (torch.ones(3).to_sparse(), r"tensor\.to_dense\(\)", lambda x: x.to_dense()),
         ]
         for value, says, follow in cases:
-            bound = binding(unary("Neg", [3]))
+            bound = open_binding(unary("Neg", [3]))
             with pytest.raises(InvalidBindingError, match=says):
                 bound.bind("x", value)
             bound.bind("x", follow(value))
             assert evaluated(bound).to_numpy().tolist() == [-1, -1, -1]
         with pytest.raises(InvalidBindingError, match=r"tensor\.cpu\(\)"):
-            binding(unary("Neg", [3])).bind("x", torch.empty(3, device="meta"))
+            open_binding(unary("Neg", [3])).bind("x", torch.empty(3, device="meta"))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +259,7 @@ class TestTorch:
 def test_a_number_binds_to_a_feature_of_one_element(
     shape: list[int | str], element: int, value: Any, expected: Any
 ) -> None:
-    bound = binding(unary(shape=shape, element=element))
+    bound = open_binding(unary(shape=shape, element=element))
     bound.bind("x", value)
     result = evaluated(bound).to_numpy()
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
@@ -284,20 +281,20 @@ def test_a_number_binds_to_a_feature_of_one_element(
 )
 def test_what_no_single_element_can_be(shape: list[int], element: int, value: Any, says: str) -> None:
     with pytest.raises(InvalidBindingError, match=says):
-        binding(unary(shape=shape, element=element)).bind("x", value)
+        open_binding(unary(shape=shape, element=element)).bind("x", value)
 
 
 def test_a_number_is_no_output() -> None:
     with pytest.raises(InvalidBindingError, match="An output cannot be written into float"):
-        binding(unary(shape=[])).bind("y", 0.5)
+        open_binding(unary(shape=[])).bind("y", 0.5)
 
 
 def test_types_are_named_with_their_modules() -> None:
     from decimal import Decimal
 
     with pytest.raises(InvalidBindingError, match=r"and decimal\.Decimal came"):
-        binding(unary(shape=[])).bind("x", Decimal(1))
+        open_binding(unary(shape=[])).bind("x", Decimal(1))
     with pytest.raises(InvalidBindingError, match=r"and list of decimal\.Decimal came"):
-        binding(unary(shape=[1])).bind("x", [Decimal(1)])
+        open_binding(unary(shape=[1])).bind("x", [Decimal(1)])
     with pytest.raises(InvalidArgumentError, match=r"A VideoFrame is wanted, not numpy\.ndarray"):
         ImageFeatureValue.create_from_video_frame(np.zeros(3))  # type: ignore[arg-type]

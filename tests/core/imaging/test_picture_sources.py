@@ -15,6 +15,7 @@ import pytest
 from PIL import Image, ImageCms
 
 from helpers.models import unary
+from helpers.pictures import encode, write_video
 from tools import mutations
 from winml_py import (
     BitmapBounds,
@@ -40,12 +41,6 @@ RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixe
 def photograph(size: tuple[int, int] = (451, 300)) -> Image.Image:
     with Image.open(Path(__file__).parents[3] / "samples" / "pictures" / "cat.jpg") as image:
         return image.convert("RGB").resize(size, Image.Resampling.BICUBIC)
-
-
-def file_of(image: Image.Image, kind: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
 
 
 def rgb(bitmap: SoftwareBitmap) -> np.ndarray:
@@ -79,7 +74,7 @@ def rgb(bitmap: SoftwareBitmap) -> np.ndarray:
 )
 @pytest.mark.parametrize("size", [(451, 300), (33, 17), (1, 1)])
 def test_files_decode_as_pillow_does(kind: str, options: dict[str, Any], size: tuple[int, int]) -> None:
-    data = file_of(photograph(size), kind, **options)
+    data = encode(photograph(size), kind, **options)
     with Image.open(io.BytesIO(data)) as image:
         expected = np.asarray(image.convert("RGB"))
     np.testing.assert_array_equal(rgb(SoftwareBitmap.load(data)), expected)
@@ -96,7 +91,7 @@ def test_files_of_every_mode(mode: str) -> None:
         picture = Image.fromarray(np.asarray(picture).astype(np.float32))
     elif mode == "PA":
         options = {"transparency": 3}
-    data = file_of(picture, kinds.get(mode, "PNG"), **options)
+    data = encode(picture, kinds.get(mode, "PNG"), **options)
     made = SoftwareBitmap.load(data)
     with Image.open(io.BytesIO(data)) as image:
         if mode in ("I;16", "F"):
@@ -115,7 +110,7 @@ def test_an_interlaced_png_and_the_first_frame() -> None:
     np.testing.assert_array_equal(SoftwareBitmap.load(mutations.interlaced_png(pixels)).to_numpy(), pixels)
     frames = [Image.new("RGB", (6, 5), colour) for colour in ("red", "blue")]
     for kind in ("GIF", "TIFF", "WEBP"):
-        data = file_of(frames[0], kind, save_all=True, append_images=frames[1:])
+        data = encode(frames[0], kind, save_all=True, append_images=frames[1:])
         assert tuple(rgb(SoftwareBitmap.load(data))[0, 0].astype(int) // 200) == (1, 0, 0)
 
 
@@ -126,7 +121,7 @@ def test_exif_turns_every_kind_of_file(kind: str, orientation: int) -> None:
 
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = file_of(photograph((40, 24)), kind, exif=exif)
+    data = encode(photograph((40, 24)), kind, exif=exif)
     with Image.open(io.BytesIO(data)) as image:
         expected = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
     made = SoftwareBitmap.load(data)
@@ -146,7 +141,7 @@ def foreign_profile() -> bytes:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
 def test_an_srgb_profile_changes_nothing(kind: str) -> None:
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    plain, marked = file_of(photograph((40, 30)), kind), file_of(photograph((40, 30)), kind, icc_profile=profile)
+    plain, marked = encode(photograph((40, 30)), kind), encode(photograph((40, 30)), kind, icc_profile=profile)
     np.testing.assert_array_equal(rgb(SoftwareBitmap.load(plain)), rgb(SoftwareBitmap.load(marked)))
 
 
@@ -156,7 +151,7 @@ def test_other_colours_are_brought_to_srgb(kind: str, mode: str) -> None:
     if kind == "JPEG" and mode == "RGBA":
         mode = "RGB"
     profile = mutations.profile_with_gamma_1()
-    data = file_of(photograph((40, 30)).convert(mode), kind, icc_profile=profile)
+    data = encode(photograph((40, 30)).convert(mode), kind, icc_profile=profile)
     with Image.open(io.BytesIO(data)) as image:
         expected = ImageCms.profileToProfile(
             image.convert("RGB"), ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
@@ -165,14 +160,14 @@ def test_other_colours_are_brought_to_srgb(kind: str, mode: str) -> None:
     made = rgb(SoftwareBitmap.load(data))
     np.testing.assert_array_equal(made, np.asarray(expected))
     # Linear light looks much darker than it is: half of the light is level 188.
-    assert made.mean() > rgb(SoftwareBitmap.load(file_of(photograph((40, 30)), kind))).mean() + 20
+    assert made.mean() > rgb(SoftwareBitmap.load(encode(photograph((40, 30)), kind))).mean() + 20
 
 
 def test_a_broken_profile_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    plain = SoftwareBitmap.load(file_of(photograph((40, 30)), "PNG"))
+    plain = SoftwareBitmap.load(encode(photograph((40, 30)), "PNG"))
     with caplog.at_level(logging.WARNING, "winml_py"):
-        broken = SoftwareBitmap.load(file_of(photograph((40, 30)), "PNG", icc_profile=b"no profile" * 20))
-        misfit = SoftwareBitmap.load(file_of(photograph((40, 30)), "PNG", icc_profile=foreign_profile()))
+        broken = SoftwareBitmap.load(encode(photograph((40, 30)), "PNG", icc_profile=b"no profile" * 20))
+        misfit = SoftwareBitmap.load(encode(photograph((40, 30)), "PNG", icc_profile=foreign_profile()))
     np.testing.assert_array_equal(broken.to_numpy(), plain.to_numpy())
     np.testing.assert_array_equal(misfit.to_numpy(), plain.to_numpy())
     assert [record.message.split(",")[0] for record in caplog.records] == [
@@ -192,14 +187,14 @@ def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
             SoftwareBitmap.load(source)
         with pytest.raises(PictureError, match="claims"):
             ImageFeatureValue.load(source, fast_decode=True)
-    small = file_of(photograph((40, 30)), "PNG")
+    small = encode(photograph((40, 30)), "PNG")
     with pytest.raises(PictureError, match="1,000 are allowed"):
         ImageFeatureValue.load(small, max_pixels=1000)
     assert ImageFeatureValue.load(small, max_pixels=1200).sizes == ((40, 30),)
 
 
 def test_the_limit_is_ours_and_not_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = file_of(photograph((40, 30)), "PNG")
+    data = encode(photograph((40, 30)), "PNG")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert SoftwareBitmap.load(data).pixel_width == 40
 
@@ -213,7 +208,7 @@ def files_of_a_size(width: int, height: int) -> dict[str, bytes]:
         "WEBP": {"lossless": True, "quality": 0, "method": 0},
     }
     return {
-        kind: file_of(image, kind, **options.get(kind, {})) for kind in ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+        kind: encode(image, kind, **options.get(kind, {})) for kind in ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
     }
 
 
@@ -287,7 +282,7 @@ def test_fast_decode_is_near_the_exact_way(identity: LearningModelBinding, facto
     size = (150 * factor, 100 * factor)
     exif = Image.Exif()
     exif[0x0112] = turned
-    data = file_of(photograph(size if turned == 1 else size[::-1]), "JPEG", quality=90, exif=exif)
+    data = encode(photograph(size if turned == 1 else size[::-1]), "JPEG", quality=90, exif=exif)
     value = ImageFeatureValue.load(data, fast_decode=True)
     assert value.sizes == (size,)
     assert repr(value) == f"<ImageFeatureValue file {size[0]}x{size[1]}>"
@@ -300,19 +295,19 @@ def test_fast_decode_is_near_the_exact_way(identity: LearningModelBinding, facto
 def test_fast_decode_never_goes_below_twice_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from winml_py.core.imaging.codecs import EncodedPicture
 
-    picture = EncodedPicture(file_of(photograph((1600, 1200)), "JPEG"))
+    picture = EncodedPicture(encode(photograph((1600, 1200)), "JPEG"))
     for shrink, width in ((1, 1600), (3.9, 1600), (4, 800), (7.9, 800), (8, 400), (15.9, 400), (16, 200), (99, 200)):
         assert picture.decode(shrink)[0].shape[1] == width
-    odd = EncodedPicture(file_of(photograph((1001, 999)), "JPEG"))
+    odd = EncodedPicture(encode(photograph((1001, 999)), "JPEG"))
     assert odd.decode(8)[0].shape == (250, 251, 3)
 
 
 def test_fast_decode_of_other_files_and_bounds_is_exact(identity: LearningModelBinding) -> None:
     picture = photograph((1500, 1000))
-    png = file_of(picture, "PNG")
+    png = encode(picture, "PNG")
     exact = bound(identity, ImageFeatureValue.load(png))
     np.testing.assert_array_equal(bound(identity, ImageFeatureValue.load(png, fast_decode=True)), exact)
-    jpeg = file_of(picture, "JPEG")
+    jpeg = encode(picture, "JPEG")
     properties = {"BitmapBounds": BitmapBounds(100, 100, 1200, 800)}
     exact = bound(identity, ImageFeatureValue.load(jpeg), properties)
     value = ImageFeatureValue.load(jpeg, fast_decode=True)
@@ -325,7 +320,7 @@ def test_fast_decode_of_what_is_no_picture(tmp_path: Path, identity: LearningMod
         ImageFeatureValue.load(tmp_path / "none.jpg", fast_decode=True)
     with pytest.raises(PictureError):
         ImageFeatureValue.load(b"none", fast_decode=True)
-    damaged = file_of(photograph((1500, 1000)), "JPEG")[:20_000]
+    damaged = encode(photograph((1500, 1000)), "JPEG")[:20_000]
     value = ImageFeatureValue.load(damaged, fast_decode=True)
     good = bound(identity, photograph((150, 100)))
     with pytest.raises(PictureError, match="truncated"):
@@ -335,7 +330,7 @@ def test_fast_decode_of_what_is_no_picture(tmp_path: Path, identity: LearningMod
 
 
 def test_one_value_bound_by_many_threads_at_once() -> None:
-    data = file_of(photograph((1500, 1000)), "JPEG")
+    data = encode(photograph((1500, 1000)), "JPEG")
     value = ImageFeatureValue.load(data, fast_decode=True)
     results: list[np.ndarray] = []
 
@@ -358,14 +353,7 @@ def test_one_value_bound_by_many_threads_at_once() -> None:
 
 @pytest.fixture
 def video(tmp_path: Path) -> Path:
-    import cv2
-
-    path = tmp_path / "clip.avi"
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
-    for level in (0, 100, 200):
-        writer.write(np.full((48, 64, 3), level, np.uint8))
-    writer.release()
-    return path
+    return write_video(tmp_path / "clip.avi", (0, 100, 200))
 
 
 def test_a_video_gives_its_frames_and_their_times(video: Path) -> None:
@@ -391,7 +379,7 @@ def test_a_frame_of_a_video_binds(video: Path, identity: LearningModelBinding) -
 
 
 def test_what_is_no_source(tmp_path: Path) -> None:
-    data = file_of(photograph((40, 30)), "JPEG")
+    data = encode(photograph((40, 30)), "JPEG")
     for source in (bytearray(data), memoryview(data)):
         assert ImageFeatureValue.load(source).sizes == ((40, 30),)
         assert ImageFeatureValue.load(source, fast_decode=True).sizes == ((40, 30),)

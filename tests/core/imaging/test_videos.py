@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from helpers.paths import MODELS
+from helpers.pictures import make_frame
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,
@@ -27,7 +28,6 @@ from winml_py import (
     LearningModelSession,
     PictureError,
     SizeMismatchError,
-    SoftwareBitmap,
     StorageAccessError,
     StorageNotFoundError,
     VideoFrame,
@@ -41,10 +41,6 @@ SIZE = (48, 64)
 def noise(count: int) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.integers(0, 256, (*SIZE, 3), np.uint8) for _ in range(count)]
-
-
-def frame(pixels: np.ndarray, pixel_format: BitmapPixelFormat = BitmapPixelFormat.BGR8) -> VideoFrame:
-    return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, pixel_format))
 
 
 def read_by_opencv(path: Path) -> list[np.ndarray]:
@@ -63,12 +59,12 @@ def test_what_is_written_is_what_opencv_reads(tmp_path: Path) -> None:
     """With a lossless codec, bit for bit, whatever the pixel format and the class of the picture."""
     pictures = noise(4)
     with VideoWriter(tmp_path / "noise.avi", 12.5, codec="FFV1") as writer:
-        writer.write(frame(pictures[0]))
-        writer.write(frame(pictures[1][..., ::-1].copy(), BitmapPixelFormat.RGB8).software_bitmap)
+        writer.write(make_frame(pictures[0]))
+        writer.write(make_frame(pictures[1][..., ::-1].copy(), BitmapPixelFormat.RGB8).software_bitmap)
         writer.write(
             ImageFeatureValue.from_array(np.dstack([pictures[2], pictures[2][..., 0]]), BitmapPixelFormat.BGRA8)
         )
-        writer.write(frame(pictures[3][..., 0].copy(), BitmapPixelFormat.GRAY8))
+        writer.write(make_frame(pictures[3][..., 0].copy(), BitmapPixelFormat.GRAY8))
         assert writer.frame_count == 4
         assert "noise.avi 4 frames" in repr(writer)
     found = read_by_opencv(tmp_path / "noise.avi")
@@ -83,7 +79,7 @@ def test_every_ending_has_a_codec(ending: str, rate: float, tmp_path: Path) -> N
     path = tmp_path / f"levels.{ending.upper()}"
     with VideoWriter(path, rate) as writer:
         for level in (30, 120, 210):
-            writer.write(frame(np.full((*SIZE, 3), level, np.uint8)))
+            writer.write(make_frame(np.full((*SIZE, 3), level, np.uint8)))
         assert not path.exists()
     found = read_by_opencv(path)
     assert np.abs(np.mean(found, axis=(1, 2, 3)) - (30, 120, 210)).max() < 4
@@ -96,7 +92,7 @@ def test_every_ending_has_a_codec(ending: str, rate: float, tmp_path: Path) -> N
 def interrupted(writer: VideoWriter) -> None:
     def write_and_stop() -> None:
         with writer:
-            writer.write(frame(noise(1)[0]))
+            writer.write(make_frame(noise(1)[0]))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -104,11 +100,11 @@ def interrupted(writer: VideoWriter) -> None:
 
 
 def dropped(writer: VideoWriter) -> None:
-    writer.write(frame(noise(1)[0]))
+    writer.write(make_frame(noise(1)[0]))
 
 
 def discarded(writer: VideoWriter) -> None:
-    writer.write(frame(noise(1)[0]))
+    writer.write(make_frame(noise(1)[0]))
     writer.discard()
     writer.discard()
     writer.close()
@@ -138,7 +134,7 @@ def test_a_finished_file_takes_the_place_of_one_that_is_there(tmp_path: Path) ->
     path.chmod(0o640)
     link.symlink_to(path)
     with VideoWriter(link, 25) as writer:
-        writer.write(frame(noise(1)[0]))
+        writer.write(make_frame(noise(1)[0]))
     assert link.is_symlink()
     assert len(read_by_opencv(path)) == 1
     assert path.stat().st_mode & 0o777 == 0o640
@@ -152,7 +148,7 @@ def test_a_video_can_be_written_over_the_one_that_is_read(tmp_path: Path) -> Non
             for pixels in (
                 noise(3) if not path.exists() else [255 - f.software_bitmap.to_numpy() for f in VideoReader(path)]
             ):
-                writer.write(frame(pixels))
+                writer.write(make_frame(pixels))
     np.testing.assert_array_equal(read_by_opencv(path), [255 - pixels for pixels in noise(3)])
 
 
@@ -172,7 +168,7 @@ def test_what_cannot_be_written(tmp_path: Path, capfd: Any) -> None:
         VideoWriter(tmp_path / "folder.mp4", 25)
     writer = VideoWriter(tmp_path / "a.mp4", 25, codec="????")
     with pytest.raises(PictureError, match="with the codec"):
-        writer.write(frame(noise(1)[0]))
+        writer.write(make_frame(noise(1)[0]))
     writer.discard()
     assert os.listdir(tmp_path) == ["folder.mp4"]
     capfd.readouterr()  # OpenCV's own words
@@ -222,7 +218,7 @@ except StorageAccessError as error:
 
 def test_threads_may_write_at_once(tmp_path: Path) -> None:
     with VideoWriter(tmp_path / "a.avi", 25) as writer:
-        threads = [threading.Thread(target=lambda: [writer.write(frame(p)) for p in noise(5)]) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: [writer.write(make_frame(p)) for p in noise(5)]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

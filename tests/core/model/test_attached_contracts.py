@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from onnx import helper
 from PIL import Image
 
+from helpers.cli import require_exit
 from helpers.models import INT64, data, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
@@ -27,7 +27,6 @@ from winml_py import (
     TensorFeatureDescriptor,
     TensorLayout,
 )
-from winml_py.cli.main import main
 from winml_py.core.contracts.files import read_contract
 
 SHAPE = (1, 3, 4, 6)
@@ -168,12 +167,6 @@ def test_files_that_state_no_contract(tmp_path: Path, text: str, message: str) -
 # The command line
 
 
-def call(*arguments: Any, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(map(str, arguments)))
-    assert result.exit_code == code, result.output + repr(result.exception)
-    return result
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     """A model without a contract, a picture, and a contract."""
@@ -187,17 +180,17 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_run_takes_a_contract_or_a_preset(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     model, picture, contract = files
     saved = tmp_path / "out.npz"
-    assert call("run", model, picture, "--contract", contract, "--output", saved).stderr == ""
+    assert require_exit("run", model, picture, "--contract", contract, "--output", saved).stderr == ""
     np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(-EXPECTED)), atol=1e-6)
-    assert call("run", model, picture, "--preset", "inception", "--output", saved).stderr == ""
+    assert require_exit("run", model, picture, "--preset", "inception", "--output", saved).stderr == ""
     np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(1 - 2 * EXPECTED)), atol=1e-6)
     assert (
         "Give --contract or --preset"
-        in call("run", model, picture, "--contract", contract, "--preset", "clip", code=2).stderr
+        in require_exit("run", model, picture, "--contract", contract, "--preset", "clip", code=2).stderr
     )
     gray = tmp_path / "gray.json"
     gray.write_text('{"Image.BitmapPixelFormat": "Gray8"}')
-    assert "No input is a tensor of a GRAY8 picture" in call(
+    assert "No input is a tensor of a GRAY8 picture" in require_exit(
         "run", model, picture, "--contract", gray, code=4
     ).stderr.replace("\n", " ")
 
@@ -209,8 +202,8 @@ SLOW = [pytest.mark.once, pytest.mark.one_python]
 def test_commands_that_measure_take_a_contract(command: str, files: tuple[Path, Path, Path]) -> None:
     model, picture, contract = files
     short = [] if command == "tune" else ["-n", "2"]
-    assert "Nothing states" in call(command, model, picture, *short).stderr
-    assert "Nothing states" not in call(command, model, picture, *short, "--contract", contract).stderr
+    assert "Nothing states" in require_exit(command, model, picture, *short).stderr
+    assert "Nothing states" not in require_exit(command, model, picture, *short, "--contract", contract).stderr
 
 
 def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None:
@@ -221,7 +214,7 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
     path.write_bytes(data(nodes, ends[:1], ends[1:], {"c": np.full(1, 300, np.float32)}))
     contract.write_text(json.dumps(ImageContract(BitmapPixelFormat.RGB8).to_metadata()))
     convert = ["convert", path, "--output", tmp_path / "out.onnx", "--float16", "--json"]
-    kept = [json.loads(call(*convert, *more).stdout)["kept"] for more in ([], ["--contract", contract])]
+    kept = [json.loads(require_exit(*convert, *more).stdout)["kept"] for more in ([], ["--contract", contract])]
     assert ["times" in str(report) for report in kept] == [False, True]
 
 
@@ -229,7 +222,7 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
 def test_a_contract_that_fits_no_input_is_refused(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "flat.onnx").write_bytes(unary(shape=(2, 3)))
     command, *options = arguments
-    refused = call(
+    refused = require_exit(
         command, tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx", *options, "--preset", "yolo", code=4
     )
     assert "No input is a tensor of a RGB8 picture" in " ".join(refused.stderr.split())

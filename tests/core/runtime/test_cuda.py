@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from helpers.cuda import CUDA, H200, OnCard
 from helpers.cuda import FakeCudaDevice as Card
 from helpers.models import data, tensor, unary
+from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
     IllegalCallError,
@@ -19,10 +20,7 @@ from winml_py import (
     ImageFeatureValue,
     InvalidArgumentError,
     InvalidBindingError,
-    LearningModel,
     LearningModelBinding,
-    LearningModelDevice,
-    LearningModelSession,
     SizeMismatchError,
     SoftwareBitmap,
     TensorFloat,
@@ -39,13 +37,9 @@ UINT8 = TensorProto.UINT8
 TENSORRT = tensorrt.TENSORRT.name
 
 
-def on(device: LearningModelDevice | None, model: bytes) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(model), device)
-
-
 def test_an_array_on_the_card_is_bound_where_it_is() -> None:
     device = Card()
-    session = on(device, unary("Neg", ["n"]))
+    session = open_session(unary("Neg", ["n"]), device)
     source, target = OnCard(np.float32([1, 2, 3])), OnCard(np.zeros(3, np.float32))
     binding = LearningModelBinding(session)
     binding.bind("x", source)
@@ -61,7 +55,7 @@ def test_an_array_on_the_card_is_bound_where_it_is() -> None:
 
 
 def test_what_stays_on_the_card_offers_itself_to_others() -> None:
-    session = on(Card(), unary("Neg", [3]))
+    session = open_session(unary("Neg", [3]), Card())
     result = TensorFloat.create()
     binding = LearningModelBinding(session)
     binding.bind("x", np.float32([1, 2, 3]))
@@ -86,11 +80,11 @@ def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
             return 2, 0
 
     with pytest.raises(InvalidBindingError, match=r"CuPy.*winml-py\[cuda\]"):
-        LearningModelBinding(on(Card(), unary("Neg", [3]))).bind("x", OnlyDlpack())
+        LearningModelBinding(open_session(unary("Neg", [3]), Card())).bind("x", OnlyDlpack())
 
 
 def test_an_array_of_the_host_is_written_by_the_card() -> None:
-    session, target, tensor = on(Card(), unary("Neg", [3])), np.zeros(3, np.float32), TensorFloat.create((3,))
+    session, target, tensor = open_session(unary("Neg", [3]), Card()), np.zeros(3, np.float32), TensorFloat.create((3,))
     for bound in (target, tensor):
         binding = LearningModelBinding(session)
         binding.bind("x", np.float32([1, 2, 3]))
@@ -99,7 +93,7 @@ def test_an_array_of_the_host_is_written_by_the_card() -> None:
     assert target.tolist() == tensor.to_numpy().tolist() == [-1, -2, -3]
     assert not tensor.is_on_device
     with pytest.raises(InvalidBindingError, match=r"The model variable y cannot be bound to .* cuda:0: .* on the CPU"):
-        LearningModelBinding(on(None, unary("Neg", [3]))).bind("y", OnCard(np.zeros(3, np.float32)))
+        LearningModelBinding(open_session(unary("Neg", [3]))).bind("y", OnCard(np.zeros(3, np.float32)))
 
 
 def test_cupy_that_is_there_gets_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +107,7 @@ def test_cupy_that_is_there_gets_the_memory(monkeypatch: pytest.MonkeyPatch) -> 
             return np.zeros(1, np.float32)
 
     monkeypatch.setitem(__import__("sys").modules, "cupy", Cupy)
-    session, result = on(Card(), unary("Neg", [3])), TensorFloat.create()
+    session, result = open_session(unary("Neg", [3]), Card()), TensorFloat.create()
     binding = LearningModelBinding(session)
     binding.bind("x", np.float32([1, 2, 3]))
     binding.bind("y", result, {"DisableTensorCpuSync": True})
@@ -129,10 +123,10 @@ def test_cupy_that_is_there_gets_the_memory(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_bytes_on_the_card_are_a_picture_only_for_a_picture() -> None:
     numbers = OnCard(np.arange(6, dtype=np.uint8).reshape(2, 3))
-    session = on(Card(), unary("Identity", [2, 3], UINT8))
+    session = open_session(unary("Identity", [2, 3], UINT8), Card())
     assert session.evaluate_features({"x": numbers}).outputs["y"].to_numpy().tolist() == numbers.memory.tolist()
     tensor = OnCard(np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2))
-    session = on(Card(), unary("Identity", [1, 3, 2, 2]))
+    session = open_session(unary("Identity", [1, 3, 2, 2]), Card())
     came = session.evaluate_features({"x": tensor}).outputs["y"].to_numpy()
     assert came.tolist() == tensor.memory.tolist()
 
@@ -145,11 +139,11 @@ def test_a_picture_on_the_card_is_tensorized_there(gray: bool) -> None:
     model = unary("Identity", [1, contract.channels, 16, 16])
     pixel_format = BitmapPixelFormat.GRAY8 if gray else BitmapPixelFormat.BGR8
     value = ImageFeatureValue.from_array(pixels, pixel_format)
-    host = LearningModelBinding(on(None, model))
+    host = LearningModelBinding(open_session(model))
     host.bind("x", value, {"ImageContract": contract})
     expected = host._session.evaluate(host).outputs["y"].to_numpy()
     device = Card()
-    session = on(device, model)
+    session = open_session(model, device)
     binding = LearningModelBinding(session)
     properties = {"ImageContract": contract} | ({} if gray else {"BitmapPixelFormat": pixel_format})
     binding.bind("x", OnCard(pixels), properties)
@@ -171,7 +165,7 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
         for size in ((30, 40, 3), (30, 40, 3), (40, 30, 3))
     )
     device = Card()
-    session, binding = on(device, model), LearningModelBinding(on(None, model))
+    session, binding = open_session(model, device), LearningModelBinding(open_session(model))
     card = LearningModelBinding(session)
     memory = inside(card).pictures.tensors
     bound = []
@@ -188,7 +182,7 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
 
 
 def test_what_cannot_be_bound_from_a_card() -> None:
-    binding = LearningModelBinding(on(Card(), unary("Neg", [3])))
+    binding = LearningModelBinding(open_session(unary("Neg", [3]), Card()))
     with pytest.raises(InvalidBindingError, match=r"not C-contiguous.*ascontiguousarray"):
         binding.bind("x", OnCard(np.zeros((3, 2), np.float32)[:, 0]))
     with pytest.raises(InvalidBindingError, match="There is no tensor of complex256"):
@@ -198,7 +192,7 @@ def test_what_cannot_be_bound_from_a_card() -> None:
     with pytest.raises(SizeMismatchError):
         binding.bind("x", OnCard(np.zeros(4, np.float32)))
     with pytest.raises(InvalidBindingError, match=r"memory of cuda:0.*on the CPU"):
-        LearningModelBinding(on(None, unary("Neg", [3]))).bind("x", OnCard(np.zeros(3, np.float32)))
+        LearningModelBinding(open_session(unary("Neg", [3]))).bind("x", OnCard(np.zeros(3, np.float32)))
 
 
 def test_cuda_options() -> None:
@@ -238,7 +232,7 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_several_outputs_are_told_apart() -> None:
     nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["z"])]
-    session = on(Card(), data(nodes, [tensor("x", [2])], [tensor("y", [2]), tensor("z", [2])]))
+    session = open_session(data(nodes, [tensor("x", [2])], [tensor("y", [2]), tensor("z", [2])]), Card())
     binding = LearningModelBinding(session)
     target = OnCard(np.zeros(2, np.float32))
     binding.bind("x", np.float32([-1, 2]))

@@ -23,6 +23,7 @@ from onnx import helper
 
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, model, tensor
 from helpers.paths import MODELS
+from helpers.sessions import open_free_session
 from winml_py import (
     CanceledError,
     ClosedError,
@@ -56,16 +57,8 @@ def own(operator: str, inputs: list[str], outputs: list[str], **attributes: Any)
     return helper.make_node(operator, inputs, outputs, name=f"node {operator}", domain="my", **attributes)
 
 
-def session(whole: bytes | Path, *operators: Any, **settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0
-    for name, value in settings.items():
-        setattr(options, name, value)
-    return LearningModelSession(LearningModel.load(whole, operators=operators), None, options)
-
-
 def run(whole: bytes | Path, *operators: Any, **inputs: Any) -> dict[str, Any]:
-    with session(whole, *operators) as made:
+    with open_free_session(whole, operators=operators) as made:
         outputs = made.evaluate_features(inputs).outputs
         return {name: value.to_numpy() if hasattr(value, "to_numpy") else value for name, value in outputs.items()}
 
@@ -109,7 +102,7 @@ def test_a_model_of_nothing_else() -> None:
     whole = data([own("Own", ["x"], ["y"])], [tensor("x", ["n"])], [tensor("y", ["n"])], domains=MY)
     operator = CustomOperator(np.negative, "Own", "my", outputs=[FLOATS])
     np.testing.assert_array_equal(run(whole, operator, x=X)["y"], -X)
-    with session(whole, operator) as made:
+    with open_free_session(whole, operators=[operator]) as made:
         assert made.engine == "python"
         assert made.placement == [("node Own", "Own", "Python")]
     with pytest.raises(ClosedError):
@@ -146,7 +139,7 @@ def test_nodes_in_any_order() -> None:
     np.testing.assert_array_equal(run(proto.SerializeToString(), operator, x=X)["y"], np.maximum(1 - X, 0))
     proto.graph.node[2].input[0] = "y"
     with pytest.raises(CorruptModelError, match="in a circle"):
-        session(proto.SerializeToString(), operator)
+        open_free_session(proto.SerializeToString(), operators=[operator])
 
 
 def test_nodes_that_nothing_needs() -> None:
@@ -242,7 +235,7 @@ def test_inside_an_if_a_loop_or_a_function_it_is_refused_by_name() -> None:
     operator = CustomOperator(np.negative, "Own", "my", outputs=[FLOATS])
     whole = data([branching], inputs, [tensor("y", ["n"])], domains=MY)
     with pytest.raises(NotSupportedError, match=r"my:Own of the node 'node Own' is inside the If node 'choice'"):
-        session(whole, operator)
+        open_free_session(whole, operators=[operator])
 
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
     body = helper.make_function("my.functions", "Body", ["x"], ["y"], [own("Own", ["x"], ["y"])], opsets)
@@ -250,7 +243,7 @@ def test_inside_an_if_a_loop_or_a_function_it_is_refused_by_name() -> None:
     proto = model([call], inputs[:1], [tensor("y", ["n"])], domains=MY | {"my.functions": 1})
     proto.functions.append(body)
     with pytest.raises(NotSupportedError, match="is inside the function 'Body' of the model"):
-        session(proto.SerializeToString(), operator)
+        open_free_session(proto.SerializeToString(), operators=[operator])
 
 
 def test_functions_of_the_model_stay_whole() -> None:
@@ -275,7 +268,7 @@ def test_what_a_function_raises_is_the_cause() -> None:
         raise mistake
 
     whole, operator = chain(function)
-    made = session(whole, operator)
+    made = open_free_session(whole, operators=[operator])
     binding = LearningModelBinding(made)
     binding.bind("x", X)
     for _ in range(2):  # the binding survives it
@@ -326,7 +319,7 @@ def test_functions_cannot_write_to_their_inputs_and_keep_no_outputs() -> None:
 
 def test_bound_outputs_and_inputs_by_reference() -> None:
     whole, operator = chain()
-    made = session(whole, operator)
+    made = open_free_session(whole, operators=[operator])
     binding = LearningModelBinding(made)
     with pytest.raises(MissingInputError):
         made.evaluate(binding)
@@ -345,7 +338,7 @@ def test_bound_outputs_and_inputs_by_reference() -> None:
 
 def test_eight_threads() -> None:
     whole, operator = chain(lambda x: x * 3)
-    made = session(whole, operator)
+    made = open_free_session(whole, operators=[operator])
     start = threading.Barrier(8)
 
     def work(seed: int) -> None:
@@ -369,7 +362,7 @@ def test_threads_that_raise_do_not_disturb_the_others() -> None:
         return x
 
     whole, operator = chain(function)
-    made = session(whole, operator)
+    made = open_free_session(whole, operators=[operator])
 
     def work(number: int) -> None:
         x = np.float32([number])
@@ -395,7 +388,7 @@ def test_a_cancelled_evaluation_stops_after_the_function() -> None:
 
     nodes = [own("Own", ["x"], ["a"]), own("Own", ["a"], ["y"])]
     whole = data(nodes, [tensor("x", ["n"])], [tensor("y", ["n"])], domains=MY)
-    made = session(whole, CustomOperator(function, "Own", "my", outputs=[FLOATS]))
+    made = open_free_session(whole, operators=[CustomOperator(function, "Own", "my", outputs=[FLOATS])])
     operation = made.evaluate_features_async({"x": X})
     assert entered.wait(30)
     operation.cancel()
@@ -407,7 +400,7 @@ def test_a_cancelled_evaluation_stops_after_the_function() -> None:
 
 def test_a_time_limit_counts_functions_too() -> None:
     whole, operator = chain(lambda x: time.sleep(0.2) or x)
-    made = session(whole, operator)
+    made = open_free_session(whole, operators=[operator])
     binding = LearningModelBinding(made)
     binding.bind("x", X)
     with pytest.raises(EvaluationTimeoutError):
@@ -455,7 +448,7 @@ def test_large_models_leave_their_weights_in_the_file(tmp_path: Path) -> None:
     operator = CustomOperator(lambda a, v: a - v, "Own", "my", outputs=[(np.float32, 2)])
     for source in (tmp_path / "one.onnx", tmp_path / "two.onnx", proto.SerializeToString()):
         for kept in (Weights.SHARED, Weights.PRIVATE):
-            with session(source, operator, weights=kept) as made:
+            with open_free_session(source, operators=[operator], weights=kept) as made:
                 found = made.evaluate_features({"x": x}).outputs["y"].to_numpy()
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -484,11 +477,11 @@ def test_dimensions_are_overridden_in_every_part() -> None:
 
 def test_profiles_and_engines() -> None:
     whole, operator = chain()
-    with session(whole, operator, profiling=True) as made:
+    with open_free_session(whole, operators=[operator], profiling=True) as made:
         made.evaluate_features({"x": X})
         events = json.loads(made._inside.engine.end_profiling())
     assert {event["args"]["op_name"] for event in events if event["name"].endswith("kernel_time")} == {"Neg", "Relu"}
-    with session(whole, operator, engine="auto") as made:
+    with open_free_session(whole, operators=[operator], engine="auto") as made:
         assert made.engine == "onnxruntime"
         assert "my:Own in Python" in str(made.explain())
 
@@ -613,7 +606,7 @@ def test_tools_that_change_models_refuse_unknown_nodes_by_name(tmp_path: Path) -
 def test_an_operator_that_no_node_names_changes_nothing() -> None:
     _, operator = chain()
     image = np.zeros((1, 1, 28, 28), np.float32)
-    with session(MODELS / "digits.onnx", operator) as made:
+    with open_free_session(MODELS / "digits.onnx", operators=[operator]) as made:
         assert "Python" not in str(made.explain())
         assert made.evaluate_features({"image": image}).outputs["probabilities"].shape == (1, 10)
 
@@ -658,7 +651,7 @@ def test_mistakes_are_refused(make: Callable[[], object], error: type[WinMLError
 def test_a_node_with_more_outputs_than_are_declared_is_refused() -> None:
     whole = data([own("Own", ["x"], ["y", "z"])], [tensor("x", ["n"])], [tensor("y", ["n"])], domains=MY)
     with pytest.raises(InvalidArgumentError, match="node 'node Own' has 2 outputs, and the operator my:Own declares 1"):
-        session(whole, CustomOperator(abs, "Own", "my", outputs=[FLOATS]))
+        open_free_session(whole, operators=[CustomOperator(abs, "Own", "my", outputs=[FLOATS])])
 
 
 class Provider:
@@ -710,13 +703,13 @@ def test_a_shared_library_is_registered(tmp_path: Path) -> None:
         command = ["cc", "-shared", "-fPIC", *flags, "-o", f"{name}.so", "library.c"]
         subprocess.run(command, check=True, cwd=tmp_path)
     image = {"image": np.zeros((1, 1, 28, 28), np.float32)}
-    with session(MODELS / "digits.onnx", tmp_path / "takes.so") as made:
+    with open_free_session(MODELS / "digits.onnx", operators=[tmp_path / "takes.so"]) as made:
         assert made.evaluate_features(image).outputs["probabilities"].shape == (1, 10)
     with pytest.raises(WinMLError, match="the library was asked for its operators"):
-        session(MODELS / "digits.onnx", str(tmp_path / "refuses.so"))
+        open_free_session(MODELS / "digits.onnx", operators=[str(tmp_path / "refuses.so")])
     (tmp_path / "text.so").write_text("no library")
     with pytest.raises(WinMLError, match=r"text\.so"):
-        session(MODELS / "digits.onnx", tmp_path / "text.so")
+        open_free_session(MODELS / "digits.onnx", operators=[tmp_path / "text.so"])
 
 
 def test_the_operators_of_a_shared_library_beside_functions() -> None:

@@ -17,6 +17,7 @@ from onnx import helper
 from helpers.engines import as_asked_for, conv, noise
 from helpers.models import FLOAT16, STRING, data, tensor, unary
 from helpers.paths import MODELS
+from helpers.sessions import make_options, open_free_session
 from winml_py import (
     CorruptModelError,
     EvaluationError,
@@ -26,7 +27,6 @@ from winml_py import (
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    LearningModelSessionOptions,
     NotSupportedError,
     Precision,
     TensorKind,
@@ -49,21 +49,9 @@ PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
 """At once; 50 take a minute on two cores, and pass, too."""
 
 
-def options(**settings: Any) -> LearningModelSessionOptions:
-    made = LearningModelSessionOptions()
-    made.batch_size_override = 0
-    for name, value in settings.items():
-        setattr(made, name, value)
-    return made
-
-
-def session(model: bytes | Path, **settings: Any) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(model), None, options(**settings))
-
-
 def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
     """A session that has been evaluated once, and has chosen."""
-    opened = session(model, **settings)
+    opened = open_free_session(model, **settings)
     dtype = np.float16 if opened.model.input_features[0].tensor_kind is TensorKind.FLOAT16 else np.float32
     opened.evaluate_features({opened.model.input_features[0].name: noise(dtype)})
     return opened
@@ -81,7 +69,7 @@ def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "devices", None)
     for name in ("digits.onnx", "digits_float16.onnx"):
-        opened = session(MODELS / name)
+        opened = open_free_session(MODELS / name)
         assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
         assert str(opened.explain()) == "onnxruntime in float32: by default"
     assert answers.entries() == []
@@ -89,15 +77,15 @@ def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch
 
 def test_an_engine_that_is_not_there() -> None:
     with pytest.raises(InvalidDeviceError, match=r"no engine openvino.*winml-py\[openvino\]"):
-        session(conv(), engine="openvino")
+        open_free_session(conv(), engine="openvino")
     with pytest.raises(InvalidArgumentError, match="engine is ''"):
-        options(engine="")
+        make_options(engine="")
     with pytest.raises(InvalidArgumentError, match="precision is 7"):
-        options(precision=7)
+        make_options(precision=7)
     with pytest.raises(InvalidArgumentError, match=r"Write .key: value."):
-        options(provider_options=3)
+        make_options(provider_options=3)
     with pytest.raises(InvalidArgumentError, match="CPUExecutionProvider has no option 'x'"):
-        session(conv(), provider_options={"x": 1})
+        open_free_session(conv(), provider_options={"x": 1})
 
 
 @pytest.mark.parametrize("winner", [0, 1])
@@ -118,7 +106,7 @@ def test_auto_takes_the_fastest_and_remembers(
     second = decided(conv(), engine="auto")
     assert second.explain() == explained._replace(is_remembered=True)
     x = noise()
-    expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
+    expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(second.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
     (entry,) = answers.entries()
     assert entry.facts["engine"] == first.engine
@@ -133,9 +121,9 @@ def test_other_options_models_and_shapes_are_other_questions(
     decided(conv(), engine="auto")
     decided(conv(bias=1), engine="auto")
     decided(conv(), engine="auto", intra_op_num_threads=1)
-    free = session(conv(batch="n"), engine="auto")
+    free = open_free_session(conv(batch="n"), engine="auto")
     free.evaluate_features({"x": noise(batch=2)})
-    again = session(conv(batch="n"), engine="auto")
+    again = open_free_session(conv(batch="n"), engine="auto")
     again.evaluate_features({"x": noise(batch=3)})
     assert len(answers.entries()) == 5
 
@@ -166,7 +154,7 @@ def test_the_first_evaluation_decides(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, batch: str | int
 ) -> None:
     favour(monkeypatch, 1)
-    opened = session(conv(batch=batch), engine="auto")
+    opened = open_free_session(conv(batch=batch), engine="auto")
     assert (opened.engine, opened.precision) == ("undecided", Precision.AUTO)
     assert "first evaluation decides" in str(opened.explain())
     with pytest.raises(IllegalCallError, match="Evaluate once"):
@@ -176,7 +164,7 @@ def test_the_first_evaluation_decides(
     early.bind("y", target)
     opened.evaluate(early)
     assert (opened.engine, opened.precision) == (OPENVINO, Precision.FLOAT32)
-    expected = session(conv(batch=batch)).evaluate_features({"x": noise(batch=2)}).outputs["y"].to_numpy()
+    expected = open_free_session(conv(batch=batch)).evaluate_features({"x": noise(batch=2)}).outputs["y"].to_numpy()
     np.testing.assert_allclose(target, expected, atol=1e-5)
     early.bind("x", noise(batch=2) * 2)
     early.bind("y", target)
@@ -186,7 +174,7 @@ def test_the_first_evaluation_decides(
         assert opened.evaluate_features({"x": noise(batch=5)}).outputs["y"].shape == (5, 8, 1, 1)
     assert any(node.provider == OPENVINO for node in opened.placement)
     opened.close()
-    undecided = session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
+    undecided = open_free_session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
     binding.bind("x", noise(batch=2))
     native = inside(binding).engine_binding
@@ -199,30 +187,30 @@ def test_another_engine_takes_no_tuning_of_onnxruntimes(openvino: ProviderDevice
     """It used to be ignored, and nobody was told."""
     tuning = Tuning(graph_optimization="none")
     with pytest.raises(NotSupportedError, match=r"openvino takes none of the settings in options\.tuning"):
-        session(conv(), engine="openvino", tuning=tuning)
+        open_free_session(conv(), engine="openvino", tuning=tuning)
     explanation = decided(conv(), engine="auto", tuning=tuning).explain()
     assert str(explanation) == "onnxruntime in float32: openvino takes none of the settings in options.tuning"
 
 
 def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     for name in ("openvino", "OpenVINO", "OPENVINO"):
-        opened = session(conv(), engine=name)
+        opened = open_free_session(conv(), engine=name)
         assert opened.engine == OPENVINO
     assert answers.entries() == []
     assert {node.provider for node in opened.placement} == {OPENVINO}
     x = noise()
-    expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
+    expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(opened.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
     with pytest.raises(InvalidArgumentError, match=r"no option 'NUM_STREAM'.*NUM_STREAMS"):
-        session(conv(), engine="openvino", provider_options={"NUM_STREAM": 1})
+        open_free_session(conv(), engine="openvino", provider_options={"NUM_STREAM": 1})
 
 
 def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
     """Left alone it would compute in bfloat16 where the processor has that."""
     assert native_options(Target(openvino), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"] == "f32"
     x = noise() * 10
-    expected = session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
-    came = session(conv(), engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
+    expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
+    came = open_free_session(conv(), engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
     assert np.abs(came - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
@@ -246,7 +234,7 @@ def test_half_precision_where_it_is_right_and_faster(half: ProviderDevice, monke
     again = decided(conv(FLOAT16), precision=Precision.HALF)
     assert again.explain() == opened.explain()._replace(is_remembered=True)
     x = noise(np.float16)
-    expected = session(conv(FLOAT16), precision=Precision.FLOAT32)
+    expected = open_free_session(conv(FLOAT16), precision=Precision.FLOAT32)
     assert (expected.engine, expected.precision) == ("onnxruntime", Precision.FLOAT32)
     wanted = expected.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
     came = opened.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
@@ -276,7 +264,7 @@ def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatc
     candidates = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
     assert [c.number_type for c in candidates] == half.half_types.split()
     assert all("and 0.02 is allowed" in c.problem for c in candidates)
-    again = session(conv(), precision=Precision.HALF)  # remembered for the model: nothing is left to decide
+    again = open_free_session(conv(), precision=Precision.HALF)  # remembered for the model: nothing is left to decide
     assert again.engine == "onnxruntime"
     assert "gave another answer in an earlier session" in again.explain().reason
 
@@ -310,18 +298,18 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
     monkeypatch.setattr(choice, "compile_cached", compile_model)
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
-            session(conv(), engine=name)
+            open_free_session(conv(), engine=name)
     monkeypatch.setattr(plugins, "devices", lambda _: [plugin])
     with pytest.raises(NotSupportedError):
-        session(conv(), engine="openvino")
+        open_free_session(conv(), engine="openvino")
     assert [target.device for target in made] == [openvino, plugin, plugin]
     with pytest.raises(InvalidDeviceError, match="there are onnxruntime, OpenVINOExecutionProvider"):
-        session(conv(), engine="nobody")
+        open_free_session(conv(), engine="nobody")
 
 
 def test_what_is_no_tensor_of_numbers_stays_with_onnxruntime(openvino: ProviderDevice) -> None:
     for settings in ({"engine": "auto"}, {"precision": Precision.HALF}):
-        words = session(unary("Identity", [2], STRING), **settings)
+        words = open_free_session(unary("Identity", [2], STRING), **settings)
         assert words.engine == "onnxruntime"
         assert "no other engine for such a model" in str(words.explain())
 
@@ -344,7 +332,7 @@ def test_a_plugin_that_cannot_compile_the_model_loses(
 
 def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None:
     with pytest.raises(OSError, match="Frobnicate"):
-        session(unary("Frobnicate", [2]), engine="auto")
+        open_free_session(unary("Frobnicate", [2]), engine="auto")
 
 
 @pytest.mark.kept
@@ -448,7 +436,7 @@ def test_options_of_providers_nobody_knows_are_let_through() -> None:
 def test_a_model_file_that_changed_before_the_first_evaluation(openvino: ProviderDevice, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(conv(batch="n"))
-    opened = session(path, engine="auto")
+    opened = open_free_session(path, engine="auto")
     path.write_bytes(conv(batch="n", bias=1))
     with pytest.raises(CorruptModelError, match="has changed"):
         opened.evaluate_features({"x": noise()})
@@ -486,7 +474,7 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
     node = helper.make_node("Pad", ["x", "margins"], ["y"], mode="reflect")
     margins = {"margins": np.array([0, 0, 0, 0, 0, 0, 1, 14337], np.int64)}
     ends = [tensor(name, [1, 3, "h" + name, "w" + name]) for name in "xy"]
-    opened = session(data([node], ends[:1], ends[1:], margins), engine="auto")
+    opened = open_free_session(data([node], ends[:1], ends[1:], margins), engine="auto")
     with pytest.raises(EvaluationError, match="Pad"):
         opened.evaluate_features({"x": np.zeros((1, 3, 2, 2), np.float32)})
     assert reached == []
@@ -495,4 +483,4 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
 
 def test_the_cpu_records_nothing() -> None:
     with pytest.raises(NotSupportedError, match="recorded by GPUs alone"):
-        session(conv(), graph_capture=True)
+        open_free_session(conv(), graph_capture=True)

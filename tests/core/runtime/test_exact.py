@@ -15,13 +15,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.models import FLOAT, FLOAT16, INT64, data, tensor
+from helpers.sessions import open_session
 from tools import exact_operators, integer_models
 from winml_py import (
     CorruptModelError,
-    LearningModel,
     LearningModelBinding,
-    LearningModelSession,
-    LearningModelSessionOptions,
 )
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
@@ -165,7 +163,7 @@ def test_what_is_not_written_as_onnx_states_it_is_onnxruntimes_to_refuse() -> No
     for broken in (node("Add", ["x"], ["z"]), node("Cast", [], ["z"], to=FLOAT), node("Slice", ["x"], ["z"])):
         problem([broken])
         with pytest.raises(CorruptModelError):
-            session(model([broken]))
+            open_session(model([broken]), engine="auto")
 
 
 # A stand-in for OpenVINO: ONNX Runtime's own kernels, on inputs whose NaN is replaced by 0, as Relu does there
@@ -219,12 +217,6 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> type[Blind]:
     return Blind
 
 
-def session(content: bytes) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    options.engine = "auto"
-    return LearningModelSession(LearningModel.load(content), None, options)
-
-
 RELU = model([node("Sub", ["x", "y"], ["s"]), node("Relu", ["s"], ["z"])])
 
 
@@ -235,7 +227,7 @@ def raw(content: bytes, **inputs: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 def test_inputs_that_are_not_finite_go_to_onnxruntime(blind: type[Blind], odd: float) -> None:
     x, y = np.float32([[1, 2, 3], [4, 5, 6]]), np.zeros((2, 3), np.float32)
-    with session(RELU) as made:
+    with open_session(RELU, engine="auto") as made:
         made.evaluate_features({"x": x, "y": y})
         assert made.explain().engine == DEVICE.provider
         made.evaluate_features({"x": x, "y": y})
@@ -258,7 +250,7 @@ def test_inputs_that_are_not_finite_go_to_onnxruntime(blind: type[Blind], odd: f
 
 def test_integers_stay_with_onnxruntime(blind: type[Blind]) -> None:
     content = model([node("Mul", ["x", "y"], ["z"])], INT64, made=INT64)
-    with session(content) as made:
+    with open_session(content, engine="auto") as made:
         assert made.engine == "onnxruntime"
         assert "openvino might give other results: the input x is no tensor of float32" in str(made.explain())
         x, y = np.full((2, 3), 12345), np.full((2, 3), 1000003)
@@ -268,7 +260,7 @@ def test_integers_stay_with_onnxruntime(blind: type[Blind]) -> None:
 
 
 def test_closing_a_session_closes_both_engines(blind: type[Blind]) -> None:
-    made = session(RELU)
+    made = open_session(RELU, engine="auto")
     zeros, odd = np.zeros((2, 3), np.float32), np.full((2, 3), np.nan, np.float32)
     made.evaluate_features({"x": zeros, "y": zeros})
     result = made.evaluate_features({"x": odd, "y": zeros})

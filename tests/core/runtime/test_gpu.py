@@ -18,6 +18,7 @@ from onnx import helper
 
 from helpers.models import FLOAT16, INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS
+from helpers.sessions import make_options, open_free_session
 from winml_py import (
     BitmapPixelFormat,
     ClosedError,
@@ -36,7 +37,6 @@ from winml_py import (
     LearningModelDeviceKind,
     LearningModelPixelRange,
     LearningModelSession,
-    LearningModelSessionOptions,
     NotSupportedError,
     Precision,
     SizeMismatchError,
@@ -51,18 +51,6 @@ from winml_py.core.runtime.ort.errors import translate
 from winml_py.inputs.examples import example_value
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
-
-
-def options(**settings: Any) -> LearningModelSessionOptions:
-    made = LearningModelSessionOptions()
-    made.batch_size_override = 0
-    for name, value in settings.items():
-        setattr(made, name, value)
-    return made
-
-
-def on(device: LearningModelDevice | None, model: bytes, **settings: Any) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(model), device, options(**settings))
 
 
 def small_inputs(model: LearningModel) -> dict[str, Any]:
@@ -90,7 +78,7 @@ def test_each_small_model_gives_what_the_cpu_gives(gpu: LearningModelDevice, nam
 
 
 def test_what_is_bound_again_and_written_in_place(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", [4]))
+    session = open_free_session(unary("Neg", [4]), gpu)
     binding = LearningModelBinding(session)
     source, target = np.zeros(4, np.float32), np.zeros(4, np.float32)
     binding.bind("x", source)
@@ -112,7 +100,7 @@ def test_what_is_bound_again_and_written_in_place(gpu: LearningModelDevice) -> N
 
 
 def test_a_free_size_may_change(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", ["n"]))
+    session = open_free_session(unary("Neg", ["n"]), gpu)
     binding = LearningModelBinding(session)
     for count in (3, 5, 3):
         binding.bind("x", np.arange(count, dtype=np.float32))
@@ -121,16 +109,16 @@ def test_a_free_size_may_change(gpu: LearningModelDevice) -> None:
     binding.bind("y", target)
     with pytest.raises(SizeMismatchError):
         session.evaluate(binding)
-    fixed = on(gpu, unary("Neg", [4]))
+    fixed = open_free_session(unary("Neg", [4]), gpu)
     with pytest.raises(SizeMismatchError):
         LearningModelBinding(fixed).bind("y", np.zeros(5, np.float32))
 
 
 def test_strings_stay_on_the_host_and_run(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Identity", [2], STRING))
+    session = open_free_session(unary("Identity", [2], STRING), gpu)
     assert session.evaluate_features({"x": np.array(["a", "b"], object)}).outputs["y"].to_numpy().tolist() == ["a", "b"]
     assert {node.provider for node in session.placement} == {"CPUExecutionProvider"}
-    empty = on(gpu, unary("Neg", ["n"]))
+    empty = open_free_session(unary("Neg", ["n"]), gpu)
     with pytest.raises(SizeMismatchError, match="no elements"):
         empty.evaluate_features({"x": np.zeros(0, np.float32)})
 
@@ -138,7 +126,7 @@ def test_strings_stay_on_the_host_and_run(gpu: LearningModelDevice) -> None:
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.bool_, np.float16])
 def test_types_go_up_and_come_back(gpu: LearningModelDevice, dtype: Any) -> None:
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    session = on(gpu, unary("Identity", [3], element))
+    session = open_free_session(unary("Identity", [3], element), gpu)
     x = np.array([0, 1, 1], dtype)
     np.testing.assert_array_equal(session.evaluate_features({"x": x}).outputs["y"].to_numpy(), x)
 
@@ -172,7 +160,7 @@ def tensor_of(
     """What a model that does nothing gives for pictures."""
     planes = contract.layout is TensorLayout.NCHW
     shape: list[Any] = ["n", contract.channels, *size] if planes else ["n", *size, contract.channels]
-    binding = LearningModelBinding(on(device, unary("Identity", shape)))
+    binding = LearningModelBinding(open_free_session(unary("Identity", shape), device))
     binding.bind("x", values, {"ImageContract": contract} | properties)
     if device is not None:
         binding.bind("y", TensorFloat.create(), {"DisableTensorCpuSync": True})
@@ -228,11 +216,13 @@ def test_a_picture_for_a_float16_model(gpu: LearningModelDevice) -> None:
         "Identity", shape, FLOAT16, denotation="IMAGE", metadata={"Image.NominalPixelRange": "Normalized_0_1"}
     )
     value = picture_of(BitmapPixelFormat.RGB8, 30, 30)
-    expected = on(None, model).evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
+    expected = (
+        open_free_session(model).evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
+    )
     assert gpu._device is not None
     for has_half in (True, False):
         device = LearningModelDevice._of(gpu._device._replace(float16=has_half))
-        session = on(device, model)
+        session = open_free_session(model, device)
         assert session.precision is (Precision.HALF if has_half else Precision.FLOAT32)
         came = session.evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
         assert came.dtype == np.float16
@@ -241,7 +231,7 @@ def test_a_picture_for_a_float16_model(gpu: LearningModelDevice) -> None:
 
 def test_float32_can_be_asked_for(gpu: LearningModelDevice) -> None:
     model = LearningModel.load(MODELS / "digits_float16.onnx")
-    session = LearningModelSession(model, gpu, options(precision=Precision.FLOAT32))
+    session = LearningModelSession(model, gpu, make_options(batch_size_override=0, precision=Precision.FLOAT32))
     assert session.precision is Precision.FLOAT32
     assert "float32" in str(session.explain())
     inputs = small_inputs(model)
@@ -256,7 +246,7 @@ def test_float32_can_be_asked_for(gpu: LearningModelDevice) -> None:
 
 
 def test_tensors_live_on_the_device(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", [3]))
+    session = open_free_session(unary("Neg", [3]), gpu)
     uploaded = session.upload(np.float32([1, 2, 3]))
     assert uploaded.is_on_device
     assert not uploaded.is_placeholder
@@ -287,7 +277,7 @@ def test_tensors_live_on_the_device(gpu: LearningModelDevice) -> None:
 
 
 def test_another_tensor_gets_memory_of_its_own(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", [3]))
+    session = open_free_session(unary("Neg", [3]), gpu)
     binding, tensors = LearningModelBinding(session), [TensorFloat.create() for _ in range(3)]
     for number, result in enumerate(tensors):
         binding.bind("x", np.full(3, number, np.float32))
@@ -299,7 +289,7 @@ def test_another_tensor_gets_memory_of_its_own(gpu: LearningModelDevice) -> None
 
 def test_a_kept_tensor_is_not_written_by_runs_it_is_not_bound_to(gpu: LearningModelDevice) -> None:
     for choices in ({}, {"graph_capture": False}):
-        session = on(gpu, unary("Neg", [3]), **choices)
+        session = open_free_session(unary("Neg", [3]), gpu, **choices)
         binding, kept, host = LearningModelBinding(session), TensorFloat.create(), TensorFloat.create()
         binding.bind("x", np.full(3, 1, np.float32))
         binding.bind("y", kept, {"DisableTensorCpuSync": True})
@@ -313,7 +303,7 @@ def test_a_kept_tensor_is_not_written_by_runs_it_is_not_bound_to(gpu: LearningMo
 
 
 def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", [3]))
+    session = open_free_session(unary("Neg", [3]), gpu)
     result = TensorFloat.create()
     binding = LearningModelBinding(session)
     binding.bind("x", np.float32([1, 2, 3]))
@@ -325,15 +315,17 @@ def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
 
 
 def test_a_tensor_on_a_device_goes_to_no_other(gpu: LearningModelDevice) -> None:
-    uploaded = on(gpu, unary("Neg", [3])).upload(np.float32([1, 2, 3]))
+    uploaded = open_free_session(unary("Neg", [3]), gpu).upload(np.float32([1, 2, 3]))
     with pytest.raises(InvalidBindingError, match=r"webgpu:0.*on the CPU.*to_numpy"):
-        on(None, unary("Neg", [3])).evaluate_features({"x": uploaded})
+        open_free_session(unary("Neg", [3])).evaluate_features({"x": uploaded})
     with pytest.raises(InvalidDeviceError, match="no memory of its own"):
-        on(None, unary("Neg", [3])).upload(np.float32([1]))
+        open_free_session(unary("Neg", [3])).upload(np.float32([1]))
     with pytest.raises(InvalidBindingError, match="no tensor"):
-        on(gpu, unary("Neg", [3])).upload("text")
+        open_free_session(unary("Neg", [3]), gpu).upload("text")
     with pytest.raises(InvalidBindingError, match="True or False"):
-        LearningModelBinding(on(gpu, unary("Neg", [3]))).bind("y", TensorFloat.create(), {"DisableTensorCpuSync": 1})
+        LearningModelBinding(open_free_session(unary("Neg", [3]), gpu)).bind(
+            "y", TensorFloat.create(), {"DisableTensorCpuSync": 1}
+        )
 
 
 def round_model() -> bytes:
@@ -343,12 +335,12 @@ def round_model() -> bytes:
 
 
 def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice) -> None:
-    session = on(gpu, round_model())
+    session = open_free_session(round_model(), gpu)
     assert session.evaluate_features({"x": np.float32([1.4, -2.6])}).outputs["y"].to_numpy().tolist() == [-1, 3]
     assert ("rounding", "Round", "CPUExecutionProvider") in session.placement
     assert "all-nodes-on-provider" in str(session.explain())
     with pytest.raises(NotSupportedError, match=r"does not take every node.*allow_cpu_fallback"):
-        on(gpu, round_model(), allow_cpu_fallback=False)
+        open_free_session(round_model(), gpu, allow_cpu_fallback=False)
 
 
 def loop_model() -> bytes:
@@ -370,15 +362,15 @@ def loop_model() -> bytes:
 def test_what_cannot_be_recorded_says_why(gpu: LearningModelDevice, model: bytes, constraint: str) -> None:
     assert constraint in CONSTRAINTS
     with pytest.raises(NotSupportedError, match=f"constraint {constraint}"):
-        on(gpu, model, graph_capture=True)
+        open_free_session(model, gpu, graph_capture=True)
     with pytest.raises(NotSupportedError, match=f"constraint {constraint}"):
-        on(gpu, model, provider_options={"enableGraphCapture": True})
+        open_free_session(model, gpu, provider_options={"enableGraphCapture": True})
 
 
 def test_recorded_work_keeps_its_addresses(gpu: LearningModelDevice) -> None:
-    demanded = on(gpu, unary("Neg", [3]), graph_capture=True)
+    demanded = open_free_session(unary("Neg", [3]), gpu, graph_capture=True)
     assert "recorded" in str(demanded.explain())
-    for session, is_error in ((demanded, True), (on(gpu, unary("Neg", [3])), False)):
+    for session, is_error in ((demanded, True), (open_free_session(unary("Neg", [3]), gpu), False)):
         binding = LearningModelBinding(session)
         first, second = session.upload(np.float32([1, 2, 3])), session.upload(np.float32([4, 5, 6]))
         binding.bind("x", first)
@@ -400,7 +392,9 @@ def test_sessions_that_record_share_no_engine_and_others_do(gpu: LearningModelDe
     model = LearningModel.load(unary("Neg", [3]))
     recording = [inside(LearningModelSession(model, gpu)).engine for _ in range(2)]
     assert recording[0] is not recording[1]
-    sharing = [LearningModelSession(model, gpu, options(graph_capture=False)) for _ in range(2)]
+    sharing = [
+        LearningModelSession(model, gpu, make_options(batch_size_override=0, graph_capture=False)) for _ in range(2)
+    ]
     assert inside(sharing[0]).engine is inside(sharing[1]).engine
 
 
@@ -408,8 +402,10 @@ def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
     """Pictures and tensors, binding, running and reading back, on four threads."""
     picture = picture_of(BitmapPixelFormat.RGB8, 40, 30)
     model = unary("Neg", [1, 3, 16, 16], denotation="IMAGE")
-    expected = on(None, model).evaluate_features({"x": picture, "y": TensorFloat.create()}).outputs["y"].to_numpy()
-    sessions = [on(gpu, model), on(gpu, model)]
+    expected = (
+        open_free_session(model).evaluate_features({"x": picture, "y": TensorFloat.create()}).outputs["y"].to_numpy()
+    )
+    sessions = [open_free_session(model, gpu), open_free_session(model, gpu)]
 
     def work(index: int) -> float:
         session = sessions[index % 2]
@@ -425,7 +421,7 @@ def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
 
 
 def test_closing_in_mid_flight(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", [3]))
+    session = open_free_session(unary("Neg", [3]), gpu)
     binding = LearningModelBinding(session)
     binding.bind("x", np.float32([1, 2, 3]))
     operations = [session.evaluate_async(binding) for _ in range(10)]
@@ -437,16 +433,18 @@ def test_closing_in_mid_flight(gpu: LearningModelDevice) -> None:
 
 def test_options_that_the_provider_does_not_have(gpu: LearningModelDevice) -> None:
     with pytest.raises(InvalidArgumentError, match=r"no option 'enableGraphCaptur'.*Did you mean enableGraphCapture"):
-        on(gpu, unary(), provider_options={"enableGraphCaptur": 1})
+        open_free_session(unary(), gpu, provider_options={"enableGraphCaptur": 1})
     with pytest.raises(InvalidArgumentError, match=r"no option 'quite_else'.*It knows"):
-        on(gpu, unary(), provider_options={"quite_else": 1})
-    assert on(gpu, unary("Neg", [1]), provider_options={"preferredLayout": "NCHW"}).engine == gpu.provider
+        open_free_session(unary(), gpu, provider_options={"quite_else": 1})
+    assert (
+        open_free_session(unary("Neg", [1]), gpu, provider_options={"preferredLayout": "NCHW"}).engine == gpu.provider
+    )
 
 
 def test_an_engine_that_does_not_use_the_device(gpu: LearningModelDevice) -> None:
     with pytest.raises(InvalidDeviceError, match=r"engine openvino.*find"):
-        on(gpu, unary(), engine="openvino")
-    assert on(gpu, unary(), engine="webgpu").engine == gpu.provider
+        open_free_session(unary(), gpu, engine="openvino")
+    assert open_free_session(unary(), gpu, engine="webgpu").engine == gpu.provider
 
 
 def test_devices_are_found_by_name(gpu: LearningModelDevice) -> None:
@@ -477,7 +475,7 @@ def _evaluate_in_child(session: LearningModelSession, queue: Any) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_is_told_at_once(gpu: LearningModelDevice) -> None:
-    session = on(gpu, unary("Neg", [3]))
+    session = open_free_session(unary("Neg", [3]), gpu)
     session.evaluate_features({"x": np.float32([1, 2, 3])})
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -516,7 +514,7 @@ def test_int64_indices(gpu: LearningModelDevice) -> None:
     model = data(
         [node], [tensor("x", [2], INT64)], [tensor("y", [2, 3])], {"w": np.arange(12, dtype=np.float32).reshape(4, 3)}
     )
-    came = on(gpu, model).evaluate_features({"x": np.array([2, 0])}).outputs["y"].to_numpy()
+    came = open_free_session(model, gpu).evaluate_features({"x": np.array([2, 0])}).outputs["y"].to_numpy()
     assert came.tolist() == [[6, 7, 8], [0, 1, 2]]
 
 
@@ -529,7 +527,7 @@ def slice_model() -> bytes:
 
 
 def test_what_is_read_on_the_host_follows_what_is_bound(gpu: LearningModelDevice) -> None:
-    session = on(gpu, slice_model())
+    session = open_free_session(slice_model(), gpu)
     assert "fixed-shapes" in str(session.explain())
     binding, starts = LearningModelBinding(session), np.array([0])
     binding.bind("x", np.arange(4, dtype=np.float32))
@@ -541,7 +539,7 @@ def test_what_is_read_on_the_host_follows_what_is_bound(gpu: LearningModelDevice
     binding.bind("starts", np.array([3]))
     assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [3]
     with pytest.raises(NotSupportedError, match="fixed-shapes"):
-        on(gpu, slice_model(), graph_capture=True)
+        open_free_session(slice_model(), gpu, graph_capture=True)
 
 
 def test_inputs_of_nodes_on_the_cpu_follow_too(gpu: LearningModelDevice) -> None:
@@ -550,7 +548,7 @@ def test_inputs_of_nodes_on_the_cpu_follow_too(gpu: LearningModelDevice) -> None
         helper.make_node("Relu", ["x"], ["r"]),
         helper.make_node("Add", ["r", "d"], ["y"]),
     ]
-    session = on(gpu, data(nodes, [tensor("m", [2, 2]), tensor("x", [1])], [tensor("y", [1])]))
+    session = open_free_session(data(nodes, [tensor("m", [2, 2]), tensor("x", [1])], [tensor("y", [1])]), gpu)
     binding, matrix = LearningModelBinding(session), np.eye(2, dtype=np.float32)
     uploaded = session.upload(np.eye(2, dtype=np.float32) * 3)
     binding.bind("m", matrix)
@@ -569,7 +567,7 @@ def test_sequences_on_several_threads(gpu: LearningModelDevice) -> None:
     model = data(nodes, [tensor("x", [4])], [helper.make_value_info("y", kind)])
 
     def work(seed: int) -> bool:
-        session, x = on(gpu, model), np.full(4, seed, np.float32)
+        session, x = open_free_session(model, gpu), np.full(4, seed, np.float32)
         results = [session.evaluate_features({"x": x}).outputs["y"] for _ in range(10)]
         return all([t.to_numpy()[0] for t in result] == [-seed, seed] for result in results)
 
@@ -578,11 +576,11 @@ def test_sequences_on_several_threads(gpu: LearningModelDevice) -> None:
 
 
 def half_on(gpu: LearningModelDevice, shape: list[Any]) -> LearningModelSession:
-    return on(gpu, unary("Neg", shape, FLOAT16), precision=Precision.FLOAT32)
+    return open_free_session(unary("Neg", shape, FLOAT16), gpu, precision=Precision.FLOAT32)
 
 
 def test_float16_on_the_device_follows_into_float32(gpu: LearningModelDevice) -> None:
-    first, second = on(gpu, unary("Neg", [2], FLOAT16)), half_on(gpu, [2])
+    first, second = open_free_session(unary("Neg", [2], FLOAT16), gpu), half_on(gpu, [2])
     between, numbers = TensorFloat16Bit.create(), np.zeros(2, np.float16)
     one, two = LearningModelBinding(first), LearningModelBinding(second)
     one.bind("x", numbers)
@@ -607,7 +605,7 @@ def test_float32_arithmetic_refuses_memory_of_another_shape(gpu: LearningModelDe
 
 
 def test_an_array_cannot_hold_what_stays_on_the_device(gpu: LearningModelDevice) -> None:
-    session, target = on(gpu, unary("Neg", [2])), np.zeros(2, np.float32)
+    session, target = open_free_session(unary("Neg", [2]), gpu), np.zeros(2, np.float32)
     binding = LearningModelBinding(session)
     binding.bind("x", np.float32([1, 2]))
     binding.bind("y", target, {"DisableTensorCpuSync": True})
@@ -617,13 +615,13 @@ def test_an_array_cannot_hold_what_stays_on_the_device(gpu: LearningModelDevice)
 
 def test_scalars_and_declared_shapes_that_are_wrong(gpu: LearningModelDevice) -> None:
     node = helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0)
-    session = on(gpu, data([node], [tensor("x", [4])], [tensor("y", [])]))
+    session = open_free_session(data([node], [tensor("x", [4])], [tensor("y", [])]), gpu)
     binding = LearningModelBinding(session)
     binding.bind("x", np.float32([1, 2, 3, 6]))
     for _ in range(4):
         assert session.evaluate(binding).outputs["y"].to_numpy() == 3
     wrong = data([helper.make_node("Neg", ["x"], ["y"])], [tensor("x", ["n", 2])], [tensor("y", [1, 2])])
-    came = on(gpu, wrong).evaluate_features({"x": np.ones((3, 2), np.float32)}).outputs["y"]
+    came = open_free_session(wrong, gpu).evaluate_features({"x": np.ones((3, 2), np.float32)}).outputs["y"]
     assert came.to_numpy().tolist() == [[-1, -1]] * 3
 
 
@@ -644,14 +642,14 @@ def test_black_and_white_is_scaled_as_on_the_cpu(
 
 def test_words_cannot_be_uploaded(gpu: LearningModelDevice) -> None:
     with pytest.raises(InvalidBindingError, match="no tensor of numbers"):
-        on(gpu, unary("Neg", [2])).upload(np.array(["a", "b"], object))
+        open_free_session(unary("Neg", [2]), gpu).upload(np.array(["a", "b"], object))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_what_a_fork_inherits_is_left_alone(gpu: LearningModelDevice) -> None:
     """Reading is refused, a new session too, and letting go of all of it ends."""
-    session = on(gpu, unary("Neg", [3]))
+    session = open_free_session(unary("Neg", [3]), gpu)
     binding = LearningModelBinding(session)
     held = [session, binding, session.upload(np.float32([1, 2, 3]))]
     del session
@@ -662,7 +660,7 @@ def test_what_a_fork_inherits_is_left_alone(gpu: LearningModelDevice) -> None:
         for work in (
             held[2].to_numpy,
             lambda: binding.bind("x", np.zeros(3, np.float32)),
-            lambda: on(gpu, unary("Neg", [3])),
+            lambda: open_free_session(unary("Neg", [3]), gpu),
         ):
             try:
                 work()

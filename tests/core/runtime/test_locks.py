@@ -19,6 +19,7 @@ import pytest
 
 from helpers.models import FLOAT16, STRING, unary
 from helpers.providers import PROVIDERS, Runtime, device, runtime
+from helpers.sessions import open_session
 from winml_py import (
     AsyncStatus,
     CanceledError,
@@ -27,7 +28,6 @@ from winml_py import (
     EvaluationTimeoutError,
     LearningModel,
     LearningModelBinding,
-    LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
     TensorFloat,
@@ -47,10 +47,6 @@ MODELS = {
 }
 
 by_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
-
-
-def session_on(where: LearningModelDevice | None, model: bytes) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(model), where)
 
 
 def bound(session: LearningModelSession, value: np.ndarray[Any, Any]) -> LearningModelBinding:
@@ -108,7 +104,7 @@ def running(runtime: Runtime, session: LearningModelSession) -> Iterator[Future[
 def test_two_threads_never_run_one_session_at_once(
     runtime: Runtime, provider: Provider, model: str, library: str, hardware: str
 ) -> None:
-    session = session_on(device(provider, library, hardware), MODELS[model][0])
+    session = open_session(MODELS[model][0], device(provider, library, hardware))
     assert not meet(runtime, [session] * 2, model, 0.1)
     assert max(made.most for made in runtime.sessions) == 1
 
@@ -119,20 +115,20 @@ def test_two_sessions_run_at_once_where_the_provider_allows_it(
     runtime: Runtime, provider: Provider, model: str
 ) -> None:
     where = device(provider)
-    sessions = [session_on(where, MODELS[model][0]) for _ in range(2)]
+    sessions = [open_session(MODELS[model][0], where) for _ in range(2)]
     seconds = 0.1 if provider.shares_lock else WAIT
     assert meet(runtime, sessions, model, seconds) is not provider.shares_lock
 
 
 @by_provider
 def test_two_devices_run_at_once(runtime: Runtime, provider: Provider) -> None:
-    sessions = [session_on(device(provider, number=number), MODELS["numbers"][0]) for number in range(2)]
+    sessions = [open_session(MODELS["numbers"][0], device(provider, number=number)) for number in range(2)]
     assert meet(runtime, sessions, "numbers", WAIT)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_session_on_the_cpu_has_no_lock(runtime: Runtime, model: str) -> None:
-    assert meet(runtime, [session_on(None, MODELS[model][0])] * 2, model, WAIT)
+    assert meet(runtime, [open_session(MODELS[model][0])] * 2, model, WAIT)
 
 
 @by_provider
@@ -141,7 +137,7 @@ def test_a_run_that_fails_leaves_the_lock_free(runtime: Runtime, provider: Provi
         runtime.inside = lambda: None
         raise RuntimeError("no kernel")
 
-    session = session_on(device(provider), MODELS["numbers"][0])
+    session = open_session(MODELS["numbers"][0], device(provider))
     runtime.inside = inside
     with pytest.raises(EvaluationError, match="no kernel"):
         evaluate(session, np.float32([1, 2]))
@@ -151,7 +147,7 @@ def test_a_run_that_fails_leaves_the_lock_free(runtime: Runtime, provider: Provi
 
 @by_provider
 def test_a_time_limit_ends_the_wait_for_the_lock(runtime: Runtime, provider: Provider) -> None:
-    session = session_on(device(provider), MODELS["numbers"][0])
+    session = open_session(MODELS["numbers"][0], device(provider))
     binding = bound(session, np.float32([3, 4]))
     with running(runtime, session) as first:
         with pytest.raises(EvaluationTimeoutError, match=r"within 0\.1 s"):
@@ -163,7 +159,7 @@ def test_a_time_limit_ends_the_wait_for_the_lock(runtime: Runtime, provider: Pro
 
 @by_provider
 def test_cancelling_ends_the_wait_for_the_lock(runtime: Runtime, provider: Provider) -> None:
-    session = session_on(device(provider), MODELS["numbers"][0])
+    session = open_session(MODELS["numbers"][0], device(provider))
     binding = bound(session, np.float32([3, 4]))
     with running(runtime, session) as first:
         operation = session.evaluate_async(binding)
@@ -179,7 +175,7 @@ def test_cancelling_ends_the_wait_for_the_lock(runtime: Runtime, provider: Provi
 @by_provider
 def test_close_while_a_run_holds_the_lock(runtime: Runtime, provider: Provider) -> None:
     """The run in flight ends well, what waits behind it too or with a typed error, and close returns."""
-    session = session_on(device(provider), MODELS["numbers"][0])
+    session = open_session(MODELS["numbers"][0], device(provider))
     binding = bound(session, np.float32([3, 4]))
     with ThreadPoolExecutor(2) as pool:
         with running(runtime, session) as first:
@@ -195,7 +191,7 @@ def test_close_while_a_run_holds_the_lock(runtime: Runtime, provider: Provider) 
 
 @by_provider
 def test_a_loop_evaluates_on_a_gpu(runtime: Runtime, provider: Provider) -> None:
-    session = session_on(device(provider), MODELS["numbers"][0])
+    session = open_session(MODELS["numbers"][0], device(provider))
 
     async def main() -> None:
         operations = [session.evaluate_features_async({"x": np.float32([index, 1])}) for index in range(20)]
@@ -212,7 +208,7 @@ def test_a_loop_evaluates_on_a_gpu(runtime: Runtime, provider: Provider) -> None
 
 
 def test_cancelling_what_waits_for_its_turn_leaves_the_outputs_of_the_run_before(runtime: Runtime) -> None:
-    session = session_on(None, MODELS["numbers"][0])
+    session = open_session(MODELS["numbers"][0])
     binding, output = LearningModelBinding(session), TensorFloat.create([2])
     binding.bind("x", np.float32([1, 2]))
     binding.bind("y", output)

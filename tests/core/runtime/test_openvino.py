@@ -23,6 +23,7 @@ from helpers.corpus import CORPUS
 from helpers.homes import find_left, run_at_home
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS
+from helpers.sessions import open_free_session
 from winml_py import (
     CanceledError,
     ClosedError,
@@ -50,14 +51,6 @@ TEXT_OR_LISTS = "logreg_iris"
 """The one model of the corpus that gives something else than tensors."""
 
 
-def session(content: bytes | Path, **settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0
-    for name, value in ({"engine": "openvino"} | settings).items():
-        setattr(options, name, value)
-    return LearningModelSession(LearningModel.load(content), None, options)
-
-
 def native(content: bytes | Path) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -79,7 +72,7 @@ def numbers(path: Path) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("path", [path for path in CORPUS if path.stem != TEXT_OR_LISTS], ids=lambda path: path.stem)
 def test_public_models_give_the_results_of_raw_onnxruntime(path: Path) -> None:
     feeds = numbers(path)
-    with session(path) as opened:
+    with open_free_session(path, engine="openvino") as opened:
         assert opened.engine == "openvino"
         raw = native(path)
         expected = {end.name: value for end, value in zip(raw.get_outputs(), raw.run(None, feeds), strict=True)}
@@ -92,10 +85,10 @@ def test_public_models_give_the_results_of_raw_onnxruntime(path: Path) -> None:
 def test_what_is_no_tensor_of_numbers_is_refused_by_name() -> None:
     (lists,) = (path for path in CORPUS if path.stem == TEXT_OR_LISTS)
     with pytest.raises(NotSupportedError, match=r"tensors of numbers alone, and probabilities is none"):
-        session(lists)
+        open_free_session(lists, engine="openvino")
     with pytest.raises(NotSupportedError, match=r"alone, and x, y is none"):
-        session(unary("Identity", [2], STRING))
-    assert session(lists, engine="auto").engine == "onnxruntime"
+        open_free_session(unary("Identity", [2], STRING), engine="openvino")
+    assert open_free_session(lists, engine="auto").engine == "onnxruntime"
 
 
 # What is bound
@@ -107,7 +100,7 @@ def relu(shape: Any = (2, 3)) -> bytes:
 
 @pytest.mark.parametrize("shape", [(2, 3), ("n", 3)])
 def test_arrays_are_bound_by_reference(shape: Any) -> None:
-    opened = session(relu(shape))
+    opened = open_free_session(relu(shape), engine="openvino")
     x, y = np.float32([[1, -2, 3], [-4, 5, -6]]), np.full((2, 3), 9, np.float32)
     binding = LearningModelBinding(opened)
     binding.bind("x", x)
@@ -121,7 +114,7 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
 
 def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
     """Not copied there: the engine's own tensor is the array's memory."""
-    opened = session(relu())
+    opened = open_free_session(relu(), engine="openvino")
     binding = opened._inside.engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     binding.set_input("x", x)
@@ -137,7 +130,7 @@ def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
 
 
 def test_what_a_run_gives_is_the_callers() -> None:
-    opened = session(relu())
+    opened = open_free_session(relu(), engine="openvino")
     first = opened.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy()
     opened.evaluate_features({"x": np.full((2, 3), 2, np.float32)})
     opened.close()
@@ -146,7 +139,7 @@ def test_what_a_run_gives_is_the_callers() -> None:
 
 
 def test_a_read_only_array_is_read_in_every_run() -> None:
-    opened = session(relu())
+    opened = open_free_session(relu(), engine="openvino")
     x = np.ones((2, 3), np.float32)
     view = x.view()
     view.flags.writeable = False
@@ -158,7 +151,7 @@ def test_a_read_only_array_is_read_in_every_run() -> None:
 
 
 def test_free_sizes_change_from_run_to_run() -> None:
-    opened = session(relu(("n", "m")))
+    opened = open_free_session(relu(("n", "m")), engine="openvino")
     binding = LearningModelBinding(opened)
     for shape in ((1, 3), (4, 3), (2, 5), (0, 3), (1, 1)):
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
@@ -187,12 +180,23 @@ def test_sizes_that_the_options_fix_are_compiled() -> None:
 
 
 def test_scalars_truths_and_an_input_that_comes_out() -> None:
-    assert session(unary("Neg", [])).evaluate_features({"x": np.float32(3)}).outputs["y"].to_numpy() == -3
-    booleans = session(unary("Not", [2], 9)).evaluate_features({"x": np.array([True, False])}).outputs["y"].to_numpy()
+    assert (
+        open_free_session(unary("Neg", []), engine="openvino")
+        .evaluate_features({"x": np.float32(3)})
+        .outputs["y"]
+        .to_numpy()
+        == -3
+    )
+    booleans = (
+        open_free_session(unary("Not", [2], 9), engine="openvino")
+        .evaluate_features({"x": np.array([True, False])})
+        .outputs["y"]
+        .to_numpy()
+    )
     assert booleans.tolist() == [False, True]
     nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["x"], ["b"])]
     ends = {name: tensor(name, [2]) for name in "xab"}
-    opened = session(data(nodes, [ends["x"]], [ends["b"], ends["x"], ends["a"]]))
+    opened = open_free_session(data(nodes, [ends["x"]], [ends["b"], ends["x"], ends["a"]]), engine="openvino")
     came = opened.evaluate_features({"x": np.float32([1, 2])}).outputs
     assert {name: value.to_numpy().tolist() for name, value in came.items()} == {name: [1, 2] for name in "bxa"}
 
@@ -217,7 +221,12 @@ def test_bytes_files_and_data_files_give_the_same(tmp_path: Path, weights: Weigh
     x = np.random.default_rng(1).normal(size=(1, (5 << 20) // 64)).astype(np.float32)
     (expected,) = native(content).run(None, {"x": x})
     for source in (content, one, two):
-        came = session(source, weights=weights).evaluate_features({"x": x}).outputs["y"].to_numpy()
+        came = (
+            open_free_session(source, engine="openvino", weights=weights)
+            .evaluate_features({"x": x})
+            .outputs["y"]
+            .to_numpy()
+        )
         np.testing.assert_allclose(came, expected, rtol=1e-3, atol=1e-2)
 
 
@@ -240,16 +249,16 @@ def ends(content: bytes) -> Any:
 
 def test_errors_say_why() -> None:
     with pytest.raises(NotSupportedError, match="does not have these operators of the model: Frobnicate"):
-        session(unary("Frobnicate", [2]))
+        open_free_session(unary("Frobnicate", [2]), engine="openvino")
     with pytest.raises(InvalidArgumentError, match=r"openvino has no option 'NUM_STREAM'.*NUM_STREAMS"):
-        session(relu(), provider_options={"NUM_STREAM": 3})
+        open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAM": 3})
     with pytest.raises(EvaluationError, match=r"OpenVINO says: .*number of streams"):
-        session(relu(), provider_options={"NUM_STREAMS": "three"})
+        open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAMS": "three"})
     broken = RuntimeError("Exception from src/a.cpp:1:\nCheck 'x' failed at b.cpp:2:\n\nThe weight\tis gone\nmore\n")
     assert str(translate(broken)).startswith("OpenVINO says: The weight is gone")
     trained = data([helper.make_node("Dropout", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], opset=6)
     with pytest.raises(CorruptModelError, match="cannot read the model: Dropout-6: Training mode is not supported"):
-        session(trained)
+        open_free_session(trained, engine="openvino")
     assert "OpenVINO cannot read the model: RuntimeError" in str(translate(RuntimeError(""), CorruptModelError))
 
 
@@ -257,7 +266,9 @@ def test_what_the_operators_refuse_is_an_evaluation_error() -> None:
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     content = data([node], [tensor("x", ["n", "m"]), tensor("w", ["k", "l"])], [tensor("y", ["n", "l"])])
     with pytest.raises(EvaluationError, match=r"OpenVINO says: .*MatMul node with name 'y' .*k_lhs == k_rhs' failed$"):
-        session(content).evaluate_features({"x": np.zeros((2, 3), np.float32), "w": np.zeros((4, 5), np.float32)})
+        open_free_session(content, engine="openvino").evaluate_features(
+            {"x": np.zeros((2, 3), np.float32), "w": np.zeros((4, 5), np.float32)}
+        )
 
 
 @pytest.mark.parametrize("batch", ["n", 1])
@@ -269,7 +280,7 @@ def test_nodes_that_do_nothing_take_no_names_away(batch: str | int) -> None:
     content = data(nodes, [tensor("z", [batch, 2]), tensor("x", [batch, 2])], ends, opset=13)
     x, z = np.float32([[1, 2]]), np.float32([[10, 20]])
     for changes in ({}, {"batch_size_override": 1}):
-        outputs = session(content, **changes).evaluate_features({"x": x, "z": z}).outputs
+        outputs = open_free_session(content, engine="openvino", **changes).evaluate_features({"x": x, "z": z}).outputs
         came = {name: outputs[name].to_numpy().tolist() for name in "wyvu"}
         assert came == {"w": [[-9, -18]], "y": [[1, 2]], "v": [[1, 2]], "u": [[10, 20]]}
 
@@ -325,7 +336,7 @@ def test_auto_gives_onnxruntimes_results_for_every_type(element: int, monkeypatc
     monkeypatch.setattr(measure, "_times", times)
     dtype, taken = TYPES[element], Counter[str]()
     for operator, content in one_operator_models(element):
-        opened = session(content, engine="auto", precision=Precision.FLOAT32)
+        opened = open_free_session(content, engine="auto", precision=Precision.FLOAT32)
         for shift in range(3):
             feeds = {value.name: extremes(dtype, shift * (place + 1)) for place, value in enumerate(ends(content))}
             for inputs in (feeds, {name: np.nan_to_num(array, posinf=3, neginf=-3) for name, array in feeds.items()}):
@@ -350,7 +361,7 @@ def long_work(count: int = 200) -> tuple[bytes, dict[str, np.ndarray]]:
 
 def test_a_run_is_stopped() -> None:
     content, feeds = long_work()
-    opened = session(content)
+    opened = open_free_session(content, engine="openvino")
     binding = LearningModelBinding(opened)
     binding.bind("x", feeds["x"])
     with pytest.raises(EvaluationTimeoutError):
@@ -396,7 +407,7 @@ def test_a_cancelled_start_ends_with_the_step_under_way(step: str, monkeypatch: 
 
 def evaluations_agree(threads: int, count: int) -> None:
     path = MODELS / "digits.onnx"
-    opened = session(path)
+    opened = open_free_session(path, engine="openvino")
     pictures = np.random.default_rng(0).random((threads, 1, 1, 28, 28)).astype(np.float32)
     expected = [native(path).run(None, {"image": picture})[0] for picture in pictures]
 
@@ -427,7 +438,7 @@ def test_eight_threads_get_their_own_results_a_thousand_times() -> None:
 
 def test_closing_during_a_run() -> None:
     content, feeds = long_work(60)
-    opened = session(content)
+    opened = open_free_session(content, engine="openvino")
     binding, out = LearningModelBinding(opened), np.zeros((700, 700), np.float32)
     binding.bind("x", feeds["x"])
     binding.bind("y", out)
@@ -447,7 +458,7 @@ def test_closing_during_a_run() -> None:
 
 def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on to its end with the memory that was bound: a read-only input, and an output of free size."""
-    opened = session(relu(("n", 3)))
+    opened = open_free_session(relu(("n", 3)), engine="openvino")
     engine = opened._inside.engine
     binding = engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
@@ -470,7 +481,7 @@ def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.
 
 
 def test_a_bind_that_fails_leaves_the_one_before() -> None:
-    opened = session(relu())
+    opened = open_free_session(relu(), engine="openvino")
     binding = opened._inside.engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     x.flags.writeable = False
@@ -496,7 +507,7 @@ def test_sessions_of_one_model_share_what_is_compiled() -> None:
 def test_placement_and_profile(tmp_path: Path) -> None:
     import json
 
-    opened = session(unary("Sin", [4]), profiling=True)
+    opened = open_free_session(unary("Sin", [4]), engine="openvino", profiling=True)
     assert [(node.operator, node.provider) for node in opened.placement] == [("Math", "openvino")]
     for _ in range(3):
         opened.evaluate_features({"x": np.zeros(4, np.float32)})

@@ -16,12 +16,13 @@ from unittest.mock import ANY
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from filelock import FileLock
 from onnx import helper
 
-from helpers.models import model, tensor
+from helpers.models import chain_matrices, model, tensor
+from helpers.reference import run_first
+from helpers.sessions import open_session
 from winml_py import (
     CanceledError,
     LearningModel,
@@ -42,12 +43,8 @@ SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng = np.random.default_rng(0)
-    weights = {f"w{index}": rng.random((SIDE, SIDE), np.float32) / SIDE for index in range(2)}
-    nodes = [helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"h{index + 1}"]) for index in range(2)]
-    proto = model(nodes, [tensor("h0", ["rows", SIDE])], [tensor("h2", ["rows", SIDE])], weights)
     path = tmp_path_factory.mktemp("models") / "chain.onnx"
-    path.write_bytes(proto.SerializeToString())
+    path.write_bytes(chain_matrices(SIDE))
     return path
 
 
@@ -57,21 +54,11 @@ def one() -> np.ndarray[Any, Any]:
 
 
 def opened(path: Path, threads: int = 1, tuning: Tuning | None = None, **settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    options.intra_op_num_threads = threads
-    options.tuning = tuning or Tuning()
-    for name, value in settings.items():
-        setattr(options, name, value)
-    return LearningModelSession(LearningModel.load(path), None, options)
+    return open_session(path, intra_op_num_threads=threads, tuning=tuning or Tuning(), **settings)
 
 
 def answer(session: LearningModelSession, one: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return session.evaluate_features({"h0": one}).outputs["h2"].to_numpy()
-
-
-def raw(path: Path, one: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {"h0": one})[0])
 
 
 def graph_of(session: LearningModelSession) -> str:
@@ -85,7 +72,7 @@ def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: 
     assert {graph_of(session) for session in sessions} == {str(made.path / "graph.onnx")}
     assert len({id(inside(session).engine) for session in sessions}) == 3
     for session in sessions:
-        np.testing.assert_array_equal(answer(session, one), raw(chain, one))
+        np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
 
 
 def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
@@ -115,7 +102,7 @@ def test_a_damaged_one_is_made_again(chain: Path, one: np.ndarray[Any, Any], nam
         file.write_bytes(bad[damage])
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert not folders.is_whole(made.path)
-    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert folders.is_whole(made.path)
     assert file.read_bytes()[:100] == good[:100]
 
@@ -134,7 +121,7 @@ def test_one_whose_manifest_states_something_else_is_made_again(chain: Path, one
     ):
         manifest.write_text(json.dumps(good | bad))
         assert not folders.is_whole(made.path)
-        np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+        np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
         assert json.loads(manifest.read_text()) == good | {"sizes": ANY, "checksums": ANY}
         assert folders.is_whole(made.path)
 
@@ -165,7 +152,7 @@ def test_one_without_a_manifest_of_ours_stays_as_it_is(
     elif damage == "pipe":
         os.mkfifo(manifest)
     before = {path: path.lstat() for path in made.path.iterdir()}
-    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert folders.entries() == []
     assert folders.clear() == 0
     folders._make_room(made.path.parent / ("f" * 40))
@@ -192,7 +179,7 @@ def test_a_pipe_among_its_files_is_not_waited_for(chain: Path, one: np.ndarray[A
     (made.path / "weights.bin").unlink()
     os.mkfifo(made.path / "weights.bin")
     assert not folders.is_whole(made.path)
-    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert folders.is_whole(made.path)
 
 
@@ -206,7 +193,7 @@ def test_one_that_the_runtime_refuses_is_made_again(
         for name in ("graph.onnx", "weights.bin"):
             (Path(folder) / name).write_bytes((made.path / name).read_bytes())
     assert folders.is_whole(made.path)
-    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert "cannot be used and is made again" in caplog.text
 
 
@@ -214,7 +201,7 @@ def test_a_session_goes_on_when_its_saved_graph_is_removed(chain: Path, one: np.
     session = opened(chain)
     assert folders.clear() == 1
     assert folders.entries() == []
-    np.testing.assert_array_equal(answer(session, one), raw(chain, one))
+    np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
 
 
 def test_a_changed_model_is_another_one(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -229,14 +216,14 @@ def test_a_changed_model_is_another_one(chain: Path, one: np.ndarray[Any, Any], 
     path.write_bytes(data)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     changed = answer(opened(path), one)
-    np.testing.assert_array_equal(changed, raw(path, one))
+    np.testing.assert_array_equal(changed, run_first(path, one))
     assert not np.array_equal(changed, first)
 
 
 def test_none_for_small_private_and_unnamed_models(
     chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = raw(chain, one)
+    expected = run_first(chain, one)
     np.testing.assert_array_equal(answer(opened(chain, weights=Weights.PRIVATE), one), expected)
     np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain.read_bytes())), one), expected)
     with open(chain, "rb") as stream:
@@ -292,7 +279,7 @@ def test_a_full_disk_costs_the_saved_graph_alone(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folders, "_described", refuse)
-    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert folders.entries() == []
     folder = folders.folder_for("0" * 40, 1)
     assert folder is not None
@@ -304,7 +291,7 @@ def test_a_folder_that_cannot_be_written_to(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WINML_PY_CACHE", str(tmp_path / "file" / "folder"))
-    np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
 
 
 def test_somebody_elses_is_not_used(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +318,7 @@ def test_many_threads_make_one(chain: Path, one: np.ndarray[Any, Any], monkeypat
 
     with ThreadPoolExecutor(4) as pool:
         for came in pool.map(work, range(4)):
-            np.testing.assert_array_equal(came, raw(chain, one))
+            np.testing.assert_array_equal(came, run_first(chain, one))
     assert len(written) == 1
 
 
@@ -347,7 +334,7 @@ LearningModelSession(LearningModel.load(sys.argv[1]))
     assert died.returncode == 9
     assert folders.entries() == []
     assert len(folders._unfinished()) == 1
-    np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), raw(chain, one))
+    np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), run_first(chain, one))
     assert len(folders.entries()) == 1
     assert folders._unfinished() == []
 
@@ -368,7 +355,7 @@ def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
     path = tmp_path / "apart.onnx"
     onnx.save(onnx.load(chain), path, save_as_external_data=True, location="apart.data")
-    expected = raw(chain, one)
+    expected = run_first(chain, one)
     for settings in ({}, {"weights": Weights.PRIVATE}):
         np.testing.assert_array_equal(answer(opened(path, **settings), one), expected)
     assert len(folders.entries()) == 1
@@ -394,7 +381,7 @@ def test_sessions_do_not_read_bytes_that_are_let_go(chain: Path, one: np.ndarray
     session = LearningModelSession(loaded, None, options)
     del loaded
     junk = [bytes(len(data)) for _ in range(4)]  # would take the place of what was freed
-    np.testing.assert_allclose(answer(session, one), raw(chain, one), rtol=1e-5)
+    np.testing.assert_allclose(answer(session, one), run_first(chain, one), rtol=1e-5)
     assert len(junk) == 4
 
 
@@ -511,7 +498,7 @@ def test_who_has_waited_too_long_neither_builds_nor_deletes(
     building.mkdir()
     monkeypatch.setattr(answers, "WAIT_SECONDS", 0.2)
     with FileLock(made.path.parent / f"{made.path.name}.winml-py.lock"):
-        np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
+        np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
         assert answers.clear() == 0
         assert (made.path.parent / f"{made.path.name}.winml-py.lock").exists()
     assert building.is_dir()

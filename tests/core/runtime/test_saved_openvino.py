@@ -19,7 +19,8 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from helpers.models import model, tensor
+from helpers.models import chain_matrices, model, tensor
+from helpers.sessions import make_options
 from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders
@@ -34,19 +35,13 @@ X = np.random.default_rng(1).random((2, SIDE), np.float32)
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng = np.random.default_rng(0)
-    weights = {f"w{index}": rng.random((SIDE, SIDE), np.float32) / SIDE for index in range(2)}
-    nodes = [helper.make_node("MatMul", [f"h{index}", f"w{index}"], [f"h{index + 1}"]) for index in range(2)]
     path = tmp_path_factory.mktemp("models") / "chain.onnx"
-    proto = model(nodes, [tensor("h0", ["rows", SIDE])], [tensor("h2", ["rows", SIDE])], weights)
-    path.write_bytes(proto.SerializeToString())
+    path.write_bytes(chain_matrices(SIDE))
     return path
 
 
 def opened(source: Path | bytes, rows: int | None = None, **settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    for name, value in ({"engine": "openvino"} | settings).items():
-        setattr(options, name, value)
+    options = make_options(**{"engine": "openvino"} | settings)
     if rows is not None:
         options.override_named_dimension("rows", rows)
     return LearningModelSession(LearningModel.load(source), None, options)

@@ -10,7 +10,8 @@ from onnx import helper
 
 from helpers.models import data, tensor
 from helpers.providers import PROVIDERS, Runtime, device, runtime
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
+from helpers.sessions import open_session
+from winml_py import LearningModelSession, Precision
 from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT
 from winml_py.core.runtime.providers.provider import CPU_NAME, Provider
 
@@ -21,10 +22,7 @@ MODEL = data([*NODES, helper.make_node("Sin", ["q"], ["y"], "Sin")], [tensor("x"
 
 
 def session(provider: Provider, number: int = 1, **settings: Any) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    for name, value in settings.items():
-        setattr(options, name, value)
-    return LearningModelSession(LearningModel.load(MODEL), device(provider, number=number), options)
+    return open_session(MODEL, device(provider, number=number), **settings)
 
 
 def test_the_placement_names_who_took_each_node(runtime: Runtime) -> None:

@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 
 from helpers.paths import MODELS, ROOT
+from helpers.sessions import open_session
 from winml_py import (
     IllegalCallError,
     InvalidArgumentError,
@@ -42,12 +43,6 @@ CHANGED: dict[str, Any] = {
 TOGETHER = [name for name in CHANGED if name != "arena_shrinkage"]
 
 
-def session(tuning: Tuning) -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    options.tuning = tuning
-    return LearningModelSession(LearningModel.load(MODELS / "digits.onnx"), None, options)
-
-
 def test_every_setting_is_tried_below() -> None:
     assert set(CHANGED) == {field.name for field in dataclasses.fields(Tuning)}
     assert all(getattr(Tuning(), name) != value for name, value in CHANGED.items())
@@ -56,15 +51,20 @@ def test_every_setting_is_tried_below() -> None:
 @pytest.mark.parametrize("names", [*([name] for name in CHANGED), TOGETHER], ids="-".join)
 def test_results_stay_the_same(names: list[str]) -> None:
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
-    tuned = session(Tuning(**{name: CHANGED[name] for name in names}))
+    tuned = open_session(MODELS / "digits.onnx", tuning=Tuning(**{name: CHANGED[name] for name in names}))
     for _ in range(3):
         came = tuned.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
-        expected = session(Tuning()).evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+        expected = (
+            open_session(MODELS / "digits.onnx", tuning=Tuning())
+            .evaluate_features({"image": image})
+            .outputs["probabilities"]
+            .to_numpy()
+        )
         np.testing.assert_allclose(came, expected, atol=1e-6)
 
 
 def test_settings_reach_the_runtime() -> None:
-    opened = session(Tuning(**{name: CHANGED[name] for name in TOGETHER}))
+    opened = open_session(MODELS / "digits.onnx", tuning=Tuning(**{name: CHANGED[name] for name in TOGETHER}))
     native = inside(opened).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
     assert native.inter_op_num_threads == 2
@@ -81,7 +81,7 @@ def test_settings_reach_the_runtime() -> None:
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "layout", "all"])
 def test_every_level_is_one_of_the_runtimes(level: str) -> None:
-    opened = session(Tuning(graph_optimization=level))
+    opened = open_session(MODELS / "digits.onnx", tuning=Tuning(graph_optimization=level))
     native = inside(opened).engine._session  # type: ignore[attr-defined]
     came = native.get_session_options().graph_optimization_level.name
     assert came == ("ORT_DISABLE_ALL" if level == "none" else f"ORT_ENABLE_{level.upper()}")
@@ -126,14 +126,8 @@ def test_the_page_on_tuning_names_every_setting() -> None:
     assert settings <= set(re.findall(r"`(?:options\.)?([a-z_.]+)`", page))
 
 
-def profiled() -> LearningModelSession:
-    options = LearningModelSessionOptions()
-    options.profiling = True
-    return LearningModelSession(LearningModel.load(MODELS / "digits.onnx"), None, options)
-
-
 def test_a_profile_has_every_node_of_every_evaluation(tmp_path: Path) -> None:
-    opened = profiled()
+    opened = open_session(MODELS / "digits.onnx", profiling=True)
     image = np.zeros((1, 1, 28, 28), np.float32)
     for _ in range(3):
         opened.evaluate_features({"image": image})
@@ -151,7 +145,10 @@ def test_a_profile_has_every_node_of_every_evaluation(tmp_path: Path) -> None:
 
 
 def test_profiles_of_two_sessions_are_apart(tmp_path: Path) -> None:
-    first, second = profiled(), profiled()
+    first, second = (
+        open_session(MODELS / "digits.onnx", profiling=True),
+        open_session(MODELS / "digits.onnx", profiling=True),
+    )
     first.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
     for name, opened, runs in (("first", first, 1), ("second", second, 0)):
         opened.end_profiling(tmp_path / name)
@@ -160,7 +157,7 @@ def test_profiles_of_two_sessions_are_apart(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_cannot_be_written_can_be_written_elsewhere(tmp_path: Path) -> None:
-    opened = profiled()
+    opened = open_session(MODELS / "digits.onnx", profiling=True)
     with pytest.raises(StorageNotFoundError, match="no folder"):
         opened.end_profiling(tmp_path / "missing" / "trace.json")
     opened.end_profiling(tmp_path / "trace.json")
@@ -169,13 +166,13 @@ def test_a_profile_that_cannot_be_written_can_be_written_elsewhere(tmp_path: Pat
 
 def test_nothing_is_recorded_unless_asked_for(tmp_path: Path) -> None:
     with pytest.raises(IllegalCallError, match=r"options\.profiling = True"):
-        session(Tuning()).end_profiling(tmp_path / "trace.json")
+        open_session(MODELS / "digits.onnx", tuning=Tuning()).end_profiling(tmp_path / "trace.json")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_closed_session_leaves_no_recording_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    opened = profiled()
+    opened = open_session(MODELS / "digits.onnx", profiling=True)
     assert len(list(tmp_path.iterdir())) == 1
     opened.close()
     del opened

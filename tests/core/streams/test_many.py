@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,17 @@ from onnx import helper
 
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
+from helpers.sessions import open_session
 from winml_py import (
     ClosedError,
     ImageFeatureValue,
     InvalidArgumentError,
     InvalidBindingError,
-    LearningModel,
-    LearningModelSession,
     MissingInputError,
     PictureNotFoundError,
     SizeMismatchError,
 )
 from winml_py.testing import FakeDevice
-
-
-def session(model: bytes | Path, device: Any = None) -> LearningModelSession:
-    return LearningModelSession(LearningModel.load(model), device)
 
 
 def negated(results: Any) -> list[list[float]]:
@@ -39,7 +33,7 @@ def negated(results: Any) -> list[list[float]]:
 @pytest.mark.parametrize("concurrency", [None, 1, 3])
 @pytest.mark.parametrize("batch", [None, 1, 4])
 def test_results_come_in_order(concurrency: int | None, batch: int | None) -> None:
-    opened = session(unary("Neg", ["n", 2]))
+    opened = open_session(unary("Neg", ["n", 2]))
     items = [np.full((1, 2), number, np.float32) for number in range(23)]
     results = list(opened.evaluate_many(items, concurrency=concurrency, batch=batch))
     assert negated(results) == [[[-number, -number]] for number in range(23)]
@@ -47,7 +41,7 @@ def test_results_come_in_order(concurrency: int | None, batch: int | None) -> No
 
 
 def test_items_are_mappings_values_or_paths() -> None:
-    opened = session(MODELS / "digits.onnx")
+    opened = open_session(MODELS / "digits.onnx")
     path = PICTURES / "seven.png"
     items = [path, str(path), ImageFeatureValue.load(path), {"image": path}, {"IMAGE": ImageFeatureValue.load(path)}]
     scores = [result.outputs["probabilities"].to_numpy() for result in opened.evaluate_many(items)]
@@ -57,7 +51,7 @@ def test_items_are_mappings_values_or_paths() -> None:
 
 
 def test_an_error_stays_with_its_item() -> None:
-    opened = session(unary("Neg", ["n", 2]))
+    opened = open_session(unary("Neg", ["n", 2]))
     good, bad = np.ones((1, 2), np.float32), np.ones((1, 3), np.float32)
     for batch in (None, 3):
         results = list(opened.evaluate_many([good, bad, good, "text", good], batch=batch))
@@ -67,7 +61,7 @@ def test_an_error_stays_with_its_item() -> None:
         assert "failed" in repr(results[1])
         with pytest.raises(SizeMismatchError):
             _ = results[1].outputs
-    pictures = session(MODELS / "digits.onnx").evaluate_many([PICTURES / "seven.png", PICTURES / "none.png"])
+    pictures = open_session(MODELS / "digits.onnx").evaluate_many([PICTURES / "seven.png", PICTURES / "none.png"])
     first, second = pictures
     assert first.succeeded
     assert isinstance(second.error, PictureNotFoundError)
@@ -75,7 +69,7 @@ def test_an_error_stays_with_its_item() -> None:
 
 def test_pictures_are_batched_and_told_apart() -> None:
     """The pixels of each picture are those it has alone, and the model is called once for both."""
-    opened = session(MODELS / "digits_batch.onnx")
+    opened = open_session(MODELS / "digits_batch.onnx")
     paths = sorted(PICTURES.glob("*.png"))[:1] * 3 + [PICTURES / "cat.jpg"]
     name = opened.model.output_features[0].name
     alone = [
@@ -92,7 +86,7 @@ def test_a_batch_is_one_evaluation() -> None:
         sizes.append(len(inputs["x"]))
         return {"y": inputs["x"] * 2}
 
-    opened = session(unary("Neg", ["n", 1]), FakeDevice(double))
+    opened = open_session(unary("Neg", ["n", 1]), FakeDevice(double))
     items = [np.full((count, 1), count, np.float32) for count in (1, 2, 1, 3, 1)]
     results = list(opened.evaluate_many(items, batch=2, concurrency=1))
     assert [result.outputs["y"].shape for result in results] == [(1, 1), (2, 1), (1, 1), (3, 1), (1, 1)]
@@ -102,10 +96,10 @@ def test_a_batch_is_one_evaluation() -> None:
 
 def test_models_without_a_batch_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"first size of x .* is not free"):
-        session(unary("Neg", [1, 2])).evaluate_many([], batch=2)
+        open_session(unary("Neg", [1, 2])).evaluate_many([], batch=2)
     for settings in ({"batch": 0}, {"concurrency": 0}, {"concurrency": True}, {"batch": 1.5}):
         with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
-            session(unary()).evaluate_many([], **settings)  # type: ignore[arg-type]
+            open_session(unary()).evaluate_many([], **settings)  # type: ignore[arg-type]
 
 
 def test_inputs_are_taken_as_late_as_can_be() -> None:
@@ -116,7 +110,7 @@ def test_inputs_are_taken_as_late_as_can_be() -> None:
             taken.append(number)
             yield np.float32([number])
 
-    stream = session(unary("Neg", ["n"])).evaluate_many(source(), concurrency=2)
+    stream = open_session(unary("Neg", ["n"])).evaluate_many(source(), concurrency=2)
     for _ in range(3):
         next(stream)
     assert 3 <= len(taken) <= 3 + 2 * 2 + 1
@@ -132,7 +126,7 @@ def test_what_the_source_raises_comes_in_its_turn() -> None:
         yield np.float32([2])
         raise KeyError("the camera is gone")
 
-    stream = session(unary("Neg", ["n"])).evaluate_many(source())
+    stream = open_session(unary("Neg", ["n"])).evaluate_many(source())
     assert negated([next(stream), next(stream)]) == [[-1], [-2]]
     with pytest.raises(KeyError, match="camera"):
         next(stream)
@@ -145,11 +139,11 @@ def test_an_error_of_the_callers_own_is_not_swallowed() -> None:
         raise ZeroDivisionError("in the model")
 
     with pytest.raises(ZeroDivisionError):
-        next(session(unary("Neg", ["n"]), FakeDevice(broken)).evaluate_many([np.float32([1])]))
+        next(open_session(unary("Neg", ["n"]), FakeDevice(broken)).evaluate_many([np.float32([1])]))
 
 
 def test_a_session_that_is_closed_ends_it() -> None:
-    opened = session(unary("Neg", ["n"]))
+    opened = open_session(unary("Neg", ["n"]))
     stream = opened.evaluate_many(np.ones((100, 1), np.float32), concurrency=1)
     next(stream)
     opened.close()
@@ -168,12 +162,12 @@ def test_it_overlaps() -> None:
         meeting.wait()
         return {"y": inputs["x"]}
 
-    opened = session(unary("Neg", ["n"]), FakeDevice(meet))
+    opened = open_session(unary("Neg", ["n"]), FakeDevice(meet))
     assert len(list(opened.evaluate_many(np.ones((6, 1), np.float32), concurrency=2))) == 6
 
 
 def test_async_for() -> None:
-    opened = session(unary("Neg", ["n"]))
+    opened = open_session(unary("Neg", ["n"]))
 
     async def collect() -> tuple[list[Any], int]:
         ticks = 0
@@ -196,7 +190,7 @@ def test_async_for() -> None:
 
 def test_with_closes_it() -> None:
     before = set(threading.enumerate())  # among them may be threads of streams that were left and are ending
-    with session(unary("Neg", ["n"])).evaluate_many(np.ones((50, 1), np.float32)) as stream:
+    with open_session(unary("Neg", ["n"])).evaluate_many(np.ones((50, 1), np.float32)) as stream:
         next(stream)
         assert [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("winml-py many")]
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("winml-py many")]
@@ -209,7 +203,7 @@ def test_several_inputs_need_names() -> None:
 
     model = data([helper.make_node("Add", ["a", "b"], ["y"])], [tensor(n, ["n"]) for n in "ab"], [tensor("y", ["n"])])
     one, two = np.float32([1]), np.float32([2])
-    results = list(session(model).evaluate_many([{"a": one, "b": two}, one], batch=2))
+    results = list(open_session(model).evaluate_many([{"a": one, "b": two}, one], batch=2))
     assert results[0].outputs["y"].to_numpy().tolist() == [3]
     assert "2 inputs" in str(results[1].error)
 
@@ -224,7 +218,7 @@ def two_inputs() -> bytes:
 
 @pytest.mark.parametrize("batch", [None, 3])
 def test_an_item_without_an_input_does_not_take_an_earlier_ones(batch: int | None) -> None:
-    opened = session(two_inputs())
+    opened = open_session(two_inputs())
     whole = {"a": np.float32([5]), "b": np.float32([2])}
     items = [whole, {"a": np.float32([7])}, whole]
     first, second, third = opened.evaluate_many(items, concurrency=1, batch=batch)
@@ -234,7 +228,7 @@ def test_an_item_without_an_input_does_not_take_an_earlier_ones(batch: int | Non
 
 @pytest.mark.parametrize("batch", [None, 2])
 def test_an_array_that_one_item_binds_to_an_output_is_not_the_next_ones(batch: int | None) -> None:
-    opened = session(two_inputs())
+    opened = open_session(two_inputs())
     mine = np.zeros(1, np.float32)
     items = [
         {"a": np.float32([5]), "b": np.float32([2]), "y": mine},
@@ -248,7 +242,7 @@ def test_an_array_that_one_item_binds_to_an_output_is_not_the_next_ones(batch: i
 
 
 def test_an_unknown_name_of_a_later_item_in_a_batch_is_an_error() -> None:
-    opened = session(two_inputs())
+    opened = open_session(two_inputs())
     good = {"a": np.float32([5]), "b": np.float32([2])}
     results = list(opened.evaluate_many([good, good | {"c": np.float32([1])}, good], batch=3))
     assert [result.succeeded for result in results] == [True, False, True]
@@ -261,7 +255,7 @@ def test_an_unknown_name_of_a_later_item_in_a_batch_is_an_error() -> None:
 
 def test_a_wait_that_is_cancelled_loses_no_result() -> None:
     """Each wait is given up at first; the source is a generator, which two threads must not enter at once."""
-    opened = session(unary("Neg", ["n", 2]))
+    opened = open_session(unary("Neg", ["n", 2]))
     go = threading.Semaphore(0)
 
     def source() -> Iterator[Any]:
@@ -288,7 +282,7 @@ def test_a_wait_that_is_cancelled_loses_no_result() -> None:
 
 
 def test_tasks_that_read_one_stream_share_its_results() -> None:
-    opened = session(unary("Neg", ["n", 2]))
+    opened = open_session(unary("Neg", ["n", 2]))
 
     async def read() -> list[float]:
         stream = opened.evaluate_many([np.full((1, 2), n, np.float32) for n in range(20)], concurrency=2)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import onnxruntime
 import pytest
@@ -17,6 +16,7 @@ from PIL import Image
 
 from helpers.models import unary
 from helpers.paths import MODELS, PICTURES
+from helpers.pictures import write_video
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -49,14 +49,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "notes.txt").write_text("no picture")
     (tmp_path / ".hidden.png").write_bytes(b"no picture")
     return tmp_path
-
-
-def write_video(path: Path, levels: tuple[int, ...] = LEVELS) -> Path:
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
-    for level in levels:
-        writer.write(np.full((48, 64, 3), level, np.uint8))
-    writer.release()
-    return path
 
 
 def levels(results: Any) -> list[int]:
@@ -130,7 +122,7 @@ def test_an_open_file_is_read_while_it_is_open(invert: LearningModelSession, fol
 
 
 def test_a_video_gives_its_frames(invert: LearningModelSession, tmp_path: Path) -> None:
-    path = write_video(tmp_path / "levels.avi")
+    path = write_video(tmp_path / "levels.avi", LEVELS)
     renamed = path.rename(tmp_path / "levels.of.something")  # it is known by its content
     expected = [int(frame.software_bitmap.to_numpy()[1, 1, 0]) for frame in VideoReader(renamed)]
     assert np.abs(np.subtract(expected, LEVELS)).max() <= 2
@@ -153,7 +145,7 @@ def test_files_of_arrays(tmp_path: Path) -> None:
 
 
 def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path, tmp_path: Path) -> None:
-    video = write_video(tmp_path / "levels.avi").read_bytes()
+    video = write_video(tmp_path / "levels.avi", LEVELS).read_bytes()
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video")
     (tmp_path / "empty").mkdir()
@@ -295,7 +287,7 @@ def test_progress_counts_results_and_knows_how_many_there_will_be(
     assert reported(numbers, iter(items)) == [(done, None) for done in range(1, 10)]
     assert reported(invert, folder) == [(done, 5) for done in range(1, 6)]
     assert reported(invert, [folder, folder / "none.png"], concurrency=1)[-1] == (6, 6)
-    video = write_video(tmp_path / "levels.avi")
+    video = write_video(tmp_path / "levels.avi", LEVELS)
     assert reported(invert, video) == [(done, 5) for done in range(1, 6)]
     assert reported(numbers, []) == []
 
