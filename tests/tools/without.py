@@ -96,14 +96,11 @@ def check(capabilities: list[str], is_import_only: bool) -> bool:
             print(f"{words}; {'they cannot be imported' if done.returncode else 'they can be imported'}")
             return not done.returncode
         tops = {".".join(name.split(".")[:2]) for name in gone} | {name for name in gone if name.count(".") > 1}
-        named = re.compile(
-            "|".join(rf"\b{re.escape(name)}\b" for name in sorted(tops))
-            + "|".join(
-                rf"|from winml_py import [^\n]*\b{name.split('.')[1]}\b"
-                for name in sorted(tops)
-                if name.count(".") == 1
-            )
-        )
+        words_of_gone = [rf"\b{re.escape(name)}\b" for name in sorted(tops)]
+        words_of_gone += [
+            rf"from winml_py import [^\n]*\b{name.split('.')[1]}\b" for name in sorted(tops) if name.count(".") == 1
+        ]
+        named = re.compile("|".join(words_of_gone))
         dropped = {path.stem for path in (folder / "tests").rglob("*.py") if named.search(path.read_text())}
         while True:  # tests import helpers
             helped = re.compile(rf"^from (?:helpers|tools)(?:\.| import .*?\b)(?:{'|'.join(dropped)})\b", re.MULTILINE)
