@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.cli import call, require_failure
@@ -17,6 +18,7 @@ from helpers.paths import MODELS
 from helpers.reference import run_raw
 from winml_py import LearningModel, LearningModelDeviceKind
 from winml_py.cli import style
+from winml_py.core.base.timing import median_turn
 from winml_py.inputs import case as cases
 from winml_py.inputs.case import Case
 from winml_py.inputs.files import generated
@@ -131,3 +133,74 @@ def test_two_outputs_of_which_one_is_a_picture(tmp_path: Path) -> None:
     call("run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
     with Image.open(tmp_path / "x.png") as picture:
         assert (np.asarray(picture) == 100).all()
+
+
+# What the numbers are
+
+
+ROW = np.float32([[3.5, -1.25, 20]])
+
+
+def rows(*nodes: onnx.NodeProto, name: str = "y") -> bytes:
+    """A model that gives three numbers, of three that go in."""
+    return data(list(nodes), [tensor("x", [1, 3])], [tensor(name, [1, 3])])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "lines"),
+    [
+        (rows(helper.make_node("Neg", ["x"], ["y"])), [], ["  y: -3.5, 1.25, -20"]),  # a regression's
+        (rows(helper.make_node("Neg", ["x"], ["y"])), ["--top-k", 1], ["  y", "    1    1.2500"]),
+        (
+            rows(helper.make_node("Neg", ["x"], ["logits"]), name="logits"),
+            ["--top-k", 1],
+            ["  logits", "    1    1.2500"],
+        ),
+        (rows(helper.make_node("Neg", ["x"], ["logits"]), name="logits"), [], ["  logits", "    1     1.2500"]),
+        (
+            rows(helper.make_node("Softmax", ["x"], ["s"]), helper.make_node("Identity", ["s"], ["y"])),
+            [],
+            ["  y", "    2  1.0000"],
+        ),
+        (rows(helper.make_node("Sigmoid", ["x"], ["y"])), [], ["  y", "    2  1.0000", "    0  0.9707"]),
+    ],
+    ids=["numbers", "asked for", "name", "softmax", "sigmoid"],
+)
+def test_only_classes_are_ranked(model: bytes, options: list[Any], lines: list[str], tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(model)
+    np.save(tmp_path / "x.npy", ROW)
+    shown = call("run", tmp_path / "m.onnx", tmp_path / "x.npy", *options).stdout.splitlines()[1:]
+    assert [line.split() for line in shown[: len(lines)]] == [line.split() for line in lines]
+
+
+def test_labels_and_shares_of_one_are_classes(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(rows(helper.make_node("Abs", ["x"], ["y"])))
+    np.save(tmp_path / "x.npy", ROW)
+    (tmp_path / "labels.txt").write_text("cat\ndog\nowl\n")
+    shown = call("run", tmp_path / "m.onnx", tmp_path / "x.npy", "--labels", tmp_path / "labels.txt").stdout
+    assert shown.split()[-9:] == ["2", "owl", "20.0000", "0", "cat", "3.5000", "1", "dog", "1.2500"]
+    np.save(tmp_path / "x.npy", np.float32([[0.25, 0.5, 0.25]]))
+    shown = call("run", tmp_path / "m.onnx", tmp_path / "x.npy").stdout
+    assert shown.split()[-6:] == ["1", "0.5000", "0", "0.2500", "2", "0.2500"]
+
+
+def test_maps_and_sequences_are_written_as_people_write_them(tmp_path: Path) -> None:
+    """As of scikit-learn's classifiers, which give a map of labels and scores for each row."""
+    float_map = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(1, None))
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["cat", "dog", "owl"])
+    whole = helper.make_value_info("y", helper.make_sequence_type_proto(float_map))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data([node], [tensor("x", ["n", 3])], [whole], domains={"ai.onnx.ml": 1}))
+    np.save(tmp_path / "x.npy", ROW)
+    assert call("run", path, tmp_path / "x.npy").stdout.splitlines()[1:] == ["  y: cat 3.5, dog -1.25, owl 20"]
+    np.save(tmp_path / "x.npy", np.float32([[1, 2, 3], [4, 5, 6]]))
+    assert call("run", path, tmp_path / "x.npy").stdout.splitlines()[1:] == [
+        "  y",
+        "    cat 1, dog 2, owl 3",
+        "    cat 4, dog 5, owl 6",
+    ]
+
+
+def test_the_times_and_the_ratio_are_of_the_same_turn() -> None:
+    assert median_turn([4.0, 1.0, 9.0, 2.0], [2.0, 1.0, 3.0, 1.0]) == (4.0, 2.0)
+    assert median_turn([0.3, 0.5, 0.4], [0.4, 0.2, 0.3]) == (0.4, 0.3)

@@ -116,7 +116,8 @@ def check(capabilities: list[str], is_import_only: bool) -> bool:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not once", "-p", "no:cacheprovider", *tests]
         done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
         last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-300:]
-        print(f"{words}; {len(tests)} files of tests: {last}", flush=True)
+        failed = re.findall(r"^(?:FAILED|ERROR) .*$", done.stdout, re.MULTILINE)
+        print("\n".join([f"{words}; {len(tests)} files of tests: {last}", *failed]), flush=True)
         return not done.returncode
 
 
@@ -126,7 +127,7 @@ def main() -> None:
     parser.add_argument("--import-only", action="store_true", help="runs no tests")
     options = parser.parse_args()
     wanted = options.capabilities or CAPABILITIES
-    groups = [CAPABILITIES] if wanted == ["all"] else [[name] for name in wanted]
+    groups = [CAPABILITIES if name == "all" else [name] for name in wanted]
     found = [check(group, options.import_only) for group in groups]  # all of them, also after one that fails
     if not all(found):
         raise SystemExit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base.messages import Facts
-from ..core.base.timing import median_ratio, take_turns
+from ..core.base.timing import median_turn, take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -72,12 +71,12 @@ BLOCK_SECONDS = 0.02
 
 
 class Speed(NamedTuple):
-    """The time of an evaluation on the CPU, of a model and of one that was made of it.
+    """The time of an evaluation on the CPU, of a model and of one that was made of it, in the same turn: the median.
 
     Attributes:
         before_ms: milliseconds of the model.
         after_ms: milliseconds of the new one.
-        ratio: how many times as fast the new one is.
+        ratio: how many times as fast the new one is: the one time over the other.
         verdict: "faster", "slower" or "same".
     """
 
@@ -98,8 +97,8 @@ def measure_speed(before: str, after: str, values: Mapping[str, object]) -> Spee
         LearningModelSession(LearningModel.load(after)) as other,
     ):
         ones, others = take_turns([_block(session, values) for session in (one, other)], ROUNDS)
-    ratio = median_ratio(ones, others)
-    return Speed(statistics.median(ones) * 1e3, statistics.median(others) * 1e3, ratio, _verdict(ratio))
+    before_s, after_s = median_turn(ones, others)
+    return Speed(before_s * 1e3, after_s * 1e3, before_s / after_s, _verdict(before_s / after_s))
 
 
 def _verdict(ratio: float) -> str:

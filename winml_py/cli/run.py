@@ -36,13 +36,13 @@ from .arguments import (
 )
 from .failures import Failure, error_facts, naming, status_of
 from .style import emit, progress, say, tell_assumed
-from .summary import AUTO, KINDS, Finder, print_results, summarize
+from .summary import AUTO, KINDS, Classes, Finder, print_results, score_outputs, summarize
 from .videos import folders_of, targets_of, video_of, write, write_video
 
 
 @click.command()
 @models_argument
-@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="How many classes.")
+@click.option("--top-k", type=click.IntRange(1), metavar="N", help="How many classes, of any row; else 5 of scores.")
 @labels_option
 @click.option(
     "--layout",
@@ -107,7 +107,7 @@ class Wanted(NamedTuple):
     """What the user wants of the results.
 
     Attributes:
-        top_k: how many classes to show.
+        top_k: how many classes to show of each row of numbers; None for five of those that are scores of classes.
         labels: a file with their names, or None for the model's own.
         layout: what the outputs are.
         threshold: the lowest score of an object, or None for the makers' own.
@@ -117,7 +117,7 @@ class Wanted(NamedTuple):
         fast_decode: as for `ImageFeatureValue.load`.
     """
 
-    top_k: int
+    top_k: int | None
     labels: str | None
     layout: str
     threshold: float | None
@@ -194,8 +194,9 @@ class _ModelRun:
         self._session = LearningModelSession(model, case.find_device(), settings)
         if wanted.log_cpu_fallback:
             _log_cpu_fallback(self._session)
-        self._classes = labels_of(wanted.labels) if wanted.labels else model.labels
-        self._finder = Finder(wanted.layout, wanted.threshold, self._classes)
+        labels = labels_of(wanted.labels) if wanted.labels else model.labels
+        self._classes = Classes(wanted.top_k, labels, score_outputs(model))
+        self._finder = Finder(wanted.layout, wanted.threshold, labels)
         self._targets = targets_of(output, [label for label, _ in self.todo])
         self._files = [file for _, files in self.todo for file in files.values()]
 
@@ -226,11 +227,11 @@ class _ModelRun:
         result = self._session.evaluate_features(values)
         outputs, found = result.outputs, self._finder.find(result)
         if self._wanted.labels and found is None:
-            _require_labels(self._wanted.labels, self._classes, outputs)
+            _require_labels(self._wanted.labels, self._classes.labels, outputs)
         drawn = None if found is None or found.draw is None else partial(found.draw, _only_picture(values))
         inputs = () if self._wanted.force else self._files
         written = {"written": [write(target, outputs, drawn, inputs)]} if target else {}
-        summary = {name: summarize(value, self._wanted.top_k, self._classes) for name, value in outputs.items()}
+        summary = {name: summarize(name, value, self._classes) for name, value in outputs.items()}
         sizes = to_json(input_sizes(features, values if files else {}))
         if not files:
             tell_assumed(self._path, sizes)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from ..core.base.arrays import Array
 from ..core.base.messages import Facts
+from ..core.base.winrt_object import inside
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import best_of
+from ..core.features.ranking import Prediction, best_of
 from ..core.features.tensor import Tensor
 from ..core.imaging.frame import VideoFrame
+from ..core.model.model import LearningModel
 from ..errors import WinMLError
 from ..vision.detections import Detections, detections, may_be_detections
 from ..vision.layouts import DetectionLayout
@@ -21,23 +27,73 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def summarize(value: Any, top_k: int, labels: Sequence[str]) -> Facts:
-    """What is shown of an output: the top classes of a row of numbers, or else its shape and range."""
+_NUMBERS_SHOWN = 16
+_CLASS_WORDS = re.compile(r"prob|score|class|logit|softmax|sigmoid|predictions", re.IGNORECASE)
+_SCORE_OPERATORS = {"Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"}
+_SHAPE_OPERATORS = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", "Transpose"}
+"""Operators behind those, which change none of the numbers."""
+
+
+class Classes(NamedTuple):
+    """Which outputs are scores of classes, and how they are shown. A regression's numbers have no best.
+
+    Attributes:
+        top_k: how many classes to show; None for five, and only where there is a sign that they are classes.
+        labels: their names, or none.
+        outputs: the names of outputs that the model makes with a softmax or a sigmoid.
+    """
+
+    top_k: int | None
+    labels: Sequence[str]
+    outputs: Set[str]
+
+    def best(self, name: str, array: Array) -> list[Prediction]:
+        """The best classes of an output; none where it is no row of scores, or nothing says that it is one."""
+        is_asked = self.top_k is not None or len(self.labels) == array.size
+        if is_asked or name in self.outputs or _CLASS_WORDS.search(name) or _adds_up(array):
+            return best_of(array, self.top_k or 5, self.labels)
+        return []
+
+
+def _adds_up(array: Array) -> bool:
+    """Whether numbers are shares of one, as after a softmax."""
+    if array.dtype.kind != "f" or array.size < 2:
+        return False
+    return bool(array.min() >= 0) and abs(float(array.sum(dtype=np.float64)) - 1) < 1e-3
+
+
+def score_outputs(model: LearningModel) -> set[str]:
+    """The names of the outputs that a softmax or a sigmoid gives, as they are or in another shape."""
+    content = inside(model)
+    graph = content.open().graph(content.header)
+    makers = {name: node for node in graph.nodes for name in node.output}
+    names = set()
+    for output in graph.outputs:
+        node = makers.get(output)
+        while node is not None and node.op_type in _SHAPE_OPERATORS and node.input:
+            node = makers.get(node.input[0])
+        if node is not None and node.op_type in _SCORE_OPERATORS:
+            names.add(output)
+    return names
+
+
+def summarize(name: str, value: Any, classes: Classes) -> Facts:
+    """What is shown of an output: the top classes of scores, a few numbers as they are, or else shape and range."""
     if isinstance(value, ImageFeatureValue):
-        return summarize(value.video_frame, top_k, labels)
+        return summarize(name, value.video_frame, classes)
     if isinstance(value, VideoFrame):
         bitmap = value.software_bitmap
         return {"kind": "image", "width": bitmap.pixel_width, "height": bitmap.pixel_height}
     if isinstance(value, list):
-        return {"kind": "sequence", "value": [summarize(element, top_k, labels) for element in value]}
+        return {"kind": "sequence", "value": [summarize(name, element, classes) for element in value]}
     if not isinstance(value, Tensor):
         return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
     facts: Facts = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
-    if best := best_of(array, top_k, labels):
+    if best := classes.best(name, array):
         top = [{"index": one.index, "value": one.score} | ({"label": one.label} if one.label else {}) for one in best]
         return facts | {"top": top}
-    if array.size <= 16:
+    if array.size <= _NUMBERS_SHOWN:
         return facts | {"values": array.reshape(-1).tolist()}
     if array.dtype.kind in "fiu":
         return facts | {"min": float(array.min()), "max": float(array.max()), "mean": float(array.mean())}
@@ -58,6 +114,10 @@ def print_results(facts: Facts) -> None:
                 say(f"  {name}")
                 rows = [[str(best["index"]), best.get("label", ""), number(best["value"], 4)] for best in output["top"]]
                 show(rows, align="rlr", indent=4)
+            elif output["kind"] == "sequence" and len(output["value"]) > 1:
+                say(f"  {name}")
+                for element in output["value"]:
+                    say(f"    {_spell(element)}")
             else:
                 say(f"  {name}: {_spell(output)}")
         for path in result.get("written", []):
@@ -69,14 +129,34 @@ def _spell(output: Facts) -> str:
         return f"a picture of {output['width']}x{output['height']}"
     if output["kind"] == "video":
         return f"a video of {output['width']}x{output['height']}, {output['frames']:,} frames"
-    if output["kind"] != "tensor":
-        return str(output["value"])
-    head = f"{output['type']} of {'x'.join(map(str, output['shape'])) or 'one number'}"
+    if output["kind"] == "sequence":
+        return "; ".join(map(_spell, output["value"])) or "an empty list"
+    if output["kind"] == "map":
+        return _spell_map(output["value"])
+    if "top" in output:  # of an element of a sequence
+        return ", ".join(f"{best.get('label') or best['index']} {best['value']:.4g}" for best in output["top"])
+    head = f"{output['type']} of {'x'.join(map(str, output['shape']))}"
     if "values" in output:
-        return f"{head}: {output['values']}"
+        numbers = ", ".join(map(_spell_element, output["values"])) or "nothing"
+        is_row = len(output["values"]) == max(output["shape"], default=1)
+        return numbers if is_row else f"{head}: {numbers}"
     if "min" in output:
         return f"{head}, {output['min']:.4g} to {output['max']:.4g}, mean {output['mean']:.4g}"
     return head
+
+
+def _spell_map(items: Mapping[str, object]) -> str:
+    """Keys and values; of many numbers, the highest."""
+    pairs = list(items.items())
+    if len(pairs) > _NUMBERS_SHOWN and all(isinstance(value, (int, float)) for value in items.values()):
+        pairs = sorted(pairs, key=lambda pair: pair[1], reverse=True)  # type: ignore[arg-type, return-value]
+    shown = [f"{key} {_spell_element(value)}" for key, value in pairs[:_NUMBERS_SHOWN]]
+    more = len(pairs) - len(shown)
+    return ", ".join(shown) + (f", and {more:,} more" if more else "") if pairs else "an empty map"
+
+
+def _spell_element(element: object) -> str:
+    return f"{element:.6g}" if isinstance(element, float) else str(element)
 
 
 # What a vision model found in a picture, for `winml-py run`: as facts, and drawn.

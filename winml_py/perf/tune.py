@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
-from ..core.base.timing import median_ratio, take_turns
+from ..core.base.timing import median_turn, take_turns
 from ..core.cache import answers
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
@@ -291,6 +291,6 @@ def _merge(values: Settings, change: Settings) -> Settings:
 
 
 def _compared(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:
-    """How many times as fast the other is, as the median ratio of the rounds; and the milliseconds of both."""
-    ones, others = take_turns([one.seconds, other.seconds], rounds)
-    return median_ratio(ones, others), 1e3 * statistics.median(ones), 1e3 * statistics.median(others)
+    """How many times as fast the other is, and the milliseconds of both, in the turn whose ratio is the median."""
+    seconds, others_seconds = median_turn(*take_turns([one.seconds, other.seconds], rounds))
+    return seconds / others_seconds, 1e3 * seconds, 1e3 * others_seconds

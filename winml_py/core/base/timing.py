@@ -35,6 +35,20 @@ def take_turns(
     return seconds
 
 
+def median_turn(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+    """The seconds of both blocks in the round whose ratio is the median: times and a ratio that agree with each other.
+
+    Medians of each block for itself can be of rounds that the machine was disturbed in differently, and then say
+    something else than the ratio.
+
+    Example:
+        >>> median_turn([2.0, 9.0, 3.0], [1.0, 3.0, 2.0])
+        (2.0, 1.0)
+    """
+    pairs = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
+    return pairs[(len(pairs) - 1) // 2]
+
+
 def median_ratio(ones: Sequence[float], others: Sequence[float]) -> float:
     """How many times as long the first take as the second: the median of the rounds' ratios.
 
