@@ -74,6 +74,35 @@ def test_a_picture_in_a_tensor_is_written(values: Any, levels: Any, tmp_path: Pa
     assert np.abs(pixels - np.clip(levels, 0, 255)).max() <= 0.5 + (values.dtype == np.float16) * 0.5
 
 
+@pytest.mark.parametrize("order", ["stated", "assumed"])
+def test_a_picture_in_a_tensor_has_the_order_of_the_models_contract(order: str, tmp_path: Path) -> None:
+    """BGR: stated with `winml-py contract`, or assumed by Windows ML's rule. What comes out is what went in."""
+    model, target, source = tmp_path / "m.onnx", tmp_path / "out.png", tmp_path / "in.png"
+    model.write_bytes(unary(shape=(1, 3, 8, 6)))
+    if order == "stated":
+        call("contract", model, "--output", model, "--pixel-format", "bgr8", "--force")
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 6, 3), np.uint8)
+    Image.fromarray(pixels).save(source)
+    result = call("run", model, source, "--output", target)
+    assert result.exit_code == 0, result.output
+    with Image.open(target) as picture:
+        np.testing.assert_array_equal(np.asarray(picture.convert("RGB")), pixels)
+
+
+def test_a_table_of_boxes_is_no_picture(tmp_path: Path) -> None:
+    """3549 rows of 6 numbers, as YOLOX gives them: it was written as a gray strip."""
+    nodes = [helper.make_node("Identity", ["table"], ["y"]), helper.make_node("Identity", ["x"], ["z"])]
+    ends = [tensor("x", [1, 3, 8, 8])], [tensor("y", [1, 3549, 6]), tensor("z", [1, 3, 8, 8])]
+    weights = {"table": np.zeros((1, 3549, 6), np.float32)}
+    (tmp_path / "m.onnx").write_bytes(data(nodes[:1], ends[0], ends[1][:1], weights))
+    Image.new("RGB", (8, 8)).save(tmp_path / "in.png")
+    words = require_failure(5, "run", tmp_path / "m.onnx", tmp_path / "in.png", "--output", tmp_path / "o.png")
+    assert "gives no picture that could be written" in words
+    (tmp_path / "m.onnx").write_bytes(data(nodes, *ends, weights))  # the next output is one
+    told = call("run", tmp_path / "m.onnx", tmp_path / "in.png", "--output", tmp_path / "o.png").stderr
+    assert "The output z is a tensor, and was written as a picture" in told
+
+
 @pytest.mark.parametrize("shape", [(1, 10), (2, 3, 8, 8), (1, 5, 8, 8), (3, 3, 3), (1, 3, 8, 8, 1)])
 def test_what_is_no_picture_is_not_written(shape: tuple[int, ...], tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(unary(shape=shape))

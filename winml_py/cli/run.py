@@ -37,7 +37,7 @@ from .arguments import (
 from .failures import Failure, error_facts, naming, status_of
 from .style import emit, progress, say, tell_assumed
 from .summary import AUTO, KINDS, Classes, Finder, print_results, score_outputs, summarize
-from .videos import folders_of, targets_of, video_of, write, write_video
+from .videos import PictureSeen, folders_of, targets_of, video_of, write, write_video
 
 
 @click.command()
@@ -230,7 +230,11 @@ class _ModelRun:
             _require_labels(self._wanted.labels, self._classes.labels, outputs)
         drawn = None if found is None or found.draw is None else partial(found.draw, _only_picture(values))
         inputs = () if self._wanted.force else self._files
-        written = {"written": [write(target, outputs, drawn, inputs)]} if target else {}
+        written = (
+            {"written": [write(target, outputs, drawn, inputs, PictureSeen.of(result, model, values))]}
+            if target
+            else {}
+        )
         summary = {name: summarize(name, value, self._classes) for name, value in outputs.items()}
         sizes = to_json(input_sizes(features, values if files else {}))
         if not files:

@@ -163,11 +163,12 @@ class OpenVinoBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
+        # First of all: close() lets go of them at any moment, and the run uses their memory to its end.
+        inputs, in_place, copied = self._inputs, self._in_place, self._copied
         compiled, request = require_open(self._native)
         if self._may_overlap:
-            self._inputs.keep_apart(self._in_place.values(), partial(self._bind_input, request))
+            inputs.keep_apart(in_place.values(), partial(self._bind_input, request))
             self._may_overlap = False
-        inputs, in_place, copied = self._inputs, self._in_place, self._copied  # close() lets go of them
         try:
             inputs.refresh()
             if self._trace is None:

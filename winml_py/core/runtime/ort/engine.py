@@ -77,11 +77,12 @@ class IoBinding:
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
+        # First of all: close() lets go of them at any moment, and the run uses their memory to its end.
+        inputs, in_place = self._inputs, self._in_place
         session, native = require_open(self._native)
         if self._may_overlap:
-            self._inputs.keep_apart(self._in_place.values(), partial(_bind_input, native))
+            inputs.keep_apart(in_place.values(), partial(_bind_input, native))
             self._may_overlap = False
-        inputs, in_place = self._inputs, self._in_place  # close() lets go of them, and the run still uses their memory
         try:
             inputs.refresh()
             if stop is None and not self._shrinks:
