@@ -11,7 +11,7 @@ from ...enums import BitmapPixelFormat, LearningModelFeatureKind, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.messages import type_name
 from ..base.winrt_object import Object
-from ..imaging.bitmap import LONGEST, SoftwareBitmap, figure
+from ..imaging.bitmap import LONGEST, SoftwareBitmap, html_figure
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.contract import ImageContract
 from ..imaging.formats import Pixels
@@ -167,7 +167,7 @@ def pictures_html(value: ImageFeatureValue, longest: int = LONGEST) -> str:
     """
     shrink = max(map(max, value.sizes)) / longest
     words = repr(value).strip("<>")
-    return "".join(figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
+    return "".join(html_figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
 
 
 def _frame(bitmap: SoftwareBitmap) -> VideoFrame:
