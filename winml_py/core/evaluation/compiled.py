@@ -204,6 +204,8 @@ def _combine(
             f"{list(feature.shape)}.",
             hint="Give one size for each dimension, and -1 where the model's stays.",
         )
+    # A free size is -1, so the larger one of a pair is the one that is stated. Pairs that contradict each other are
+    # refused above.
     return tuple(max(pair) for pair in zip(shape, wanted, strict=True))
 
 

@@ -193,6 +193,7 @@ def tensorize_graph(key: GraphKey) -> bytes:
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
     pixels = graph.input("pixels", np.uint8, "n", "height", "width", layout.channels)
     value = pixels.cast(np.float32).transposed(0, 3, 1, 2)
+    # A gray picture with padding in a colour is computed in colour: the padding has to become gray by the same weights.
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
         value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
@@ -277,6 +278,7 @@ def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel
     matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(
         resize(identity, axis.scaled, part, kernel, is_close=True)
     )
+    # The cache gives the same array to every caller.
     matrix.flags.writeable = False
     return matrix
 

@@ -208,6 +208,7 @@ class Evaluation:
     def set_input(self, descriptor: FeatureDescriptor, value: object, found: Bindable) -> None:
         """Binds what `check_input` found in a value."""
         with self._lock:
+            # Even if the bind fails: then the input may be half bound, and the tensor of before says nothing about it.
             self._given.pop(descriptor.name, None)
             try:
                 self._set_input(descriptor, found)
@@ -234,6 +235,8 @@ class Evaluation:
             self.engine_binding.set_input(name, value.array)
         else:
             self._set_tensor(descriptor, value)
+        # The memory of the picture before is no longer what the engine reads. Kept, the next picture would be written
+        # there and not be bound.
         if self._pictures is not None:
             self._pictures.forget(name)
 
@@ -244,6 +247,7 @@ class Evaluation:
         self.engine_binding.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
 
     def _set_picture(self, name: str, tensor: PictureTensor) -> None:
+        # A picture of the same size is written over the one before, in memory that the engine reads already.
         if self.pictures.tensors.get(name) is not tensor:
             self.engine_binding.set_input(name, tensor)
             self.pictures.tensors[name] = tensor

@@ -134,7 +134,7 @@ class BuffersOutput:
             )
         start = 0
         for part, size in zip(self._parts, sizes, strict=True):
-            if size:
+            if size:  # the view of an empty part is read-only
                 part[:] = whole[start : start + size]
             start += size
         for buffer in self._bound:
@@ -325,6 +325,7 @@ def writable_array(bound: Any, tensor: Tensor) -> Array | None:
         )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
+    # Arrays without elements share no memory with any, and nothing is written to them.
     if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
         raise InvalidBindingError(
             "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy.",

@@ -84,6 +84,7 @@ class LearningModelDevice(Object):
         wanted = name.casefold()
         known = cls.find_all()
         for device in known:
+            # Kinds come before names, because "cpu" stands in the names of software GPUs as well.
             if wanted in device.hardware:
                 return device
         for device in known:

@@ -86,6 +86,7 @@ class Setting(Generic[T]):
         if is_dataclass(default) and not isinstance(default, type):
             known = {field.name: field for field in fields(default)}
             return self.check(replace(default, **{self._known(key, known): item for key, item in value.items()}))
+        # The check of these settings is `bool`, which would take the text "false" for true.
         if isinstance(default, bool) and not isinstance(value, bool):
             raise TypeError(f"{self.key} is {value!r}, and not true or false")
         return self.check(value)
@@ -359,7 +360,7 @@ class LearningModelSessionOptions(Object):
         try:
             return cls.from_dict(read_options(path))
         except InvalidArgumentError as error:
-            if error.message.startswith(f"{name_of(path)}: "):
+            if error.message.startswith(f"{name_of(path)}: "):  # it names the file already
                 raise
             raise InvalidArgumentError(
                 f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."

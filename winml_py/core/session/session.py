@@ -296,6 +296,7 @@ class LearningModelSession(Closeable, CompiledModel):
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         compiled = self._inside
+        # A property may ask for debug output, which shows what is bound; here nothing is.
         if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
             run_once = compiled.engine.run_once  # there is one: see `Compiled`
             outputs = compiled.plain_arrays.evaluate(run_once, features) if run_once is not None else None

@@ -157,6 +157,8 @@ class Jobs:
             whole = self.runner.run({name: joined([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
             parts = {name: split(name, value, counts) for name, value in whole.outputs.items()}
+        # Arrays whose shapes do not fit each other are a ValueError of numpy's. One by one, only the items that are at
+        # fault fail.
         except (WinMLError, KeyError, ValueError):
             return [self._alone(features) for features in items]
         return [

@@ -220,6 +220,7 @@ def files_matching(pattern: str) -> list[str]:
 
 def is_pattern(path: str) -> bool:
     """Whether a path is a pattern, and not the name of a file."""
+    # A file may be called "photo[1].jpg": what is there goes before what it could mean.
     return has_magic(path) and not os.path.lexists(path)
 
 
@@ -236,4 +237,5 @@ def in_natural_order(names: Iterable[str]) -> list[str]:
 
 def _natural_key(name: str) -> tuple[list[str | int], str]:
     parts = re.split(r"(\d+)", name.casefold())  # words and numbers take turns, a word comes first
+    # The name itself comes last, so that names that differ in their case alone always have one order.
     return [int(part) if index % 2 else part for index, part in enumerate(parts)], name

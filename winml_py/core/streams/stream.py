@@ -81,6 +81,7 @@ class EvaluationStream(Closeable):
             self._fill()
             if self._pending:
                 self._ready.extend(self._finish(self._pending.popleft()))
+                # A thread is free now. It gets work before the caller looks at the results, which may take long.
                 self._fill(is_idle=False)
         if self._ready:
             return self._ready.popleft()
@@ -134,6 +135,7 @@ class EvaluationStream(Closeable):
         self._ready.clear()
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        # Only now, because the threads used all of this until they ended.
         self._jobs.runner.clear()
         self._sources.close()
         self._sessions.close()

@@ -162,6 +162,7 @@ def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
 
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:
     """Without the plugin of an engine whose own package is there."""
+    # The package runs on processors of any maker, and keeps what it compiled. The plugin has nothing more on a CPU.
     own = [device for device in devices if provider_of(device.provider).package]
     names = {device.engine for device in own}
     return own + [device for device in devices if device.engine not in names]

@@ -135,6 +135,7 @@ class ChosenEngine:
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
         if self._is_decided and self.rival is None and self._reference is not None:
+            # Once ONNX Runtime was kept, no evaluation is checked any more, so nothing here has to look at the inputs.
             run_once = self._reference.run_once
             if run_once is not None:
                 return run_once(inputs, lock)
@@ -230,7 +231,9 @@ class ChosenEngine:
             if self.rival is not rival:  # another thread was first
                 return
             self.rival, self._checks_left = None, 0
+        # Outside of the lock, because this writes to the disk.
         before, self.explanation = self.explanation, self.choice.refuse(self.explanation, problem)
+        # Before the warning, which the program may have made an error.
         rival.close()
         name = f"{before.engine} in {before.number_type or before.precision.name.lower()}"
         warn_caller(
@@ -270,6 +273,8 @@ class ChosenEngine:
     def close(self) -> None:
         """Frees both; while one is being chosen, as soon as that is done."""
         self._is_closed = True
+        # Whoever decides is using both engines now. That thread closes them when it is done, because `_is_closed` is
+        # set.
         if self._deciding.acquire(blocking=False):
             try:
                 self._close_both()
@@ -351,6 +356,8 @@ class _ChosenBinding(HeldValues):
                 fresh = self._bind_to(rival, False).run(stop)
                 came = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
                 problem = engine.choice.problem_of(engine.explanation, expected, came)
+            # None of these says that the engine is wrong: a size that does not match is that of the caller's own
+            # output.
             except (CanceledError, ClosedError, SizeMismatchError):
                 raise
             except WinMLError as error:

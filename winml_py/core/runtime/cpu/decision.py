@@ -61,11 +61,14 @@ class CpuChoice:
         """See `chosen.Choice`. What was the fastest on such inputs before is taken; else they are timed."""
         request = self._later(stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+        # A profile changes nothing about who is the fastest, and the engines that are compared stand in the key
+        # themselves.
         options = list(request.options._replace(is_profiled=False, engine=None))
         key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
         found = self._remembered(request, key)
         if found is None:
             with answers.asking(key, request.require_not_stopped):
+                # Another process may have answered while this one waited.
                 found = self._remembered(request, key) or self._measure(request, key, reference, inputs)
         return found
 

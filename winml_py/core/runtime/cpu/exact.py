@@ -157,6 +157,7 @@ def _problem(node: onnx.NodeProto, given: list[Known], made: Known, used: Abstra
         return f"there may be no numbers at all where {operator} looks, which ends the process there"
     if not made.is_steady:
         return f"the shape of what {operator} gives depends on the numbers that come"
+    # The end of a Slice is often the largest int64, which only means "to the end".
     numbers = [value.range for value in (*([] if operator == "Slice" else given), made) if value.kind is Kind.COUNT]
     if operator != "Constant" and any(each.low < -MOST or each.high > MOST for each in numbers):
         return f"the operator {operator} computes with integers that may not fit into 32 bits"
@@ -223,6 +224,7 @@ def _is_something_left(data: Known, start: Known, end: Known, axes: Known | None
 
 
 def _decides_shape(operator: str, value: Known) -> bool:
+    # Resize takes its factors as floats, and they decide the shape all the same.
     return value.kind is Kind.COUNT or operator == "Resize"
 
 

@@ -317,6 +317,7 @@ class _Function:
 
     def _checked(self, result: object, declared: OperatorOutput, name: str) -> Array:
         array = np.asarray(result, order="C")
+        # Engines take strings as arrays of objects, and numbers C-contiguous.
         array = array.astype(object) if array.dtype.kind == "U" else array
         if array.dtype != declared.dtype or declared.rank not in (None, array.ndim):
             rank = "any rank" if declared.rank is None else f"rank {declared.rank}"
@@ -337,6 +338,7 @@ def _read_only(value: Value) -> Value:
     """A view that cannot be written: the memory may be the caller's, and other nodes may need the numbers."""
     if not isinstance(value, np.ndarray):
         return value
+    # Not the flag of the array itself, which the caller may go on writing to.
     view = value.view()
     view.flags.writeable = False
     return view

@@ -110,6 +110,7 @@ def _needs(node: onnx.NodeProto) -> set[str]:
 
     names = set(node.input)
     for graph in _graphs(node):
+        # An output of a subgraph need not be made there: it may be a value of the graph around it.
         names |= {output.name for output in graph.output}
         names |= {name for inner in messages(graph) if isinstance(inner, NodeProto) for name in inner.input}
     return names - {""}
@@ -266,6 +267,7 @@ def put_back(model: onnx.ModelProto, calls: Sequence[onnx.NodeProto], original: 
     graph.node.extend(nodes)
     wanted = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
     missing = wanted - constant_names(graph)
+    # What changed the rest may have dropped weights that no node of it uses, but a function does.
     graph.initializer.extend(weight for weight in original.graph.initializer if weight.name in missing)
     imported = {item.domain for item in model.opset_import}
     domains = {node.domain for node in calls} - imported

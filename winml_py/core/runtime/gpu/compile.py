@@ -62,6 +62,7 @@ class DeviceCompiler:
         require_option_keys(device.provider, dict(options.provider_options))
         reason, is_float32 = self._precision(request)
         if is_float32:
+            # What is compiled from here on is a float32 model. Only its edges are float16, which `Float32Engine` casts.
             features = replace(request.features, has_float16=False)
             request = replace(request, model=as_float32(request.model), features=features)
         target = Target(device, half=request.features.has_float16)
@@ -108,6 +109,7 @@ class DeviceCompiler:
             if is_refused(error):
                 return None, "all-nodes-on-provider"
             raise
+        # What has_fixed_shapes says is of the inputs. Outputs may still have free sizes, as the compiled session shows.
         if isinstance(engine, OrtDeviceEngine) and engine.is_recordable:
             return engine, ""
         engine.close()

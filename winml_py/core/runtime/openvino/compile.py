@@ -44,6 +44,7 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
         )
     config = config_of(request, target)
     native = core()
+    # OpenVINO cannot be stopped while it reads or compiles. So whoever has cancelled is heard between the steps.
     model = _read(request, native)
     request.require_not_stopped()
     with translated():
@@ -85,12 +86,16 @@ def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     """The model as OpenVINO reads it, with the sizes that the options fix."""
     whole = request.model.whole if isinstance(request.model, Skeleton) else request.model
+    # A mapped file must not change as long as the session lives. `Weights.PRIVATE` promises that it may, and for it, as
+    # for a small model, nothing counts as mappable.
     config = {"ENABLE_MMAP": request.origin.mappable_weights >= MAPPED_FROM}
     with translated(CorruptModelError):
         model = native.read_model(whole, config=config)
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
         with translated():
+            # By their places: where a node that does nothing is left out, OpenVINO's input has another name than the
+            # model's.
             places = numbers(model.inputs, request.features.inputs)
             model.reshape({places[name]: list(shape) for name, shape in request.features.sizes.items()})
     return model

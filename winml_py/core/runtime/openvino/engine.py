@@ -154,6 +154,8 @@ class OpenVinoBinding:
             self._copied.pop(name, None)
             self._may_overlap = True
             return
+        # Otherwise the request would go on writing into the caller's array. With memory of its own, the run's result is
+        # copied out.
         if name in self._in_place:
             with translated():
                 request.set_output_tensor(number, tensor_for(port))
@@ -206,6 +208,7 @@ def numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequ
 
 def _run(request: openvino.InferRequest, stop: Stop | None) -> None:
     if stop is None:
+        # Without the argument, the package copies every output into a dict, which nobody reads here.
         request.infer(share_outputs=True)
         return
     with ended_by(stop, request.cancel):

@@ -92,12 +92,15 @@ class DeviceBinding:
             if name in self._on_host:
                 self._bind_on_host(native, name, value)
             elif isinstance(value, DeviceArray):
+                # First, because it may refuse the tensor: then the one before stays bound.
                 self._graph.input_moves(session, name, before.value if before else None, value)
                 self._inputs[name] = _Input(value)
                 bind_device_input(native, name, value)
             elif before is not None and before.copy is not None and before.value.shape == value.shape:
+                # The copy keeps its address, which a recorded graph reads. The next run sends the new numbers there.
                 self._inputs[name] = _Input(value, before.copy)
             else:
+                # A new copy has another address, and a recorded graph would go on reading the old one.
                 self._graph.forget(session)
                 copy = self._memory.upload(value)
                 self._inputs[name] = _Input(value, copy)
@@ -139,6 +142,8 @@ class DeviceBinding:
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
+            # If the binding was closed meanwhile, this is the last reference. Memory of a device is freed under the
+            # lock, too.
             if running is not None:
                 with self._lock:
                     running = None
@@ -168,6 +173,7 @@ class DeviceBinding:
     ) -> None:
         self._graph.prepare(run_options)
         if self._waits_unlocked:
+            # The call then returns when the work is submitted, and `run` waits for the device without the lock.
             run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._send_inputs(native)
         session.run_with_iobinding(native, run_options)
@@ -175,6 +181,8 @@ class DeviceBinding:
     def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
         for name, (value, copy) in tuple(self._inputs.items()):
             if name in self._on_host:
+                # The session reads this input on the host, and the tensor on the device may have been written since the
+                # last run.
                 if isinstance(value, DeviceArray):
                     self._bind_on_host(native, name, value)
             elif copy is not None:
@@ -205,6 +213,7 @@ class DeviceBinding:
                 output.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An argument holds the function, because at the end of the interpreter the module's names may be gone.
         if not is_finalizing():
             self.close()
 

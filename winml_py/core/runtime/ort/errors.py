@@ -152,4 +152,6 @@ def translated() -> Iterator[None]:
         failure = translate(error)
     else:
         return
+    # Here the runtime's own error is no longer the context of ours. Its traceback has the frames that hold the native
+    # session, and a program that keeps the error would keep them alive.
     raise failure

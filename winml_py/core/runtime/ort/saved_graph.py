@@ -37,6 +37,7 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
     folder = folders.folder_for(_key(request), request.origin.mappable_weights) if _is_wanted(request) else None
     if folder is None:
         engine = compile_model(request)
+        # The runtime has freed what it parsed the model into. For a small model, that is not worth the call.
         if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
             trim_heap()
         return engine
@@ -44,6 +45,7 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
     if opened is not None:
         return opened
     with answers.asking(folder.name, request.require_not_stopped) as is_alone:
+        # Looked for again: while this process waited for its turn, another one may have written it.
         return _opened(request, folder) or (_make(request, folder) if is_alone else compile_model(request))
 
 
@@ -79,10 +81,13 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
 
 def _save(request: CompileRequest, folder: str) -> None:
     path = Path(folder, GRAPH)
+    # The profile is to be of the session that the program gets, and this one is closed at once.
     request = replace(request, options=request.options._replace(is_profiled=False))
     # The session goes before the next one maps from disk what this one rearranged in memory of its own.
     compile_model(request, saving=Saving(folder)).close()
     graph = readable(path.read_bytes())
+    # Such weights of nodes inside an If or a Loop cannot be left out one by one. Without any, the file is right for all
+    # nodes, and each session rearranges them for itself.
     if graph is None:
         compile_model(request, saving=Saving(folder, prepacked=False)).close()
     else:
@@ -134,6 +139,8 @@ def readable(model: bytes) -> bytes | None:
         else:
             pieces.append(model[item.tag : item.end])
     changed = b"".join(pieces)
+    # The walk looks at the weights of the main graph alone. More of these words than it kept are in graphs inside
+    # nodes.
     if changed.count(b"prepacked_") != kept:
         return None
     return b"".join((model[: graph.tag], encode_field(_GRAPH, changed), model[graph.end :]))

@@ -85,6 +85,7 @@ def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)
+    # CUDA numbers the GPUs that are left from 0 on, and nvidia-smi keeps the numbers of the machine.
     numbers = [int(word) for word in wanted.split(",") if word.strip().isdigit()]
     known = {gpu.number: gpu for gpu in gpus}
     return tuple(known[old]._replace(number=new) for new, old in enumerate(numbers) if old in known)

@@ -80,6 +80,7 @@ def probe(*, again: bool = False) -> list[Plugin]:
                 "Devices are tried in a Python of their own, and a frozen application has none.",
                 hint="Run on the CPU, or from an installed Python.",
             )
+        # The processes run side by side: each takes a part of a second to start, and to try its devices.
         started = [
             (name, ChildProcess(_OWN_PROBES.get(name, _PROBE), name)) for name in missing
         ]  # all at once, then each in turn

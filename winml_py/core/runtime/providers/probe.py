@@ -45,6 +45,8 @@ def _plugin(package: str) -> Facts:
         for index, found in enumerate(plugin_devices(provider)):
             device = _describe(package, library, provider, index, found)
             halves = "FP16" in found.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
+            # A device may fail in half precision alone: some drivers have it switched off. It is then a device for
+            # float32.
             for attempt in (device._replace(float16=True), device)[0 if halves else 1 :]:
                 options = onnxruntime.SessionOptions()
                 options.add_provider_for_devices([found], {})
@@ -130,6 +132,7 @@ def _problem_of(options: Any, providers: object, half: bool) -> str:
     import onnxruntime
 
     options.log_severity_level = 4
+    # With help from the CPU, a device that computes nothing would pass.
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     dtype = np.dtype(np.float16 if half else np.float32)
     x = np.arange(-8, 8, dtype=dtype).reshape(4, 4)
