@@ -105,11 +105,11 @@ def _in_picture(boxes: Expression, pixels: Expression, placement: GraphPlacement
     graph = boxes.graph
     if placement is not None:
         part, (height, width), cut, target = placement.part, placement.scaled, placement.cut, placement.target
-        across, down = graph.own(part.width) / graph.own(width), graph.own(part.height) / graph.own(height)
+        across, down = graph.adopt(part.width) / graph.adopt(width), graph.adopt(part.height) / graph.adopt(height)
         left, top = (cut.x, cut.y) if cut else (0, 0)
         right, bottom = (target.x, target.y) if target else (0, 0)
-        x = across * (graph.own(left) - graph.own(right)) + graph.own(part.x)
-        y = down * (graph.own(top) - graph.own(bottom)) + graph.own(part.y)
+        x = across * (graph.adopt(left) - graph.adopt(right)) + graph.adopt(part.x)
+        y = down * (graph.adopt(top) - graph.adopt(bottom)) + graph.adopt(part.y)
         boxes = boxes * _row(across, down) + _row(x, y)
     return boxes.at_least(0).at_most(_row(pixels.size(1), pixels.size(0)))
 

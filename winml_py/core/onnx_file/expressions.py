@@ -40,58 +40,58 @@ class Expression:
         return self if dtype is self.dtype else self.graph.node("Cast", self, dtype=dtype, to=onnx_type(dtype))
 
     def __add__(self, other: Operand) -> Expression:
-        return self._with("Add", other)
+        return self._apply_binary("Add", other)
 
     def __sub__(self, other: Operand) -> Expression:
-        return self._with("Sub", other)
+        return self._apply_binary("Sub", other)
 
     def __rsub__(self, other: Number) -> Expression:
-        return self.graph.like(self, other)._with("Sub", self)
+        return self.graph.like(self, other)._apply_binary("Sub", self)
 
     def __mul__(self, other: Operand) -> Expression:
-        return self._with("Mul", other)
+        return self._apply_binary("Mul", other)
 
     def __truediv__(self, other: Operand) -> Expression:
-        whole = self.cast(np.float64) if self.dtype is np.int64 else self
-        return whole._with("Div", other)
+        dividend = self.cast(np.float64) if self.dtype is np.int64 else self
+        return dividend._apply_binary("Div", other)
 
     def __rtruediv__(self, other: Number) -> Expression:
         return self.graph.constant(other, np.float64) / self
 
     def __floordiv__(self, other: Operand) -> Expression:
         """Of whole numbers that are not negative: others are not rounded down."""
-        return self._with("Div", other)
+        return self._apply_binary("Div", other)
 
     def __mod__(self, other: Operand) -> Expression:
         """Of whole numbers that are not negative."""
-        return self._with("Mod", other)
+        return self._apply_binary("Mod", other)
 
     def __lt__(self, other: Operand) -> Expression:
-        return self._with("Less", other, np.bool_)
+        return self._apply_binary("Less", other, np.bool_)
 
     def __le__(self, other: Operand) -> Expression:
-        return self._with("LessOrEqual", other, np.bool_)
+        return self._apply_binary("LessOrEqual", other, np.bool_)
 
     def __gt__(self, other: Operand) -> Expression:
-        return self._with("Greater", other, np.bool_)
+        return self._apply_binary("Greater", other, np.bool_)
 
     def __ge__(self, other: Operand) -> Expression:
-        return self._with("GreaterOrEqual", other, np.bool_)
+        return self._apply_binary("GreaterOrEqual", other, np.bool_)
 
     def equals(self, other: Operand) -> Expression:
         """Where two values are equal."""
-        return self._with("Equal", other, np.bool_)
+        return self._apply_binary("Equal", other, np.bool_)
 
     def __and__(self, other: Expression) -> Expression:
         return self.graph.node("And", self, other, dtype=np.bool_)
 
     def at_least(self, other: Operand) -> Expression:
         """The larger one of two."""
-        return self._with("Max", other)
+        return self._apply_binary("Max", other)
 
     def at_most(self, other: Operand) -> Expression:
         """The smaller one of two."""
-        return self._with("Min", other)
+        return self._apply_binary("Min", other)
 
     def __abs__(self) -> Expression:
         return self.apply("Abs")
@@ -131,7 +131,7 @@ class Expression:
         shape = self.graph.node("Shape", self, dtype=np.int64)
         return shape.take(self.graph.constant(axis, np.int64), 0)
 
-    def _with(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
+    def _apply_binary(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
         """What an operator makes of two values, in the wider of their types."""
         if not isinstance(other, Expression):
             other = self.graph.like(self, other)
@@ -213,7 +213,7 @@ class GraphWriter:
             return operand
         return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
 
-    def own(self, operand: Operand) -> Expression:
+    def adopt(self, operand: Operand) -> Expression:
         """A value of another graph of the same model, of which nodes are made in this one."""
         value = operand if isinstance(operand, Expression) else self.of(operand)
         return Expression(self, value.name, value.dtype)

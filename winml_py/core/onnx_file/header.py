@@ -24,7 +24,7 @@ from .protobuf import (
     encode_field,
     encode_varint,
     fields,
-    found,
+    find_messages,
     tag_of,
 )
 
@@ -245,8 +245,8 @@ def _tensor_type(buffer: Buffer, proto: Field, denotation: str) -> TensorType:
     dimensions = None
     if shape := parts.get(2):
         shape.require(BYTES)
-        found = fields(buffer, shape.value, shape.end)
-        dimensions = tuple(_dimension(buffer, dimension) for dimension in found if dimension.number == 1)
+        shape_fields = fields(buffer, shape.value, shape.end)
+        dimensions = tuple(_dimension(buffer, dimension) for dimension in shape_fields if dimension.number == 1)
     return TensorType(parts[1].signed() if 1 in parts else 0, dimensions, denotation)
 
 
@@ -266,7 +266,7 @@ def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
     Raises:
         CorruptModelError: subgraphs nested too deep to be meant.
     """
-    for tensor in found(buffer, "tensor", "model", 0, len(buffer)):
+    for tensor in find_messages(buffer, "tensor", "model", 0, len(buffer)):
         weight = _weight(buffer, tensor)
         if weight.location:
             yield weight.name, weight.location

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError, NotSupportedError
 from .header import Header, ValueInfo, Weight
-from .protobuf import BYTES, Buffer, Field, fields, found
+from .protobuf import BYTES, Buffer, Field, fields, find_messages
 
 if TYPE_CHECKING:
     import onnx
@@ -133,7 +133,7 @@ def require_bounded(buffer: Buffer) -> None:
 
 
 def _call(buffer: Buffer, kind: str, message: Field) -> Counter[_Name]:
-    nodes = found(buffer, "node", kind, message.value, message.end)
+    nodes = find_messages(buffer, "node", kind, message.value, message.end)
     return Counter(_name(buffer, node, _NODE_NAME) for node in nodes)
 
 
@@ -216,21 +216,21 @@ def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     import onnx
     from onnx import shape_inference, version_converter
 
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
     # Before version 4 of the format all weights are inputs, too. Runtimes take models where they are not; the converter
     # does not.
-    made.ir_version = max(made.ir_version, 4)
+    result.ir_version = max(result.ir_version, 4)
     try:
-        converted = version_converter.convert_version(made, version)
+        converted = version_converter.convert_version(result, version)
         onnx.checker.check_model(converted)
         shape_inference.infer_shapes(converted, strict_mode=True)
     except Exception as error:  # of many classes, RuntimeError and IndexError among them
         raise ValueError((str(error).strip().splitlines() or ["it says nothing"])[0]) from error
     for field in ("node", "initializer"):
-        made.graph.ClearField(field)
-        getattr(made.graph, field).extend(getattr(converted.graph, field))
-    made.graph.ClearField("value_info")
-    del made.opset_import[:]
-    made.opset_import.extend(converted.opset_import)
-    return made
+        result.graph.ClearField(field)
+        getattr(result.graph, field).extend(getattr(converted.graph, field))
+    result.graph.ClearField("value_info")
+    del result.opset_import[:]
+    result.opset_import.extend(converted.opset_import)
+    return result

@@ -53,14 +53,14 @@ class Field(NamedTuple):
             raise corrupt(f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}")
 
 
-def fields(buffer: Buffer, start: int, end: int, wanted: Container[int] | None = None) -> Iterator[Field]:
+def fields(buffer: Buffer, start: int, end: int, listed_tags: Container[int] | None = None) -> Iterator[Field]:
     """Yields the fields of the message that stands in `buffer[start:end]`, in file order.
 
     Args:
         buffer: what the message stands in.
         start: where it starts.
         end: where it ends.
-        wanted: the tags (see `tag_of`) of the fields that the caller looks for; all where it is None. Of a list of
+        listed_tags: the tags (see `tag_of`) of the fields that the caller looks for; all where it is None. Of a list of
             other fields the first two are given, and the rest is passed over quickly.
 
     Raises:
@@ -86,7 +86,7 @@ def fields(buffer: Buffer, start: int, end: int, wanted: Container[int] | None =
         if position > end:
             raise corrupt(f"a field at byte {tag} runs {position - end:,} bytes past its message")
         yield Field(number, wire_type, value, tag, position)
-        if wanted is not None and key == last and key not in wanted:
+        if listed_tags is not None and key == last and key not in listed_tags:
             position = _behind_list(buffer, key, position, end)
         last = key
 
@@ -182,12 +182,12 @@ _LARGE_ATTRIBUTE = 1 << 10  # bytes
 _LONG_LIST = 64  # fields
 
 
-def found(buffer: Buffer, wanted: str, kind: str, start: int, end: int, nesting: int = 0) -> Iterator[Field]:
+def find_messages(buffer: Buffer, target: str, kind: str, start: int, end: int, nesting: int = 0) -> Iterator[Field]:
     """Yields the nodes, or the tensors, in the message that stands in `buffer[start:end]`.
 
     Args:
         buffer: a ModelProto.
-        wanted: "node" or "tensor". Of the tensors in long lists, those in this file may be left out.
+        target: "node" or "tensor". Of the tensors in long lists, those in this file may be left out.
         kind: what the message is: "model", "graph" or "function", say.
         start: where the message starts.
         end: where it ends.
@@ -201,10 +201,10 @@ def found(buffer: Buffer, wanted: str, kind: str, start: int, end: int, nesting:
     children = _CHILDREN[kind]
     for item in fields(buffer, start, end, children):
         child = children.get(tag_of(item.number, item.wire_type))
-        if child == wanted:
+        if child == target:
             yield item
         if child is not None and child in _CHILDREN and not (child == "attribute" and _is_list_of_values(buffer, item)):
-            yield from found(buffer, wanted, child, item.value, item.end, nesting + (kind == "attribute"))
+            yield from find_messages(buffer, target, child, item.value, item.end, nesting + (kind == "attribute"))
 
 
 def _is_list_of_values(buffer: Buffer, attribute: Field) -> bool:

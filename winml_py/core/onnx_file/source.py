@@ -40,7 +40,7 @@ class Skeleton(NamedTuple):
     name: str = ""
 
     @property
-    def whole(self) -> str | bytes:
+    def path_or_bytes(self) -> str | bytes:
         """The model with its weights: the path of its file, or its bytes."""
         if isinstance(self.model, str):
             return self.model
@@ -149,11 +149,11 @@ class FileSource(NamedTuple):
             self.require_same(stamp)
             return read_graph(buffer, header)
 
-    def mappable(self, header: Header) -> int:
+    def mappable_size(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
-        return self.beside(header) + sum(weight.size for weight in header.weights)
+        return self.external_size(header) + sum(weight.size for weight in header.weights)
 
-    def beside(self, header: Header) -> int:
+    def external_size(self, header: Header) -> int:
         """Bytes of the files beside the model that hold weights."""
         files = {weight.location for weight in header.weights if weight.location}
         return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
@@ -182,12 +182,12 @@ class FileSource(NamedTuple):
 
     def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
         try:
-            found = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
+            statuses = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
         except OSError as error:
             raise self._changed() from error
         return tuple(
             FileStamp(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
-            for name, status in found
+            for name, status in statuses
         )
 
     def require_same(self, stamp: tuple[int, ...]) -> None:
@@ -405,8 +405,8 @@ def _pack(source: FileSource) -> PackedFile:
 @lru_cache(16)
 def _digest(folder: str, stamps: tuple[FileStamp, ...]) -> str:
     """Of the contents of all the files. Read once for each state of them."""
-    whole = hashlib.blake2b(digest_size=20)
+    digest = hashlib.blake2b(digest_size=20)
     for stamp in stamps:
         with open(os.path.join(folder, stamp.name), "rb") as file:
-            whole.update(hashlib.file_digest(file, "blake2b").digest())
-    return whole.hexdigest()
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()

@@ -50,9 +50,9 @@ def compile_request(
         ),
         ModelOrigin(
             size=model.size,
-            total_size=model.size + (file.beside(header) if file else 0),
+            total_size=model.size + (file.external_size(header) if file else 0),
             # What a library's kernels fold into a saved graph would outlive the library.
-            mappable_weights=file.mappable(header) if file and not is_private and not libraries else 0,
+            mappable_weights=file.mappable_size(header) if file and not is_private and not libraries else 0,
             stamp=(file.path, *file.stamp) if file else (),
             data_stamps=data_stamps,
             graph=partial(source.graph, header),
