@@ -118,7 +118,7 @@ def tune(
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
     # Candidates that lose would fill the cache, and push out what is used.
-    with answers.apart():
+    with answers.temporary_cache():
         search = _Search(_Subject(model, tuple(inputs), contract, sizes), goal, progress)
         return replace(search.run(), sizes=search.sizes)
 

@@ -222,9 +222,9 @@ def _writable(value: object, array: Array) -> Array:
 
     Before its version 1.0 DLPack did not say what may be written, and numpy makes such arrays read-only.
     """
-    own = value.numpy() if hasattr(value, "numpy") else None
-    if isinstance(own, np.ndarray) and own.flags.writeable and np.shares_memory(own, array):
-        return own
+    shared = value.numpy() if hasattr(value, "numpy") else None
+    if isinstance(shared, np.ndarray) and shared.flags.writeable and np.shares_memory(shared, array):
+        return shared
     return array
 
 

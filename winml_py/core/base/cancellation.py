@@ -31,7 +31,7 @@ class Stop:
                 self._terminate()
 
     @contextmanager
-    def reaching(self, terminate: Callable[[], None]) -> Iterator[None]:
+    def on_request(self, terminate: Callable[[], None]) -> Iterator[None]:
         """Within the block, a request calls `terminate`; one that came before ends it here.
 
         Raises:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 @contextmanager
 def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
     """Within the block, `stop` calls `terminate`; the error is ours, because each provider has another one for that."""
-    with stop.reaching(terminate):
+    with stop.on_request(terminate):
         try:
             yield
         except Exception:

@@ -109,10 +109,10 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
     """
     types = [info.type for info in header.inputs]
     shapes = [kind.dimensions or () for kind in types if isinstance(kind, TensorType)]
-    known = dict.fromkeys(dimension.name for shape in shapes for dimension in shape if dimension.name)
+    dimension_names = dict.fromkeys(dimension.name for shape in shapes for dimension in shape if dimension.name)
     for name in options.named_dimension_overrides:
-        if name not in known:
+        if name not in dimension_names:
             raise InvalidArgumentError(
                 f"The options override the dimension {name!r}, and no input of the model has it.",
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, dimension_names),
             )

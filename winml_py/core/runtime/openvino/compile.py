@@ -146,7 +146,7 @@ def _key(request: CompileRequest, target: Target) -> str:
 def _opened(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine | None:
     native = core()  # in a forked process it is refused, whatever is saved
     request.require_not_stopped()
-    if not folders.is_whole(folder):
+    if not folders.is_intact(folder):
         return None
     try:
         return _imported(request, target, folder / BLOB, native)

@@ -66,7 +66,7 @@ def _key(request: CompileRequest) -> str:
 
 
 def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
-    if not folders.is_whole(folder):
+    if not folders.is_intact(folder):
         return None
     try:
         engine = compile_model(replace(request, model=str(folder / GRAPH)), is_optimized=True)
