@@ -129,6 +129,7 @@ def is_cuda_array(value: object) -> bool:
         return False
     try:
         if hasattr(type(value), "__cuda_array_interface__"):
+            # The class has it for all of its arrays; one in the host's memory says by itself that it has none.
             return hasattr(value, "__cuda_array_interface__")
         ask = getattr(type(value), "__dlpack_device__", None)
         return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA

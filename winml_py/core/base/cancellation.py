@@ -39,6 +39,7 @@ class Stop:
         """
         with self._lock:
             self.require_not_requested()
+            # Both under the lock: a request in between would be seen by neither of them.
             self._terminate = terminate
         try:
             yield

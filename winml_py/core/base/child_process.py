@@ -34,7 +34,7 @@ class ChildProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            errors="replace",
+            errors="replace",  # a driver may write bytes that are no text
             env=environment(),
         )
 

@@ -149,6 +149,7 @@ def processor_facts() -> dict[str, str]:
             lines = [line.partition(":") for line in file]
     except OSError:
         return {}
+    # Of equal keys a dict keeps the last one: backwards, that is the first processor's.
     return {key.strip(): value.strip() for key, _, value in reversed(lines)}
 
 

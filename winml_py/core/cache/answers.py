@@ -101,6 +101,7 @@ def temporary_cache() -> Iterator[None]:
     """Within the block, the whole process keeps its answers in a temporary folder."""
     before = os.environ.get(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as where:
+        # Empty means that nothing is kept. A user who wants that gets it here, too.
         os.environ[ENVIRONMENT] = where if before != "" else ""
         try:
             yield
@@ -132,8 +133,10 @@ def read_any_version(path: Path) -> Facts | None:
     """The facts in a file, whichever version wrote it, or None: not there, or nothing that we could have written."""
     try:
         status = path.lstat()
+        # Another program may have put a link there, or a pipe that never ends.
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return None
+        # Python reads NaN, Infinity and 1e400 as floats, which are no figures that we have written.
         facts = json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_refuse)
     except (OSError, ValueError, RecursionError):
         return None

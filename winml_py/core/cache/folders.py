@@ -78,6 +78,7 @@ def is_intact(path: Path) -> bool:
     """Whether a saved model is there, ours, and as it was written under this name; notes that it was used."""
     try:
         manifest = _manifest(path)
+        # Sizes before checksums: a folder that lacks something need not be read whole.
         if manifest.get("schema_version") != answers.SCHEMA or manifest.get("sizes") != _sizes(path):
             return False
         if manifest.get("checksums") != _checksums(path):
@@ -121,8 +122,10 @@ def written(path: Path, model: str = "") -> Iterator[str]:
         yield str(temporary)
         for file in temporary.iterdir():
             file.chmod(answers.FILE_MODE)
+        # Last, because a folder is believed by its manifest.
         answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, **_describe_files(temporary)})
         if _manifest(path):
+            # A rename replaces no folder that holds something.
             _remove(path)
         os.rename(temporary, path)
     finally:
@@ -247,5 +250,6 @@ def _checksums_of(path: Path) -> list[int]:
                 checksum = zlib.crc32(memoryview(buffer)[: file.readinto(buffer)], checksum)
         return checksum
 
+    # Reading and checksums let go of Python's lock, so the threads really share the work.
     with ThreadPoolExecutor(usable_cores()) as pool:
         return list(pool.map(part, range(0, path.stat().st_size, _PART)))

@@ -30,9 +30,9 @@ class Compiled:
 
     Attributes:
         inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
-        outputs: likewise.
-        is_silent: as the model's content.
-        missing_contracts: likewise.
+        outputs: the model's, by name, in the graph's order.
+        is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
+        missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine's bindings hold while they talk to a GPU.
         location: where the device's memory is, which can be bound; None for engines on the host.
         is_lost: whether the device has gone.

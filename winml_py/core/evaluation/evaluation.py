@@ -388,7 +388,7 @@ class CheckedOutput(NamedTuple):
 
     Attributes:
         slot: receives the output.
-        memory: see above.
+        memory: the host's or the device's; None where the engine allocates it.
         stays_on_device: whether it is left in the device's memory.
     """
 

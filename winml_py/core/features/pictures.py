@@ -113,6 +113,7 @@ class ImageFeatureValue(Object):
         """All pictures of the batch; decoded whole, where that has not been done."""
         encoded = self._encoded
         if encoded is not None:
+            # The frames first: another thread that finds no file any more has to find them.
             self._frames = (_frame(SoftwareBitmap.from_array(*encoded.decode())),)
             self._encoded = None
         return self._frames
@@ -154,6 +155,7 @@ class ImageFeatureValue(Object):
 def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
     """The pictures of a value. A JPEG that is not decoded yet is decoded smaller if the caller will shrink it a lot."""
     encoded = value._encoded  # noqa: SLF001 - users ask for `fast_decode`, and only bind knows the size
+    # To a half is the least that a JPEG can be reduced, and twice the wanted size has to be left.
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
@@ -194,7 +196,7 @@ class PictureFit:
         properties: those of the bind.
 
     Attributes:
-        descriptor: see above.
+        descriptor: the feature.
         contract: how each picture becomes numbers.
         sizes: width and height of each.
         bounds: the part of each to use; None for all of it.

@@ -188,6 +188,8 @@ def _open_image(file: BinaryIO, max_pixels: int, name: str) -> Image:
 
     try:
         return _identify(file, name)
+    # Some of Pillow's readers ask its limit, which is the process's, before they give the size. The one that counts is
+    # the caller's, and is looked at next.
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         file.seek(0)
         with raised_pillow_limit(max_pixels):
@@ -203,6 +205,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
 
     Image.preinit()
     prefix = file.read(16)
+    # Pillow loads its most common readers first, and the others only when a file is none of theirs.
     for _ in range(2):
         for kind in Image.ID:
             factory, accepts = Image.OPEN[kind]

@@ -140,6 +140,7 @@ def _video_of(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     require_even(pixel_format, width, height)
     if pixel_format == BitmapPixelFormat.YUY2:
         return cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_YUY2)
+    # OpenCV reads NV12, and writes only I420, whose two planes of colour lie one behind the other.
     planes = cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_I420)
     colour = planes[height:].reshape(2, -1).T.reshape(height // 2, width)  # U and V by turns
     video = np.concatenate([planes[:height], colour])

@@ -142,7 +142,7 @@ class ImageScaling:
 
         Args:
             width: of the picture, or of the part of it that is used.
-            height: likewise.
+            height: of the picture, or of the part of it that is used.
             tensor: height and width of the tensor; `crop_ratio` needs it.
 
         Returns:

@@ -137,6 +137,8 @@ def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> 
     """The gray Windows ML makes of a picture, of colours or of gray itself: see `gray_table`."""
     layout = layout_of(pixel_format)
     if layout.is_gray:
+        # With numpy's default mode, the result would go to a buffer first, and be copied. No byte lies outside of the
+        # table.
         return np.take(gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
     gray = scratch.get("gray", pixels.shape[:2])
     gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)

@@ -113,6 +113,7 @@ class VideoReader(Closeable):
         return self._live_frames().read()
 
     def _live_frames(self) -> LiveFrames:
+        # Two threads that ask for the first frame at once must not start two readers of one camera.
         with self._start:
             if self._live is None:
                 capacity = 1 if self._policy is FramePolicy.LATEST else self._kept

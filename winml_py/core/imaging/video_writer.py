@@ -192,9 +192,9 @@ class _HiddenFile:
         """Makes it the file that was asked for."""
         with written_to(self._shown):
             with open(self.path, "rb+") as file:
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # or a crash could leave the name without its contents
             if os.path.exists(self._target):
-                shutil.copymode(self._target, self.path)
+                shutil.copymode(self._target, self.path)  # whoever set the mode keeps it
             os.replace(self.path, self._target)
 
     def remove(self) -> None:

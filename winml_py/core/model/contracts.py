@@ -237,6 +237,7 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
     _, rows, columns = contract.axes()
     sides = feature.shape[rows], feature.shape[columns]
     if contract.size is not None and not _leaves_room(sides, contract.size):
+        # The size is that of the export. Where it contradicts the model, every bind would be refused.
         contract = replace(contract, size=None)
     return as_image(feature, contract)
 

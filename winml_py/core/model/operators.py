@@ -23,7 +23,7 @@ class OperatorProvider(Protocol):
 
     @property
     def operators(self) -> Operators:
-        """See above."""
+        """Those that it provides."""
 
 
 class ModelOperators(NamedTuple):

@@ -192,6 +192,7 @@ class GraphWriter:
         from onnx import helper, numpy_helper
 
         array = np.asarray(value, dtype if dtype is not np.str_ else object)
+        # By their spelling, because as keys 0.0 and -0.0 are equal, and NaN is not equal to itself.
         key = (repr(array.tolist()).encode(), dtype.__name__, array.shape)
         if key not in self._constants:
             tensor = (

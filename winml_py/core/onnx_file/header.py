@@ -294,6 +294,7 @@ def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
 def _cut_graph(buffer: Buffer, header: Header, graph: Field, location: str) -> bytes:
     pieces: list[bytes] = []
     position = graph.value
+    # The weights were read in the order of the file, so those of one part of the graph are neighbours.
     first, last = (bisect_left(header.weights, place, key=_place) for place in (graph.value, graph.end))
     for weight in header.weights[first:last]:
         if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE:

@@ -145,6 +145,7 @@ def _size(called: Counter[_Name], bodies: dict[_Name, Counter[_Name]], sizes: di
             if calls >= MAX_CALLS:
                 raise _too_deep()
             sizes[name] = _size(bodies[name], bodies, sizes, calls + 1)
+        # What is no function is one node and no call: -1 here, and 1 below, make 0.
         inner = sizes.get(name, _Size(1, -1))
         nodes, deepest = nodes + times * inner.nodes, max(deepest, inner.calls + 1)
     if calls + deepest > MAX_CALLS:

@@ -71,7 +71,7 @@ def fields(buffer: Buffer, start: int, end: int, listed_tags: Container[int] | N
         tag = position
         key, position = varint(buffer, position, end)
         number, wire_type = key >> 3, key & 7
-        if not 0 < number < 1 << 29:
+        if not 0 < number < 1 << 29:  # protobuf's own bound
             raise corrupt(f"byte {tag} starts a field numbered {number}")
         if wire_type == BYTES:
             length, value = varint(buffer, position, end)
@@ -128,7 +128,7 @@ def varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, position
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position  # ten bytes hold 70 bits, and protobuf keeps 64
         shift += 7
     raise corrupt(f"a number at byte {position} has no end")
 

@@ -135,6 +135,7 @@ class FileSource(NamedTuple):
         for location in sorted({location for _, location in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
+        # While one file was read, another may have been replaced.
         self.require_unchanged(stamps)
         return Skeleton(self.path, files=files) if files else self.path
 
@@ -297,6 +298,7 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
         with open(path, "rb") as file:
+            # Of the file that is open: by now, the path may name another one.
             status = os.fstat(file.fileno())
             stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
             if status.st_size == 0:
@@ -340,6 +342,7 @@ def _neighbours(path: str) -> str:
 
 
 def _is_inside(path: str, folder: str) -> bool:
+    # With a separator at the end, or "models2" would count as inside of "models".
     return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))
 
 

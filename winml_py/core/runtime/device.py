@@ -187,7 +187,7 @@ def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
     """Whether two objects stand for one device, by one provider."""
     if one is other:
         return True
-    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - as above
+    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - of its own class
 
 
 def require_different(devices: Sequence[LearningModelDevice]) -> None:

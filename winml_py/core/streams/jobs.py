@@ -48,7 +48,7 @@ class Loading:
 
     Attributes:
         inputs: the model's, by name.
-        copies: see above.
+        copies: whether values are copied that the source of the items may write again.
     """
 
     def __init__(self, inputs: Mapping[str, FeatureDescriptor], fast_decode: bool, copies: bool = True) -> None:
@@ -108,7 +108,9 @@ class Jobs:
         batch: how many items to evaluate together, at most.
 
     Attributes:
-        loading, runner, batch: see above.
+        loading: reads the items.
+        runner: evaluates values.
+        batch: how many items are evaluated together, at most.
 
     Raises:
         InvalidArgumentError: a batch below 1, or one for a model that has none.

@@ -213,6 +213,7 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
         "number_type": explanation.number_type,
         "reason": explanation.reason,
         "candidates": [
+            # An error may be infinite, which JSON cannot say.
             candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
             for candidate in explanation.candidates
         ],

@@ -56,7 +56,7 @@ class Known(NamedTuple):
         is_steady: whether they alone decide its shape.
         may_be_empty: whether it may hold no numbers at all, though the model's inputs do.
         rank: at least so many dimensions; 0 where that is not known.
-        length: at least so many numbers in a row of counts; 0 likewise.
+        length: at least so many numbers in a row of counts; 0 where that is not known.
     """
 
     kind: Kind

@@ -41,7 +41,7 @@ class CustomNode(NamedTuple):
         operator: whose function.
         name: of the node, or of its first output where it has none.
         inputs: the names of values; "" for one that is left out.
-        outputs: likewise.
+        outputs: the names of values; "" for one that is left out.
         attributes: by name, as Python's values and arrays.
     """
 

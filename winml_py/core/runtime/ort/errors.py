@@ -113,6 +113,7 @@ def translate(error: Exception) -> WinMLError:
     for pattern, kind, message, hint in _RULES:
         if match := re.search(pattern, text, re.DOTALL):
             words = match.groups()
+            # The runtime's status is FAIL there, of which Windows ML makes this number.
             hresult = E_FAIL if kind is ModelVersionError else None
             return kind(_one_line(message.format(*words, text=_clean(text))), hint=hint.format(*words), hresult=hresult)
     if isinstance(error, UnicodeEncodeError):
