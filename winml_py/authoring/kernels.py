@@ -147,9 +147,9 @@ def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel, blo
     seen = (begins * block).unsqueezed(1) + graph.range(window * block)
     weights = _weights((seen // block).unsqueezed(1), centres.reshaped(tiles, _TILE, 1), scale, kernel)
     rows = planes.take(seen.at_most(side - 1), 1).cast(np.float32)
-    made = graph.node("MatMul", weights, rows, dtype=np.float32)
-    whole = made.reshaped(planes.size(0), tiles * _TILE, planes.size(2))
-    return _levels(whole.part((0,), (scaled,), (1,)))
+    product = graph.node("MatMul", weights, rows, dtype=np.float32)
+    scaled_tiles = product.reshaped(planes.size(0), tiles * _TILE, planes.size(2))
+    return _levels(scaled_tiles.part((0,), (scaled,), (1,)))
 
 
 def _parts(count: Expression, size: Operand) -> Expression:

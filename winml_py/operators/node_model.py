@@ -12,7 +12,7 @@ from ..core.runtime.ort.schemas import infer_outputs
 from ..errors import InvalidArgumentError
 from .arguments import parameter_at
 from .signature import Signature
-from .value_types import ValueType, onnx_name, spelled, type_proto
+from .value_types import ValueType, describe_type, onnx_name, type_proto
 
 if TYPE_CHECKING:
     import onnx
@@ -50,15 +50,15 @@ def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, A
 
 
 def _require_outputs(signature: Signature, names: tuple[str, ...]) -> list[str]:
-    known = [parameter.name for parameter in signature.outputs]
-    unknown = [name for name in names if name not in known]
+    declared = [parameter.name for parameter in signature.outputs]
+    unknown = [name for name in names if name not in declared]
     if unknown or not names:
         raise InvalidArgumentError(
             f"{signature.name} has no output {', '.join(unknown) or 'without a name'}.",
-            hint=f"Its outputs: {', '.join(known)}.",
+            hint=f"Its outputs: {', '.join(declared)}.",
         )
-    last = max(map(known.index, names))
-    return [name if name in names else "" for name in known[: last + 1]]
+    last = max(map(declared.index, names))
+    return [name if name in names else "" for name in declared[: last + 1]]
 
 
 def _count(signature: Signature, attributes: dict[str, Any]) -> int:
@@ -128,7 +128,7 @@ def require_types(signature: Signature, kinds: Sequence[ValueType]) -> None:
         name = onnx_name(kind)
         if name not in parameter.types and f"optional({name})" not in parameter.types:
             raise InvalidArgumentError(
-                f"{signature.name} does not take {spelled(kind)} as its input {parameter.name}.",
+                f"{signature.name} does not take {describe_type(kind)} as its input {parameter.name}.",
                 hint=f"It takes {', '.join(sorted(parameter.types))}.",
             )
 
