@@ -51,7 +51,7 @@ def on_ray(workers: int | None) -> Way:
 def _parts_done(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
     parts = [part._asdict() | {"table": _serialize(part.table)} for part in todo]
-    if not parts:
+    if not parts:  # no cluster is started for nothing
         return
     with _connected(ray):
         data = ray.data.from_items(parts, override_num_blocks=len(parts)).map(
