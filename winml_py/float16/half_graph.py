@@ -67,6 +67,7 @@ def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
     if not choice.keep_io_types:  # the image contract names the type of what it makes of pictures
         texts = surgery.model.metadata_props
         texts.update({key: "Float16" for key in OUR_KEYS if texts.get(key) == "Float"})
+    # The casts stand at the end, behind the nodes that read them.
     surgery.model.graph.sort()
     return surgery.model
 

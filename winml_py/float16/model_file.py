@@ -48,6 +48,7 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
         raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which are not converted.")
     proto = inliner.inline_local_functions(proto) if proto.functions else proto
+    # Before the inference, which goes on from these types.
     declare_types(proto, path, operators)
     with contextlib.suppress(ValueError, RuntimeError):  # beyond inference, there are the types that the file states
         proto = onnx.shape_inference.infer_shapes(proto)

@@ -106,6 +106,7 @@ def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], 
         data, made = ir.to_proto(cut).SerializeToString(), os.path.join(temporary, name)
         write_whole(made, data)
         report = check(LearningModel.load(made))
+        # The weights first: the model's file names them, and must not stand there without them.
         os.replace(os.path.join(temporary, weights), os.path.join(folder, weights))
     write_whole(path, data)
     return report

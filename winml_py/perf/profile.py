@@ -142,6 +142,7 @@ def _own_times(events: Iterable[Facts]) -> list[list[Any]]:
     """
     found: list[list[Any]] = []
     stacks: dict[Any, list[list[Any]]] = defaultdict(list)
+    # Of events that begin at the same time, the longest one is around the others.
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
         outer = stacks[event["tid"]]
         while outer and event["ts"] >= _end(outer[-1][0]):

@@ -229,7 +229,7 @@ class _Search:
         kept = gain >= GAIN
         self.trials.append(Trial(change.words, milliseconds, gain, kept, "" if kept else "no faster"))
         loser = best if kept else contender
-        if loser is not default:
+        if loser is not default:  # it is needed at the end
             loser.session.close()
         return contender if kept else best
 

@@ -258,6 +258,7 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     sizes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
     scores = candidates.scores.astype(np.float32)
     classes = candidates.classes.astype(np.int32)
+    # -1 lets every score through: what is below the threshold is gone already.
     survivors = cv2.dnn.NMSBoxesBatched(sizes, scores, classes, -1.0, overlap)  # type: ignore[arg-type]
     return np.asarray(survivors, np.int64).reshape(-1)
 

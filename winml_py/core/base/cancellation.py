@@ -44,6 +44,7 @@ class Stop:
         try:
             yield
         finally:
+            # Under the lock, too: a request that is calling it ends before what it ends is gone.
             with self._lock:
                 self._terminate = None
 

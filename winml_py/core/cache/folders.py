@@ -65,6 +65,7 @@ def folder_for(key: str, weights: int) -> Path | None:
         return None
     cached = folder / key
     try:
+        # One that is there takes no more room, however full the disk is.
         if cached.is_dir() or shutil.disk_usage(folder).free >= 2 * size:
             return cached
         reason = f"it takes {size} bytes, and more than half of what is free"
