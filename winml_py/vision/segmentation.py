@@ -210,7 +210,7 @@ def sample_map(numbers: Array, placement: PicturePlacement, part: Box | None = N
 def _resample_span(start: float, end: float, size: int, pixels: int) -> tuple[tuple[float, float], int, int]:
     """Along one side: the part of the map that lies in it, and the pixels, from and to, that it covers."""
     step = (end - start) / pixels
-    # An edge that lies on a pixel's may come out just beside it, because of rounding. The 1e-9 puts it back.
+    # What should be a whole number may come out just beside it, because of rounding: the 1e-9 allows for that.
     first = min(max(0, int(np.ceil(-start / step - 1e-9))), pixels - 1)
     last = max(min(pixels, int(np.floor((size - start) / step + 1e-9))), first + 1)
     cut = np.clip([start + first * step, start + last * step], 0, size)

@@ -208,7 +208,6 @@ class Evaluation:
     def set_input(self, descriptor: FeatureDescriptor, value: object, found: Bindable) -> None:
         """Binds what `check_input` found in a value."""
         with self._lock:
-            # Even if the bind fails: then the input may be half bound, and the tensor of before says nothing about it.
             self._given.pop(descriptor.name, None)
             try:
                 self._set_input(descriptor, found)

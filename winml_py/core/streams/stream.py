@@ -135,7 +135,7 @@ class EvaluationStream(Closeable):
         self._ready.clear()
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        # Only now, because the threads used all of this until they ended.
+        # Only now, because the threads used the bindings and the sessions until they ended.
         self._jobs.runner.clear()
         self._sources.close()
         self._sessions.close()

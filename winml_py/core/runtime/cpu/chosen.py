@@ -135,7 +135,7 @@ class ChosenEngine:
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
         if self._is_decided and self.rival is None and self._reference is not None:
-            # Once ONNX Runtime was kept, no evaluation is checked any more, so nothing here has to look at the inputs.
+            # Once the reference was kept, no evaluation is checked any more, so nothing here has to look at the inputs.
             run_once = self._reference.run_once
             if run_once is not None:
                 return run_once(inputs, lock)

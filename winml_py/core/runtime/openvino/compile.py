@@ -86,8 +86,8 @@ def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     """The model as OpenVINO reads it, with the sizes that the options fix."""
     whole = request.model.path_or_bytes if isinstance(request.model, Skeleton) else request.model
-    # A mapped file must not change as long as the session lives. `Weights.PRIVATE` promises that it may, and for it, as
-    # for a small model, nothing counts as mappable.
+    # A mapped file must not change as long as the session lives. With `Weights.PRIVATE` it may: then nothing counts as
+    # mappable.
     config = {"ENABLE_MMAP": request.origin.mappable_weights >= MAPPED_FROM}
     with translated(CorruptModelError):
         model = native.read_model(whole, config=config)

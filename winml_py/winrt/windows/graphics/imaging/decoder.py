@@ -221,7 +221,7 @@ class BitmapFrame:
         require_members(transform)
         with self._open() as file:
             managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
-            # Not turned by EXIF yet: as in Windows, the size of a transform is that of the picture before it is turned.
+            # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
             image = scaled(codecs.to_pil(*codecs.from_pil(managed, is_upright=True)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             pixels, interleaved_format = codecs.from_pil(image)
