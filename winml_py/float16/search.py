@@ -104,7 +104,7 @@ class Search:
         self._seeded = seeded
         model, report, came = self._attempt()
         for number in range(ROUNDS):
-            # Twice as many nodes in each round: few stay where few are at fault, and the rounds find many where many are.
+            # Twice as many nodes in each round: few stay where few are at fault, and many are found where many are.
             if report.is_good or not self._keep(self._worst(came, 1 << number), "precision"):
                 break
             model, report, came = self._attempt()
