@@ -291,7 +291,7 @@ def test_a_full_disk_costs_the_saved_graph_alone(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders, "_described", refuse)
+    monkeypatch.setattr(folders, "_describe_files", refuse)
     np.testing.assert_array_equal(answer(opened(chain), one), raw(chain, one))
     assert folders.entries() == []
     folder = folders.folder_for("0" * 40, 1)
@@ -346,10 +346,10 @@ LearningModelSession(LearningModel.load(sys.argv[1]))
     died = subprocess.run([sys.executable, "-c", code, chain], check=False)
     assert died.returncode == 9
     assert folders.entries() == []
-    assert len(folders._unfinished()) == 1
+    assert len(folders._unfinished_folders()) == 1
     np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), raw(chain, one))
     assert len(folders.entries()) == 1
-    assert folders._unfinished() == []
+    assert folders._unfinished_folders() == []
 
 
 def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
