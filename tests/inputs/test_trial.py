@@ -241,7 +241,7 @@ def die_in_parallel(subject: object, values: Any) -> None:
 
 
 def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_try", die_in_parallel)
+    monkeypatch.setattr(tuning, "_evaluate_once", die_in_parallel)
     monkeypatch.setattr(tuning, "ROUNDS", 1)
     monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.001)
     tuned = tuning.tune(str(MODELS / "digits.onnx"))
