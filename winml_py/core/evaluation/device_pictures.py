@@ -289,8 +289,8 @@ def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) ->
     blocks = -(-part // block)
     matrix = np.zeros((blocks, axis.tensor), np.float32)
     identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
-    whole = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
-    matrix[:, axis.at : axis.at + axis.left] = axis.cut(whole)
+    resized = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
+    matrix[:, axis.at : axis.at + axis.left] = axis.cut(resized)
     matrix.flags.writeable = False
     return matrix
 

@@ -43,8 +43,8 @@ class PictureInputs:
 
     def forget(self, name: str) -> None:
         """A tensor has been bound to the input."""
-        for kept in (self.tensors, self.placements, self.own_sizes):
-            kept.pop(name, None)
+        for values_by_name in (self.tensors, self.placements, self.own_sizes):
+            values_by_name.pop(name, None)
 
     def write(self, pictures: Pictures) -> PictureTensor:
         """The pictures as a tensor: on the device where it can, else by the CPU."""

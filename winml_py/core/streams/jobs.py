@@ -25,7 +25,7 @@ from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import inside
 from ..evaluation.evaluation import LearningModelBinding
-from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, completed
+from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
@@ -134,7 +134,9 @@ class Jobs:
         good = [features for features in loaded if not isinstance(features, WinMLError)]
         results = iter(self._run_batch(good) if len(good) > 1 else map(self._run_one, good))
         return [
-            completed(_failed(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number)
+            for_stream_item(
+                _failed(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
+            )
             for entry, item in zip(loaded, items, strict=True)
         ]
 

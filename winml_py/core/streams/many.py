@@ -18,7 +18,7 @@ from ..base.winrt_object import inside
 from ..evaluation.compiled import Compiled
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.picture_inputs import PictureInputs
-from ..evaluation.result import LearningModelEvaluationResult, placed
+from ..evaluation.result import LearningModelEvaluationResult, with_placements
 from ..features.bind_properties import BindProperties
 from ..features.resolve import Pictures, resolve
 from ..imaging.contract import ImageContract
@@ -230,7 +230,7 @@ class DevicesRunner:
             while True:
                 lane = self._lanes.take()
                 try:
-                    return placed(lane.runner.run(values), pictures.placements)
+                    return with_placements(lane.runner.run(values), pictures.placements)
                 except DeviceLostError as loss:
                     self._lanes.drop(lane, loss)
                 finally:

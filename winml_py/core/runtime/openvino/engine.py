@@ -167,7 +167,7 @@ class OpenVinoBinding:
         """Runs the model; see `EngineBinding`."""
         compiled, request = require_open(self._native)
         if self._may_overlap:
-            self._inputs.keep_apart(self._in_place.values(), partial(self._bind_input, request))
+            self._inputs.prevent_overlap(self._in_place.values(), partial(self._bind_input, request))
             self._may_overlap = False
         inputs, in_place, copied = self._inputs, self._in_place, self._copied  # close() lets go of them
         try:

@@ -128,7 +128,7 @@ class DeviceBinding:
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `DeviceEngineBinding`."""
         if self._may_overlap:
-            self._require_apart()
+            self._require_no_overlap()
         running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
         try:
             with stoppable(stop or Stop()) as run_options:
@@ -151,7 +151,7 @@ class DeviceBinding:
                 trim_heap()
         raise failure
 
-    def _require_apart(self) -> None:
+    def _require_no_overlap(self) -> None:
         """Refuses an output that would be written over an input: the device writes before it has read all.
 
         At the run, and not at the bind, where the two may just be swapping their tensors.
@@ -236,7 +236,9 @@ class DeviceOutput:
     def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
         self._end, self._memory = end, memory
         self._fixed = memory.allocate(end) if is_fixed else None
-        self._given: DeviceArray | None = None  # over the fixed memory: a run gave it out, and the caller may hold it
+        self._fixed_array: DeviceArray | None = (
+            None  # over the fixed memory: a run gave it out, and the caller may hold it
+        )
         self._target: Array | DeviceArray | None = None
         self._is_kept = False
 
@@ -270,11 +272,13 @@ class DeviceOutput:
         """
         if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
             raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
-        is_moved = self._given is not None or isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
+        is_moved = (
+            self._fixed_array is not None or isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
+        )
         if is_moved:
             forget()
-        if self._given is not None and not isinstance(array, DeviceArray):
-            self._given, self._fixed = None, self._memory.allocate(self._end)
+        if self._fixed_array is not None and not isinstance(array, DeviceArray):
+            self._fixed_array, self._fixed = None, self._memory.allocate(self._end)
         self._target, self._is_kept = array, False
         if is_moved:
             self.bind(native)
@@ -286,7 +290,7 @@ class DeviceOutput:
 
     def writes_over(self, array: DeviceArray) -> bool:
         """Whether the next run writes this output into an array's memory."""
-        memory = self._target if isinstance(self._target, DeviceArray) else self._given
+        memory = self._target if isinstance(self._target, DeviceArray) else self._fixed_array
         if memory is None:
             return False
         is_one = memory.handle is not None and memory.handle is array.handle
@@ -303,9 +307,9 @@ class DeviceOutput:
         if isinstance(target, DeviceArray):
             return None
         if self._is_kept:
-            given = self._given or self._memory.array(value, session, lock)
+            given = self._fixed_array or self._memory.array(value, session, lock)
             if self._fixed is not None:
-                self._given = given
+                self._fixed_array = given
             return given
         if target is None:
             return np.array(value.numpy())
@@ -321,4 +325,4 @@ class DeviceOutput:
 
     def close(self) -> None:
         """Lets go of all memory."""
-        self._fixed = self._given = self._target = None
+        self._fixed = self._fixed_array = self._target = None

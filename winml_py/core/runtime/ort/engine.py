@@ -79,7 +79,7 @@ class IoBinding:
         """Runs the model; see `EngineBinding`."""
         session, native = require_open(self._native)
         if self._may_overlap:
-            self._inputs.keep_apart(self._in_place.values(), partial(_bind_input, native))
+            self._inputs.prevent_overlap(self._in_place.values(), partial(_bind_input, native))
             self._may_overlap = False
         inputs, in_place = self._inputs, self._in_place  # close() lets go of them, and the run still uses their memory
         try:
