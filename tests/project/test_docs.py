@@ -388,7 +388,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModelDevice.find("abacus"),
     lambda: session(engine="openvino"),
     lambda: session(graph_capture=True),
-    lambda: gpu_compile.unmet("fixed-shapes"),
+    lambda: gpu_compile.unmet_constraint("fixed-shapes"),
     lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
     lambda: session().upload(ZEROS),
     inherited,

@@ -65,12 +65,12 @@ class CpuChoice:
         # themselves.
         options = list(request.options._replace(is_profiled=False, engine=None))
         key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
-        found = self._remembered(request, key)
-        if found is None:
+        decision = self._remembered(request, key)
+        if decision is None:
             with answers.asking(key, request.require_not_stopped):
                 # Another process may have answered while this one waited.
-                found = self._remembered(request, key) or self._measure(request, key, reference, inputs)
-        return found
+                decision = self._remembered(request, key) or self._measure(request, key, reference, inputs)
+        return decision
 
     def _remembered(self, request: CompileRequest, key: str) -> Decision | None:
         facts = answers.read(key)
@@ -126,17 +126,17 @@ class CpuChoice:
         return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_of(request, target)))
 
     def _target_of(self, explanation: Explanation) -> Target:
-        taken = (*explanation[:2], explanation.number_type)
-        return next(target for target in self._targets if (*target.spelling, target.half_type) == taken)
+        spelling = (*explanation[:2], explanation.number_type)
+        return next(target for target in self._targets if (*target.spelling, target.half_type) == spelling)
 
     def without_reference(self, explanation: Explanation) -> Explanation:
         """See `chosen.Choice`."""
         return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
 
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], came: Mapping[str, object]) -> str:
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
         """See `chosen.Choice`."""
         tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
-        agreement = compare_outputs(expected, came, tolerance)
+        agreement = compare_outputs(expected, actual, tolerance)
         return "" if agreement.is_good else str(agreement)
 
     def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
@@ -147,7 +147,7 @@ class CpuChoice:
         """See `chosen.Choice`."""
         target, (reference, *_) = self._target_of(explanation), self._targets
         _remember_refusal(self._request, target, problem)
-        words = f"{_words(target)} gave another answer on an input of the program's: {problem}"
+        words = f"{_describe_target(target)} gave another answer on an input of the program's: {problem}"
         candidates = tuple(
             candidate._replace(problem=words) if candidate[:2] == target.spelling else candidate
             for candidate in explanation.candidates
@@ -168,7 +168,7 @@ def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> 
         "engine": engine,
         "precision": precision.name,
         "number_type": target.half_type,
-        "reason": f"{_words(target)} gave another answer in an earlier session: {problem}",
+        "reason": f"{_describe_target(target)} gave another answer in an earlier session: {problem}",
         "model": _model_name(request),
     }
     answers.write(_refusal_of(request, target), facts)
@@ -191,7 +191,7 @@ def _name(target: Target) -> tuple[str, bool, str]:
     return target.provider, target.half, target.half_type
 
 
-def _words(target: Target) -> str:
+def _describe_target(target: Target) -> str:
     engine, precision = target.spelling
     return f"{engine} in {target.half_type or precision.name.lower()}"
 
@@ -200,10 +200,10 @@ def _model_name(request: CompileRequest) -> str:
     return str(request.origin.stamp[0]) if request.origin.stamp else f"{request.origin.size} bytes in memory"
 
 
-def _reason(taken: Target, reference: Target) -> str:
-    if taken is reference:
+def _reason(chosen: Target, reference: Target) -> str:
+    if chosen is reference:
         return "no other is right and faster"
-    return f"{taken.half_type or 'half precision'} is right and faster" if taken.half else "it agrees and is faster"
+    return f"{chosen.half_type or 'half precision'} is right and faster" if chosen.half else "it agrees and is faster"
 
 
 def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> Facts:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Operators = Mapping[tuple[str, str], CustomOperator]
 
 
-class Part(NamedTuple):
+class GraphPart(NamedTuple):
     """Nodes that the runtime runs as one model.
 
     Attributes:
@@ -52,10 +52,10 @@ class CustomNode(NamedTuple):
     attributes: dict[str, Any]
 
 
-Step = Part | CustomNode
+Step = GraphPart | CustomNode
 
 
-def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
+def split_model(model: onnx.ModelProto, operators: Operators) -> list[Step]:
     """What to run, in order.
 
     A node belongs to a stage: the number of functions that must have run before it. The nodes of a stage are one part,
@@ -85,7 +85,7 @@ def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
         if group.is_function:
             steps += [_custom_node(member.node, operators[key_of(member.node)]) for member in groups[group]]
         else:
-            needed_later = results | {name for name, found in readers.items() if found - {group}}
+            needed_later = results | {name for name, reader_groups in readers.items() if reader_groups - {group}}
             steps.append(_part(groups[group], values, needed_later))
     return [step for step in steps if isinstance(step, CustomNode) or step.outputs]  # the runtime refuses dead parts
 
@@ -120,8 +120,8 @@ def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs in its attributes, and those in them."""
     from onnx import GraphProto
 
-    own = [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]
-    return [inner for graph in own for inner in messages(graph) if isinstance(inner, GraphProto)]
+    direct = [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]
+    return [inner for graph in direct for inner in messages(graph) if isinstance(inner, GraphProto)]
 
 
 def key_of(node: onnx.NodeProto) -> tuple[str, str]:
@@ -169,11 +169,11 @@ def _name(node: onnx.NodeProto) -> str:
     return node.name or next(filter(None, node.output), "")
 
 
-def _part(members: Sequence[GraphNode], values: Set[str], needed_later: Set[str]) -> Part:
-    made = {name for member in members for name in member.node.output if name}
-    taken = {name for member in members for name in member.needs}
+def _part(members: Sequence[GraphNode], values: Set[str], needed_later: Set[str]) -> GraphPart:
+    produced = {name for member in members for name in member.node.output if name}
+    consumed = {name for member in members for name in member.needs}
     nodes = [member.node for member in members]
-    return Part(nodes, taken, sorted((taken & values) - made), sorted(made & needed_later))
+    return GraphPart(nodes, consumed, sorted((consumed & values) - produced), sorted(produced & needed_later))
 
 
 def constant_names(graph: onnx.GraphProto) -> set[str]:
@@ -241,14 +241,14 @@ def take_out(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> lis
     calls = [node for node in graph.node if key_of(node) in keys]
     if not calls:
         return []
-    rest = [node for node in graph.node if key_of(node) not in keys]
+    remaining = [node for node in graph.node if key_of(node) not in keys]
     ends = [end for end in graph.output if end.name not in types]
-    needed = {name for node in calls for name in node.input} & {name for node in rest for name in node.output}
+    needed = {name for node in calls for name in node.input} & {name for node in remaining for name in node.output}
     needed -= {"", *(end.name for end in ends)}
     graph.input.extend(helper.make_value_info(name, kind) for name, kind in types.items())
     graph.ClearField("node")
     graph.ClearField("output")
-    graph.node.extend(rest)
+    graph.node.extend(remaining)
     graph.output.extend([*ends, *map(helper.make_empty_tensor_value_info, sorted(needed))])
     return calls
 
@@ -265,8 +265,8 @@ def put_back(model: onnx.ModelProto, calls: Sequence[onnx.NodeProto], original: 
     nodes = [member.node for member in sorted_nodes([*graph.node, *calls])]
     graph.ClearField("node")
     graph.node.extend(nodes)
-    wanted = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
-    missing = wanted - constant_names(graph)
+    needed = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
+    missing = needed - constant_names(graph)
     # What changed the rest may have dropped weights that no node of it uses, but a function does.
     graph.initializer.extend(weight for weight in original.graph.initializer if weight.name in missing)
     imported = {item.domain for item in model.opset_import}

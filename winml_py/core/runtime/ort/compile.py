@@ -108,15 +108,15 @@ def _providers(
         return [CPU_NAME]
     if not options.allow_cpu_fallback or is_recorded:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    own = native_options(target, options, is_recorded)
+    provider_options = native_options(target, options, is_recorded)
     if device.library:
         # A list of provider names does not pick a plugin, even one that is registered. It is chosen by its device.
-        native.add_provider_for_devices([runtime_device(device)], own)
+        native.add_provider_for_devices([runtime_device(device)], provider_options)
         return None
     provider = provider_of(device.provider)
     provider.prepare()
     helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording is of one provider
-    return [(provider.name, own), *helpers, CPU_NAME]
+    return [(provider.name, provider_options), *helpers, CPU_NAME]
 
 
 def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:

@@ -195,9 +195,9 @@ class DeviceBinding:
                 output.renew(native)
         fresh = {}
         for (name, output), value in zip(self._outputs.items(), values, strict=True):
-            came = output.receive(value, session, self._lock)
-            if came is not None:
-                fresh[name] = came
+            array = output.receive(value, session, self._lock)
+            if array is not None:
+                fresh[name] = array
         return fresh
 
     def close(self) -> None:
@@ -307,10 +307,10 @@ class DeviceOutput:
         if isinstance(target, DeviceArray):
             return None
         if self._is_kept:
-            given = self._fixed_array or self._memory.array(value, session, lock)
+            array = self._fixed_array or self._memory.array(value, session, lock)
             if self._fixed is not None:
-                self._fixed_array = given
-            return given
+                self._fixed_array = array
+            return array
         if target is None:
             return np.array(value.numpy())
         if target.shape != tuple(value.shape()):
