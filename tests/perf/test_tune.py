@@ -77,7 +77,7 @@ def test_a_win_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
     def milliseconds(values: dict[str, Any], batch: int) -> float:
         return 1.0 if ends or values["intra_op_thread_spinning"] else 0.5
 
-    compared = tuning._compared
+    compared = tuning._compare_contenders
 
     def last(one: Any, other: Any, rounds: int) -> Any:
         if rounds > tuning.ROUNDS:
