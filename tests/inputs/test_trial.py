@@ -221,7 +221,7 @@ def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.Mo
     from winml_py import optimize as optimizing
 
     target = tmp_path / "small.onnx"
-    monkeypatch.setattr(optimizing, "_optimized", die_as_asked)
+    monkeypatch.setattr(optimizing, "_optimize_graph", die_as_asked)
     with pytest.raises(ConversionError, match=r"the process that optimises the model \(SIGSEGV\); nothing was written"):
         optimize(MODELS / "digits.onnx", target)
     monkeypatch.undo()

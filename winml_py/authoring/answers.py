@@ -84,18 +84,18 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
 def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression, Expression]:
     """Corners, scores and classes of the boxes that are kept."""
     graph = answer.graph
-    places = answer.part((0,), (4,), (1,)).transposed(0, 2, 1)
-    scores = answer.part((4,), (classes,), (1,))
+    places = answer.slice((0,), (4,), (1,)).transpose(0, 2, 1)
+    scores = answer.slice((4,), (classes,), (1,))
     best, _ = _best(scores, graph.vector(1), axis=1)
     scores = scores * (scores >= best).cast(np.float32)  # a place has one box, of its likeliest class
     limits = [graph.constant([limit], np.float32) for limit in (LARGEST_OVERLAP, LOWEST_SCORE)]
     most = graph.vector(MOST_BOXES)
     selected = graph.node("NonMaxSuppression", places, scores, most, *limits, dtype=np.int64, center_point_box=1)
     selected_scores = graph.node("GatherND", scores, selected, dtype=np.float32)
-    sorted_scores, order = _best(selected_scores, selected_scores.size(0).at_most(MOST_BOXES).reshaped(1))
-    _, selected_classes, at = (selected.take(order, 0).part((column,), (1,), (1,)).reshaped(-1) for column in range(3))
-    chosen = places.reshaped(-1, 4).take(at, 0)
-    middles, halves = chosen.part((0,), (2,), (1,)), chosen.part((2,), (2,), (1,)) * 0.5
+    sorted_scores, order = _best(selected_scores, selected_scores.size(0).at_most(MOST_BOXES).reshape(1))
+    _, selected_classes, at = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
+    chosen = places.reshape(-1, 4).take(at, 0)
+    middles, halves = chosen.slice((0,), (2,), (1,)), chosen.slice((2,), (2,), (1,)) * 0.5
     corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
     return corners, sorted_scores, selected_classes
 
@@ -116,7 +116,7 @@ def _in_picture(boxes: Expression, pixels: Expression, placement: GraphPlacement
 
 def _row(x: Expression, y: Expression) -> Expression:
     """Numbers for the four sides of a box."""
-    two = [value.cast(np.float32).reshaped(1) for value in (x, y)]
+    two = [value.cast(np.float32).reshape(1) for value in (x, y)]
     return x.graph.node("Concat", *two, *two, dtype=np.float32, axis=0)
 
 

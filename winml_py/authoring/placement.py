@@ -66,7 +66,10 @@ def graph_placement(
         return _stretch(_square(picture, scaling), (high, wide), is_cropped=True)
     graph = width.graph
     return _crop_or_pad(
-        picture, scaled_size(scaling, width, height, (high, wide)), (graph.of(high), graph.of(wide)), scaling
+        picture,
+        scaled_size(scaling, width, height, (high, wide)),
+        (graph.as_expression(high), graph.as_expression(wide)),
+        scaling,
     )
 
 
@@ -76,11 +79,11 @@ def _free(picture: Rectangle, tensor: tuple[int | None, int | None], rule: Image
     if rule.states_size or (wide is None and high is None):
         size = scaled_size(rule, picture.width, picture.height, None)
     elif high is not None:
-        size = graph.of(high), following_side(rule, picture.width * high / picture.height)
+        size = graph.as_expression(high), following_side(rule, picture.width * high / picture.height)
     else:
-        size = following_side(rule, picture.height * (wide or 1) / picture.width), graph.of(wide or 1)
+        size = following_side(rule, picture.height * (wide or 1) / picture.width), graph.as_expression(wide or 1)
     fixed = [
-        graph.of(side) if side else padded_side(rule, scaled_side)
+        graph.as_expression(side) if side else padded_side(rule, scaled_side)
         for side, scaled_side in zip(tensor, size, strict=True)
     ]
     return _crop_or_pad(picture, size, (fixed[0], fixed[1]), rule)
@@ -99,7 +102,7 @@ def _crop_or_pad(
 
 def _stretch(part: Rectangle, tensor: Size, is_cropped: bool = False) -> GraphPlacement:
     """The part becomes the whole tensor."""
-    sides = part.width.graph.of(tensor[0]), part.width.graph.of(tensor[1])
+    sides = part.width.graph.as_expression(tensor[0]), part.width.graph.as_expression(tensor[1])
     return GraphPlacement(part, sides, None, None, sides, is_cropped)
 
 
@@ -133,7 +136,9 @@ def _letterbox(picture: Rectangle, tensor: Size) -> GraphPlacement:
         for side, limit in ((picture.height, high), (picture.width, wide))
     )
     target = Rectangle((wide - width) // 2, (high - height) // 2, width, height)
-    return GraphPlacement(picture, (height, width), None, target, (graph.of(high), graph.of(wide)))
+    return GraphPlacement(
+        picture, (height, width), None, target, (graph.as_expression(high), graph.as_expression(wide))
+    )
 
 
 _RULES: dict[ImageCropMode, Callable[[Rectangle, Size], GraphPlacement]] = {
@@ -159,12 +164,12 @@ def scaled_size(
     graph = width.graph
     if rule.height is not None and rule.width is not None:
         if not rule.keeps_aspect:
-            return graph.of(rule.height), graph.of(rule.width)
+            return graph.as_expression(rule.height), graph.as_expression(rule.width)
         scale = (rule.height / height).at_most(rule.width / width)
         high, wide = (_multiple(rule, round_to_whole(side * scale, rule.rounding)) for side in (height, width))
         return high, wide
     sides = _sides(rule, width.at_most(height), width.at_least(height), tensor)
-    short, long = (_multiple(rule, graph.of(side)) for side in sides)
+    short, long = (_multiple(rule, graph.as_expression(side)) for side in sides)
     is_flat = height <= width
     return graph.where(is_flat, short, long), graph.where(is_flat, long, short)
 

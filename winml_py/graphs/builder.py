@@ -367,10 +367,10 @@ def sorted_nodes(nodes: Sequence[NodeProto], graph: GraphProto) -> list[NodeProt
     for node in nodes:
         for name in filter(None, node.input):
             if name not in makers:
-                raise _unknown(f"The {_describe_node(node)} reads {name!r}", makers, name)
+                raise _unknown_name_error(f"The {_describe_node(node)} reads {name!r}", makers, name)
     for info in graph.output:
         if info.name not in makers:
-            raise _unknown(f"The output {info.name!r} of the model is read", makers, info.name)
+            raise _unknown_name_error(f"The output {info.name!r} of the model is read", makers, info.name)
     try:
         return [nodes[place] for place in sort_places(nodes, [node.input for node in nodes])]
     except CycleError as error:
@@ -394,7 +394,7 @@ def _makers(nodes: Iterable[NodeProto], graph: GraphProto) -> dict[str, int | No
     return makers
 
 
-def _unknown(what: str, makers: Iterable[str], name: str) -> InvalidArgumentError:
+def _unknown_name_error(what: str, makers: Iterable[str], name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{what}, and no input, constant or operator gives it.", hint=did_you_mean(name, makers)
     )

@@ -23,7 +23,7 @@ from ..errors import InvalidArgumentError, NotSupportedError
 from ..inputs.examples import example_inputs
 from ..inputs.files import given_values
 from ..inputs.model import evaluate_all_outputs, require_same_results
-from .join_names import add_prefix, free_prefix, with_free_functions, with_free_sizes_of
+from .join_names import add_prefix, free_prefix, rename_free_sizes, share_functions
 from .model_file import read_model, save_model
 from .opsets import align_opsets
 from .values import require_name
@@ -50,11 +50,11 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     _require_fitting(first_proto, second_proto, options.links)
     metadata = _metadata(first, second, options)
     first_proto, second_proto = align_opsets(first_proto, second_proto)
-    second_proto = with_free_functions(first_proto, second_proto)
+    second_proto = share_functions(first_proto, second_proto)
     _hide_constants(first_proto)
     _hide_constants(second_proto)
     prefix = options.joined_node_prefix or free_prefix(first_proto, second_proto, set(options.links))
-    with_free_sizes_of(first_proto, second_proto, options.links)
+    rename_free_sizes(first_proto, second_proto, options.links)
     if prefix:
         add_prefix(second_proto, prefix)
     links = {prefix + target: source for target, source in options.links.items()}

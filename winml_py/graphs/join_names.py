@@ -58,7 +58,7 @@ def add_prefix(model: ModelProto, prefix: str) -> None:
     compose.add_prefix_graph(model.graph, prefix, inplace=True, name_map={name: prefix + name for name in weights})
 
 
-def with_free_sizes_of(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
+def rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
     """Renames the free sizes of a second model: those that a link makes one with the first's get its names.
 
     Others that have the name of a free size of the first model are another size, and get another name.
@@ -95,7 +95,7 @@ def sizes_in(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimensi
     return [size for size in messages(part) if isinstance(size, TensorShapeProto.Dimension)]
 
 
-def with_free_functions(first: ModelProto, second: ModelProto) -> ModelProto:
+def share_functions(first: ModelProto, second: ModelProto) -> ModelProto:
     """A second model without functions that a first one has, too: equal ones are shared, others are written out.
 
     Raises:

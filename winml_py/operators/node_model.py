@@ -28,7 +28,7 @@ _LISTS = {"FLOATS": float, "INTS": int, "STRINGS": None, "TENSORS": None, "GRAPH
 
 def input_names(signature: Signature, count: int) -> list[str]:
     """The names of the first inputs: the schema's, with a number where one name stands for several values."""
-    return [_numbered(signature.inputs, index) for index in range(count)]
+    return [_numbered_name(signature.inputs, index) for index in range(count)]
 
 
 def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, Any]) -> list[str]:
@@ -46,7 +46,7 @@ def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, A
             f"{signature.name} cannot have {count} outputs.",
             hint=f"Its outputs: {', '.join(parameter.name for parameter in signature.outputs)}.",
         )
-    return [_numbered(signature.outputs, index) for index in range(count)]
+    return [_numbered_name(signature.outputs, index) for index in range(count)]
 
 
 def _require_outputs(signature: Signature, names: tuple[str, ...]) -> list[str]:
@@ -74,7 +74,7 @@ def _count(signature: Signature, attributes: dict[str, Any]) -> int:
     )
 
 
-def _numbered(parameters: Sequence[Any], index: int) -> str:
+def _numbered_name(parameters: Sequence[Any], index: int) -> str:
     last = len(parameters) - 1
     parameter = parameters[min(index, last)]
     return f"{parameter.name}_{index - last}" if parameter.is_variadic else str(parameter.name)

@@ -104,7 +104,7 @@ class Parts:
                 f"{self.output} is there already, and another job has written it.",
                 hint="Name another file, or remove this one.",
             )
-        return _done(self.output)
+        return _read_done(self.output)
 
     def stamps(self) -> list[str]:
         """What the rows of the file were read from, a stamp for each part."""
@@ -219,7 +219,7 @@ class Parts:
             )
 
 
-def _done(path: str) -> Done:
+def _read_done(path: str) -> Done:
     return _count_errors(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]).column(ERROR))
 
 

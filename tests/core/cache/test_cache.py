@@ -269,11 +269,11 @@ def test_an_answer_of_wrong_types_counts_as_none(place: Path, facts: dict[str, A
     request = CompileRequest(b"", EngineOptions(1))
     asked = CpuChoice(request, [Target(None, False)])
     answers.write(KEY, ANSWER)
-    found = asked._remembered(request, KEY)
+    found = asked._recall(request, KEY)
     assert found is not None
     assert str(found.explanation).startswith("onnxruntime in float32: measured")
     answers.write(KEY, ANSWER | facts)
-    assert asked._remembered(request, KEY) is None
+    assert asked._recall(request, KEY) is None
 
 
 def test_no_room_and_no_locks_are_no_errors(

@@ -231,7 +231,7 @@ def test_a_picture_for_a_float16_model(gpu: LearningModelDevice) -> None:
     expected = on(None, model).evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
     assert gpu._device is not None
     for has_half in (True, False):
-        device = LearningModelDevice._of(gpu._device._replace(float16=has_half))
+        device = LearningModelDevice._from_provider_device(gpu._device._replace(float16=has_half))
         session = on(device, model)
         assert session.precision is (Precision.HALF if has_half else Precision.FLOAT32)
         came = session.evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()

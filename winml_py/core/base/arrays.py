@@ -84,7 +84,7 @@ class DeviceArray:
         except Exception as error:  # each library raises classes of its own, on a lost device above all
             logger.warning("An array in the memory of %s cannot be filled: %s", self.location, error)
 
-    def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
+    def reshape(self, shape: tuple[int, ...]) -> DeviceArray:
         """The same memory with other sizes; only of memory that has an address."""
         return DeviceArray(
             self.location, shape, self.dtype, lambda: self.read().reshape(shape), pointer=self.pointer, owner=self

@@ -155,7 +155,7 @@ class Evaluation:
         self._reset()
 
     def _reset(self) -> None:
-        # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
+        # Only a binding on a device is given arrays of one: `_require_here` sees to that.
         self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self._pictures: PictureInputs | None = None
         # The tensors among the inputs, which another evaluation may write.

@@ -77,7 +77,7 @@ class PictureInputs:
         self._note(pixels.descriptor.name, (PicturePlacement(pixels.placement),), False)
         assert self.device_tensorizer is not None  # where there is none, pixels of a device have been refused
         return self.device_tensorizer.write_pixels(
-            array.reshaped((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
+            array.reshape((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
             pixels.pixel_format,
             pixels.contract,
             pixels.shape,

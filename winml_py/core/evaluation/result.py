@@ -9,7 +9,7 @@ from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
-from ..features.ranking import Prediction, fitting, is_row, ranked
+from ..features.ranking import Prediction, fitting, is_row, rank_classes
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
 
@@ -154,7 +154,7 @@ class LearningModelEvaluationResult(Object):
                 f"Of the outputs {', '.join(names)} {how_many} is one row of scores.",
                 hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
             )
-        return ranked(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
+        return rank_classes(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str:
         from ..features.html import error_html, outputs_html

@@ -63,12 +63,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _value(value: object, labels: Sequence[str] = ()) -> str:
     try:
-        return _shown(value, labels)
+        return _format_value(value, labels)
     except WinMLError:  # what was closed, or cannot be read, is shown as text
         return _text(value)
 
 
-def _shown(value: object, labels: Sequence[str]) -> str:
+def _format_value(value: object, labels: Sequence[str]) -> str:
     if isinstance(value, ImageFeatureValue):
         return pictures_html(value, PREVIEW)
     if isinstance(value, VideoFrame):

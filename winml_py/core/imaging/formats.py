@@ -133,7 +133,7 @@ def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | 
     return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
 
 
-def _video_of(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
+def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     import cv2
 
     height, width = bgr.shape[:2]
@@ -175,7 +175,7 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     if source in VIDEO_FORMATS:
         return convert(video_to_bgr(pixels, source), BitmapPixelFormat.BGR8, target)
     if target in VIDEO_FORMATS:
-        return _video_of(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
+        return _to_video_format(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
     source_layout, target_layout = layout_of(source), layout_of(target)
     if source_layout.dtype != target_layout.dtype:
         pixels = to_eight_bits(pixels) if target_layout.dtype == np.uint8 else pixels.astype(np.uint16) * 257

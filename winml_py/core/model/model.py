@@ -18,7 +18,7 @@ from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
-from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopened
+from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
 from ..runtime.pool import EnginePool
 from .contracts import AttachedContracts, MissingContracts, exporters_labels, with_exporters_contract
 from .operators import ModelOperators, OperatorProvider, Operators
@@ -86,7 +86,7 @@ class LearningModel(Closeable, Object):
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls(*BytesSource.open(source), model_operators)
         if is_model_proto(source):
-            return cls(*BytesSource.open(serialized(source)), model_operators)
+            return cls(*BytesSource.open(serialize_proto(source)), model_operators)
         return cls._from_stream(cast(BinaryIO, source), model_operators)
 
     @classmethod
@@ -289,7 +289,7 @@ def _unpickle(
     contracts: Mapping[str, ImageContract],
     name: str,
 ) -> LearningModel:
-    model = cls(*reopened(source), operators)
+    model = cls(*reopen(source), operators)
     model.contracts.update(contracts)
     rename(model, name)
     return model
@@ -368,7 +368,7 @@ def is_model_proto(value: object) -> bool:
     return kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx"
 
 
-def serialized(model: Any) -> bytes:
+def serialize_proto(model: Any) -> bytes:
     """A `ModelProto` as the bytes of its file.
 
     Raises:

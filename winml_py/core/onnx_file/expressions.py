@@ -46,7 +46,7 @@ class Expression:
         return self._apply_binary("Sub", other)
 
     def __rsub__(self, other: Number) -> Expression:
-        return self.graph.like(self, other)._apply_binary("Sub", self)
+        return self.graph.constant_like(self, other)._apply_binary("Sub", self)
 
     def __mul__(self, other: Operand) -> Expression:
         return self._apply_binary("Mul", other)
@@ -104,15 +104,15 @@ class Expression:
         """The parts of it at these positions of an axis."""
         return self.graph.node("Gather", self, indices, dtype=self.dtype, axis=axis)
 
-    def transposed(self, *axes: int) -> Expression:
+    def transpose(self, *axes: int) -> Expression:
         """With its axes in this order."""
         return self.apply("Transpose", perm=axes)
 
-    def reshaped(self, *shape: Operand) -> Expression:
+    def reshape(self, *shape: Operand) -> Expression:
         """In another shape; of the sizes, -1 is what is left over."""
         return self.graph.node("Reshape", self, self.graph.vector(*shape), dtype=self.dtype)
 
-    def unsqueezed(self, *axes: int) -> Expression:
+    def unsqueeze(self, *axes: int) -> Expression:
         """With axes of size 1 at these positions."""
         return self.graph.node("Unsqueeze", self, self.graph.vector(*axes), dtype=self.dtype)
 
@@ -120,7 +120,7 @@ class Expression:
         """The sums along axes."""
         return self.graph.node("ReduceSum", self, self.graph.vector(*axes), dtype=self.dtype, keepdims=int(keepdims))
 
-    def part(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Expression:
+    def slice(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Expression:
         """What begins at `starts`, and has `sizes`, along axes."""
         first = self.graph.vector(*starts)
         last = first + self.graph.vector(*sizes)
@@ -134,7 +134,7 @@ class Expression:
     def _apply_binary(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
         """What an operator makes of two values, in the wider of their types."""
         if not isinstance(other, Expression):
-            other = self.graph.like(self, other)
+            other = self.graph.constant_like(self, other)
         wider = max(self.dtype, other.dtype, key=_rank)
         return self.graph.node(operator, self.cast(wider), other.cast(wider), dtype=dtype or wider)
 
@@ -203,12 +203,12 @@ class GraphWriter:
             self._constants[key] = self.node("Constant", dtype=dtype, value=tensor)
         return self._constants[key]
 
-    def like(self, value: Expression, number: Number) -> Expression:
+    def constant_like(self, value: Expression, number: Number) -> Expression:
         """A number as a constant of a value's type; one with a fraction, beside whole numbers, is a float64."""
         is_wider = isinstance(number, float) and value.dtype is np.int64
         return self.constant(number, np.float64 if is_wider else value.dtype)
 
-    def of(self, operand: Operand) -> Expression:
+    def as_expression(self, operand: Operand) -> Expression:
         """A value as it is; a number as a constant."""
         if isinstance(operand, Expression):
             return operand
@@ -216,19 +216,19 @@ class GraphWriter:
 
     def adopt(self, operand: Operand) -> Expression:
         """A value of another graph of the same model, of which nodes are made in this one."""
-        value = operand if isinstance(operand, Expression) else self.of(operand)
+        value = operand if isinstance(operand, Expression) else self.as_expression(operand)
         return Expression(self, value.name, value.dtype)
 
     def vector(self, *numbers: Operand) -> Expression:
         """Whole numbers in a row."""
         if not any(isinstance(number, Expression) for number in numbers):
             return self.constant(numbers, np.int64)
-        parts = [self.of(number).reshaped(1) for number in numbers]
+        parts = [self.as_expression(number).reshape(1) for number in numbers]
         return self.node("Concat", *parts, dtype=np.int64, axis=0)
 
     def where(self, condition: Expression, if_true: Operand, if_false: Operand) -> Expression:
         """One of two, element by element."""
-        one, other = self.of(if_true), self.of(if_false)
+        one, other = self.as_expression(if_true), self.as_expression(if_false)
         wider = max(one.dtype, other.dtype, key=_rank)
         return self.node("Where", condition, one.cast(wider), other.cast(wider), dtype=wider)
 

@@ -122,7 +122,7 @@ class FileSource(NamedTuple):
             require_bounded(buffer)
             self._require_data_files(external)
             if is_private:
-                return self._read_whole(external)
+                return self._read_with_data_files(external)
             cut = sum(weight.size for weight in header.weights)
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
             if cut < max(MAPPED_FROM, self.size // 2) or external or not is_text(real):
@@ -130,7 +130,7 @@ class FileSource(NamedTuple):
             folder, name = os.path.split(real)
             return Skeleton(cut_weights(buffer, header, name), folder, name=name)
 
-    def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
+    def _read_with_data_files(self, external: list[tuple[str, str]]) -> str | Skeleton:
         files, stamps = {}, self.data_stamps()
         for location in sorted({location for _, location in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
@@ -179,13 +179,13 @@ class FileSource(NamedTuple):
             CorruptModelError: a file has been replaced or changed since.
         """
         if self._stamps([stamp.name for stamp in stamps]) != stamps:
-            raise self._changed()
+            raise self._changed_error()
 
     def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
         try:
             statuses = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
         except OSError as error:
-            raise self._changed() from error
+            raise self._changed_error() from error
         return tuple(
             FileStamp(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
             for name, status in statuses
@@ -198,9 +198,9 @@ class FileSource(NamedTuple):
             CorruptModelError: if the file was replaced or written since.
         """
         if stamp != self.stamp:
-            raise self._changed()
+            raise self._changed_error()
 
-    def _changed(self) -> CorruptModelError:
+    def _changed_error(self) -> CorruptModelError:
         return CorruptModelError(
             f"{self.path}: The file, or a file with its weights, has changed since the model was loaded from it.",
             hint="Load it again, and replace model files by renaming, never in place.",
@@ -395,7 +395,7 @@ def packed(source: ModelSource) -> PackedFile | BytesSource:
     return source if isinstance(source, BytesSource) else _pack(source)
 
 
-def reopened(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
+def reopen(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
     """The model that `packed` gave, and its header; raises as `PackedFile.open` does."""
     return BytesSource.open(source.data) if isinstance(source, BytesSource) else source.open()
 

@@ -54,7 +54,7 @@ class LearningModelDevice(Object):
         self._inside = _compiler(self._device)
 
     @classmethod
-    def _of(cls, device: ProviderDevice) -> LearningModelDevice:
+    def _from_provider_device(cls, device: ProviderDevice) -> LearningModelDevice:
         instance = cls()
         instance._kind, instance._device = LearningModelDeviceKind.DIRECTX, device
         instance._inside = _compiler(device)
@@ -70,7 +70,7 @@ class LearningModelDevice(Object):
         from .providers import plugins  # not with the class: sessions on the CPU ask no provider
 
         devices = plugins.gpus() + plugins.devices("npu")
-        return [cls(LearningModelDeviceKind.CPU), *(cls._of(device) for device in devices)]
+        return [cls(LearningModelDeviceKind.CPU), *(cls._from_provider_device(device) for device in devices)]
 
     @classmethod
     def find(cls, name: str, /) -> LearningModelDevice:
@@ -220,11 +220,11 @@ def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
 
     devices = plugins.gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
     if not devices:
-        raise InvalidDeviceError(f"There is no device for {kind.name}: {_why_none()}.", hint=_install_hint())
+        raise InvalidDeviceError(f"There is no device for {kind.name}: {_no_device_reason()}.", hint=_install_hint())
     return devices[0]
 
 
-def _why_none() -> str:
+def _no_device_reason() -> str:
     from .providers import plugins
 
     return plugins.problems() or "no installed package has a provider for one"
@@ -256,7 +256,7 @@ def _extra_for(name: str) -> str:
     if extra is None:
         return "See `winml-py devices`."
     package, remedy = extra
-    return f"{_why_none() if _is_installed(package) else remedy}; `winml-py doctor` says more."
+    return f"{_no_device_reason() if _is_installed(package) else remedy}; `winml-py doctor` says more."
 
 
 def _is_installed(package: str) -> bool:

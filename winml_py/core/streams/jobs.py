@@ -135,7 +135,7 @@ class Jobs:
         results = iter(self._run_batch(good) if len(good) > 1 else map(self._run_one, good))
         return [
             for_stream_item(
-                _failed(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
+                _failed_result(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
             )
             for entry, item in zip(loaded, items, strict=True)
         ]
@@ -150,7 +150,7 @@ class Jobs:
         try:
             return self.runner.run(features)
         except WinMLError as error:
-            return _failed(error)
+            return _failed_result(error)
 
     def _run_batch(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
         """One evaluation for all; if that fails, one for each, so that an error stays with its item."""
@@ -197,7 +197,7 @@ def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescrip
     return fitting
 
 
-def _failed(error: WinMLError) -> LearningModelEvaluationResult:
+def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
     if isinstance(error, (ClosedError, DeviceLostError)):  # all items after this one would fail as well
         raise error
     return LearningModelEvaluationResult("", {}, error)

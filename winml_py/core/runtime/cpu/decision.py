@@ -30,7 +30,7 @@ from .compile import compile_cached
 from .measure import compare
 
 _trusted: dict[str, set[Shapes]] = {}
-"""Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""
+"""Models and engines, by `_trust_key`, that all checks of this process agreed on, and the shapes that were checked."""
 
 
 class CpuChoice:
@@ -49,30 +49,30 @@ class CpuChoice:
 
     def compile_reference(self) -> Engine:
         """See `chosen.Choice`. A file that has changed since the session was made is refused."""
-        request = self._later(None) if self._is_compiled else self._request
+        request = self._reopened_request(None) if self._is_compiled else self._request
         self._is_compiled = True
         return compile_cached(request, self._targets[0])
 
-    def _later(self, stop: Stop | None) -> CompileRequest:
+    def _reopened_request(self, stop: Stop | None) -> CompileRequest:
         model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
         return replace(self._request, model=model, stop=stop)
 
     def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
         """See `chosen.Choice`. What was the fastest on such inputs before is taken; else they are timed."""
-        request = self._later(stop)
+        request = self._reopened_request(stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
         # A profile changes nothing about who is the fastest, and the engines that are compared stand in the key
         # themselves.
         options = list(request.options._replace(is_profiled=False, engine=None))
         key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
-        decision = self._remembered(request, key)
+        decision = self._recall(request, key)
         if decision is None:
             with answers.asking(key, request.require_not_stopped):
                 # Another process may have answered while this one waited.
-                decision = self._remembered(request, key) or self._measure(request, key, reference, inputs)
+                decision = self._recall(request, key) or self._measure(request, key, reference, inputs)
         return decision
 
-    def _remembered(self, request: CompileRequest, key: str) -> Decision | None:
+    def _recall(self, request: CompileRequest, key: str) -> Decision | None:
         facts = answers.read(key)
         if facts is None:
             return None
@@ -123,7 +123,7 @@ class CpuChoice:
 
     def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
-        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_of(request, target)))
+        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_key(request, target)))
 
     def _target_of(self, explanation: Explanation) -> Target:
         spelling = (*explanation[:2], explanation.number_type)
@@ -141,7 +141,7 @@ class CpuChoice:
 
     def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
         """See `chosen.Choice`."""
-        _trusted[_trust_of(self._request, self._target_of(explanation))] = checked
+        _trusted[_trust_key(self._request, self._target_of(explanation))] = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         """See `chosen.Choice`."""
@@ -157,7 +157,7 @@ class CpuChoice:
 
 def refusal(request: CompileRequest, target: Target) -> str:
     """Why an engine is not tried on a model again, or "": its answer was wrong on an input of the program's."""
-    facts = answers.read(_refusal_of(request, target))
+    facts = answers.read(_refusal_key(request, target))
     return str(facts.get("reason", "")) if facts else ""
 
 
@@ -171,7 +171,7 @@ def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> 
         "reason": f"{_describe_target(target)} gave another answer in an earlier session: {problem}",
         "model": _model_name(request),
     }
-    answers.write(_refusal_of(request, target), facts)
+    answers.write(_refusal_key(request, target), facts)
 
 
 def _question(request: CompileRequest, *parts: object) -> str:
@@ -179,11 +179,11 @@ def _question(request: CompileRequest, *parts: object) -> str:
     return answers.key_of(request.digest(), parts, plugins.versions(), machine.processor_fingerprint())
 
 
-def _trust_of(request: CompileRequest, target: Target) -> str:
+def _trust_key(request: CompileRequest, target: Target) -> str:
     return _question(request, "trusted", _name(target), request.options.provider_options)
 
 
-def _refusal_of(request: CompileRequest, target: Target) -> str:
+def _refusal_key(request: CompileRequest, target: Target) -> str:
     return _question(request, "refused", _name(target), request.options.provider_options)
 
 

@@ -119,8 +119,8 @@ def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onn
         model.graph.name,
         inputs,
         outputs,
-        [weight for weight in model.graph.initializer if weight.name in part.taken],
-        sparse_initializer=[each for each in model.graph.sparse_initializer if each.values.name in part.taken],
+        [weight for weight in model.graph.initializer if weight.name in part.consumed],
+        sparse_initializer=[each for each in model.graph.sparse_initializer if each.values.name in part.consumed],
     )
     return helper.make_model(
         graph,

@@ -23,13 +23,13 @@ class GraphPart(NamedTuple):
 
     Attributes:
         nodes: them.
-        taken: the names of all values and weights that they take.
+        consumed: the names of all values and weights that they take.
         inputs: the names of the values that come from before.
         outputs: the names of the values that are needed later, or are the model's.
     """
 
     nodes: list[onnx.NodeProto]
-    taken: set[str]
+    consumed: set[str]
     inputs: list[str]
     outputs: list[str]
 
