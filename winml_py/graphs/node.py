@@ -298,14 +298,14 @@ class Constant(NamedTuple):
     value: Any
 
 
-Source = tuple[str, ...] | Constant
+InputSource = tuple[str, ...] | Constant
 """Where an input comes from: names, one for most inputs, or a constant."""
 
 
 class Connections(NamedTuple):
     """What an operator is connected to: names, constants and attributes by the names that were given."""
 
-    inputs: dict[str, Source]
+    inputs: dict[str, InputSource]
     outputs: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
 

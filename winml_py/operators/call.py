@@ -17,7 +17,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..errors import InvalidArgumentError
 from .arguments import are_plain, arrange
 from .compiled_operator import CompiledOperator
-from .node_model import Outputs
+from .node_model import OutputSpec
 from .signature import doc_of, require_known, signature_of
 from .value_types import type_of
 
@@ -236,7 +236,7 @@ def clear_cache() -> None:
     _cache.clear()
 
 
-def _output_spec(outputs: int | Sequence[str] | None) -> Outputs:
+def _output_spec(outputs: int | Sequence[str] | None) -> OutputSpec:
     if outputs is None or (isinstance(outputs, int) and not isinstance(outputs, bool)):
         return outputs
     names = tuple(outputs) if isinstance(outputs, Sequence) and not isinstance(outputs, str) else ()

@@ -20,7 +20,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
 from .arguments import arrange, require_complete
-from .node_model import Outputs, input_names, node_model, output_names
+from .node_model import OutputSpec, input_names, node_model, output_names
 from .signature import Signature
 from .value_types import TensorSequence, ValueType, describe_type
 
@@ -48,7 +48,7 @@ class CompiledOperator(Closeable):
         self,
         signature: Signature,
         kinds: Sequence[ValueType],
-        outputs: Outputs,
+        outputs: OutputSpec,
         attributes: dict[str, Any],
         device: LearningModelDevice | None,
         options: LearningModelSessionOptions,

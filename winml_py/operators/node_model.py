@@ -17,7 +17,7 @@ from .value_types import ValueType, describe_type, onnx_name, type_proto
 if TYPE_CHECKING:
     import onnx
 
-Outputs = int | tuple[str, ...] | None
+OutputSpec = int | tuple[str, ...] | None
 """Which outputs a node is to have: so many of the first, or those of these names, or those that it always has."""
 
 _BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0), "SequenceMap": ("body", 0)}
@@ -31,7 +31,7 @@ def input_names(signature: Signature, count: int) -> list[str]:
     return [_numbered_name(signature.inputs, index) for index in range(count)]
 
 
-def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, Any]) -> list[str]:
+def output_names(signature: Signature, outputs: OutputSpec, attributes: dict[str, Any]) -> list[str]:
     """The names of a node's outputs; "" for one that is left out.
 
     Raises:

@@ -14,7 +14,7 @@ from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
-from .layouts import DecodedBoxes, DetectionLayout, Facts, candidates, decode, recognise_layout
+from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, candidates, decode, recognise_layout
 from .outputs import Labels, arrays, names_of, placement_of
 from .segmentation import InstanceMasks
 
@@ -212,7 +212,7 @@ def detections(
         NotSupportedError: the model finds oriented boxes.
     """
     place = placement_of(result, picture, placement)
-    facts = Facts(arrays(result), place, names_of(result, labels), result.metadata)
+    facts = DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)
     layout = recognise_layout(facts) if layout is None else layout
     decoded = decode(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
@@ -225,7 +225,7 @@ def detections(
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
     place = placement_of(result, 0, None)
-    return bool(candidates(Facts(arrays(result), place, names_of(result, labels), result.metadata)))
+    return bool(candidates(DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)))
 
 
 def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
@@ -263,7 +263,7 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     return np.asarray(survivors, np.int64).reshape(-1)
 
 
-def _map(selected: DecodedBoxes, facts: Facts, picture: int) -> Detections:
+def _map(selected: DecodedBoxes, facts: DetectorFacts, picture: int) -> Detections:
     place, points, masks = facts.placement, selected.points, None
     if points is not None:
         points = points.astype(np.float64)

@@ -41,7 +41,7 @@ class DetectionLayout(Enum):
     """Boxes q x 4 (corners in pixels), labels q (integers), scores q: SSD, RetinaNet, Faster R-CNN."""
 
 
-class Facts(NamedTuple):
+class DetectorFacts(NamedTuple):
     """What is known of a detector.
 
     Attributes:
@@ -110,7 +110,7 @@ class Facts(NamedTuple):
         return (boxes[0], labels[0], scores[0]) if len(boxes[0]) == len(labels[0]) == len(scores[0]) else None
 
 
-def recognise_layout(facts: Facts) -> DetectionLayout:
+def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     """The layout that the shapes, the labels and the metadata leave.
 
     Raises:
@@ -132,7 +132,7 @@ def recognise_layout(facts: Facts) -> DetectionLayout:
     )
 
 
-def candidates(facts: Facts) -> list[DetectionLayout]:
+def candidates(facts: DetectorFacts) -> list[DetectionLayout]:
     """The layouts that the shapes, the labels and the metadata leave."""
     if facts.triple is not None:
         return [DetectionLayout.TORCHVISION]
@@ -146,7 +146,7 @@ def _fitting_queries(columns: int, labels: int) -> list[DetectionLayout]:
     return counted.get(labels, [DetectionLayout.DETR, DetectionLayout.RT_DETR])
 
 
-def _fitting_table(facts: Facts, table: Array) -> list[DetectionLayout]:
+def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     _, rows, columns = table.shape
     places = _places(facts.placement)
     if columns in places:
@@ -207,7 +207,7 @@ class DecodedBoxes(NamedTuple):
         return DecodedBoxes(*(None if field is None else field[which] for field in self))  # type: ignore[arg-type]
 
 
-def decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> DecodedBoxes:
+def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     """The boxes of a picture whose scores are above the threshold, in no order.
 
     Raises:
@@ -229,7 +229,7 @@ def decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: float
     return decoded._replace(classes=np.rint(decoded.classes).astype(np.int64))
 
 
-def _decode_layout(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> DecodedBoxes:
+def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.task == "obb":
         raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
     if layout is DetectionLayout.TORCHVISION:
@@ -249,7 +249,9 @@ def _decode_layout(layout: DetectionLayout, facts: Facts, picture: int, threshol
     return _yolo(facts, table[:4].T, None, table[4:].T, threshold)
 
 
-def _yolo(facts: Facts, boxes: Array, objectness: Array | None, columns: Array, threshold: float) -> DecodedBoxes:
+def _yolo(
+    facts: DetectorFacts, boxes: Array, objectness: Array | None, columns: Array, threshold: float
+) -> DecodedBoxes:
     """Rows of middle and size, scores, and then coefficients of the mask, or points."""
     width = columns.shape[1]
     numbers = _extra_numbers(facts, width)
@@ -258,7 +260,7 @@ def _yolo(facts: Facts, boxes: Array, objectness: Array | None, columns: Array, 
     return _with_extra(facts, best, extra[rows])
 
 
-def _extra_numbers(facts: Facts, width: int) -> int:
+def _extra_numbers(facts: DetectorFacts, width: int) -> int:
     """How many of the numbers of a row, after box and objectness, are no scores."""
     if facts.prototypes is not None:
         numbers = PROTOTYPES
@@ -276,7 +278,7 @@ def _extra_numbers(facts: Facts, width: int) -> int:
     return numbers
 
 
-def _end_to_end(facts: Facts, table: Array, threshold: float) -> DecodedBoxes:
+def _end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     """Rows of corners, score, class, and then coefficients of the mask, or points."""
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END, TABLES[DetectionLayout.YOLO_END_TO_END])
@@ -284,7 +286,7 @@ def _end_to_end(facts: Facts, table: Array, threshold: float) -> DecodedBoxes:
     return _with_extra(facts, DecodedBoxes(confident[:, :4], confident[:, 4], confident[:, 5]), confident[:, 6:])
 
 
-def _with_extra(facts: Facts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes:
+def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes:
     """The boxes with the numbers that follow their scores: coefficients of masks, or points."""
     numbers = extra.shape[1]
     if not numbers:
@@ -300,7 +302,7 @@ def _with_extra(facts: Facts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes
     return boxes._replace(points=extra.reshape(-1, *shape))
 
 
-def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> DecodedBoxes:
+def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.queries is None:
         raise _misfit(layout, "boxes of n x queries x 4, and logits of n x queries x classes")
     boxes, logits = (of_picture(array, picture) for array in facts.queries)
@@ -321,7 +323,7 @@ def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: flo
     return objects.select(objects.scores > threshold)
 
 
-def _torchvision(facts: Facts, picture: int, threshold: float) -> DecodedBoxes:
+def _torchvision(facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.triple is None:
         raise _misfit(DetectionLayout.TORCHVISION, "boxes of q x 4, labels of q, and scores of q")
     if picture:
@@ -372,7 +374,7 @@ def _corners(boxes: Array) -> Array:
     return np.concatenate([middle - half, middle + half], axis=1)
 
 
-def _sides(facts: Facts) -> Array:
+def _sides(facts: DetectorFacts) -> Array:
     return np.array([facts.placement.tensor_width, facts.placement.tensor_height], np.float32)
 
 

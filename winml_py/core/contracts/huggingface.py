@@ -11,7 +11,7 @@ from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
 from .config import Config, Source, error_prefix, read_config, require_numbers, unsupported
-from .processor_sizes import RULES, Geometry, Settings
+from .processor_sizes import RULES, Geometry, ProcessorSettings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
@@ -35,7 +35,7 @@ def contract_of(config: Config) -> ImageContract:
     """
     config = _image_processor(config)
     kind, processor = _processor(config)
-    settings = Settings(config.name, kind, _merge(config, kind, processor))
+    settings = ProcessorSettings(config.name, kind, _merge(config, kind, processor))
     if settings.is_on("do_grayscale"):
         raise settings.unsupported("do_grayscale makes three equal channels")
     with error_prefix(config.name):
@@ -94,14 +94,14 @@ def _require_idle(name: str, kind: str, key: str, value: object) -> None:
         raise unsupported(name, f"{key} is a key that {kind} is not known to read")
 
 
-def _kernel(settings: Settings) -> ImageKernel:
+def _kernel(settings: ProcessorSettings) -> ImageKernel:
     resample = settings.values["resample"]
     if isinstance(resample, int) and not isinstance(resample, bool) and 0 <= resample < len(_KERNELS):
         return _KERNELS[resample]
     raise settings.unsupported(f"resample is {resample!r}, and not a number from 0 to 5")
 
 
-def _geometry(settings: Settings, processor: Processor) -> Geometry:
+def _geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:
     if settings.is_on("do_resize"):
         return RULES[processor.rule](settings)
     if settings.is_on("do_center_crop") or settings.values.get("pad_size") is not None:
@@ -109,7 +109,7 @@ def _geometry(settings: Settings, processor: Processor) -> Geometry:
     return {}
 
 
-def _numbers(settings: Settings) -> dict[str, Any]:
+def _numbers(settings: ProcessorSettings) -> dict[str, Any]:
     """Range, mean and std: number = ((byte * factor - offset) - mean) / std."""
     factor = settings.number("rescale_factor") if settings.is_on("do_rescale") else 1.0
     is_offset = settings.is_on("do_rescale") and (settings.is_on("offset") or settings.is_on("rescale_offset"))
@@ -134,7 +134,7 @@ def _fields(pixel_range: LearningModelPixelRange, mean: tuple[float, ...], std: 
     return {"pixel_range": pixel_range, "mean": mean if any(mean) else (), "std": std if set(std) != {1.0} else ()}
 
 
-def _channels(settings: Settings, key: str) -> tuple[float, float, float]:
+def _channels(settings: ProcessorSettings, key: str) -> tuple[float, float, float]:
     value = settings.values[key]
     numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * 3
     if len(numbers) != 3 or not all(isinstance(number, (int, float)) for number in numbers):
@@ -142,7 +142,7 @@ def _channels(settings: Settings, key: str) -> tuple[float, float, float]:
     return float(numbers[0]), float(numbers[1]), float(numbers[2])
 
 
-def _with_padding(contract: ImageContract, settings: Settings) -> ImageContract:
+def _with_padding(contract: ImageContract, settings: ProcessorSettings) -> ImageContract:
     """The contract with the bytes that become 0: processors pad after they have normalised.
 
     A mean between two bytes is rounded: the padding differs by half a gray level at most.

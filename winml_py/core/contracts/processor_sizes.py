@@ -14,7 +14,7 @@ Geometry = dict[str, Any]
 """The fields of a contract that say where a picture goes: size and scaling."""
 
 
-class Settings(NamedTuple):
+class ProcessorSettings(NamedTuple):
     """What a processor does: the config over the defaults of its kind.
 
     Attributes:
@@ -96,7 +96,7 @@ def _stretch(size: Size) -> Geometry:
     return {"scaling": ImageScaling(*size), "size": size}
 
 
-def _crop(settings: Settings, scaling: ImageScaling, least: Size, is_exact: bool = False) -> Geometry:
+def _crop(settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_exact: bool = False) -> Geometry:
     """A scaling, and the crop after it. A crop that is larger pads with black.
 
     Args:
@@ -115,11 +115,11 @@ def _crop(settings: Settings, scaling: ImageScaling, least: Size, is_exact: bool
     return {"scaling": scaling, "size": size}
 
 
-def _by_shortest(settings: Settings, side: int, **fields: Any) -> Geometry:
+def _by_shortest(settings: ProcessorSettings, side: int, **fields: Any) -> Geometry:
     return _crop(settings, ImageScaling(shortest_side=side, **fields), (side, side))
 
 
-def stretched(settings: Settings) -> Geometry:
+def stretched(settings: ProcessorSettings) -> Geometry:
     """Height and width, and a crop where one is asked for."""
     size = settings.square_edges("size")
     if not settings.is_on("do_center_crop"):
@@ -127,7 +127,7 @@ def stretched(settings: Settings) -> Geometry:
     return _crop(settings, ImageScaling(*size), size, is_exact=True)
 
 
-def shortest(settings: Settings) -> Geometry:
+def shortest(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or height and width, and a crop."""
     edges = settings.edges("size", "shortest_edge")
     return (
@@ -137,7 +137,7 @@ def shortest(settings: Settings) -> Geometry:
     )
 
 
-def levit(settings: Settings) -> Geometry:
+def levit(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, times 256 / 224, and a crop."""
     edges = settings.edges("size", "shortest_edge")
     if "height" in edges:
@@ -145,7 +145,7 @@ def levit(settings: Settings) -> Geometry:
     return _by_shortest(settings, int(256 / 224 * settings.single_edge(edges, "shortest_edge")))
 
 
-def convnext(settings: Settings) -> Geometry:
+def convnext(settings: ProcessorSettings) -> Geometry:
     """Below 384: the shortest edge over `crop_pct`, and a crop; from there on stretched."""
     side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     if side >= 384:
@@ -154,7 +154,7 @@ def convnext(settings: Settings) -> Geometry:
     return {"scaling": ImageScaling(shortest_side=int(side / ratio)), "size": (side, side)}
 
 
-def poolformer(settings: Settings) -> Geometry:
+def poolformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or that of a square, over `crop_pct`, and a crop."""
     edges = settings.edges("size", "shortest_edge")
     if "height" in edges and edges["height"] != edges.get("width"):
@@ -163,14 +163,14 @@ def poolformer(settings: Settings) -> Geometry:
     return _by_shortest(settings, int(side / settings.ratio("crop_pct")))
 
 
-def textnet(settings: Settings) -> Geometry:
+def textnet(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, both edges then up to a multiple, and a crop where one is asked for."""
     side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     up = ImageRounding.UP
     return _by_shortest(settings, side, multiple=settings.pixels("size_divisor"), multiple_rounding=up)
 
 
-def perceiver(settings: Settings) -> Geometry:
+def perceiver(settings: ProcessorSettings) -> Geometry:
     """A square out of the middle, which is then scaled."""
     size = settings.square_edges("size")
     if not settings.is_on("do_center_crop"):
@@ -181,12 +181,12 @@ def perceiver(settings: Settings) -> Geometry:
     return {"scaling": ImageScaling(crop_ratio=size[0] / crop[0], crops_first=True), "size": size}
 
 
-def glpn(settings: Settings) -> Geometry:
+def glpn(settings: ProcessorSettings) -> Geometry:
     """Both edges down to a multiple."""
     return {"scaling": ImageScaling(multiple=settings.pixels("size_divisor"))}
 
 
-def sam(settings: Settings) -> Geometry:
+def sam(settings: ProcessorSettings) -> Geometry:
     """The longest edge, then padding."""
     side = settings.single_edge(settings.edges("size", "longest_edge"), "longest_edge")
     half = ImageRounding.HALF_UP
@@ -196,7 +196,7 @@ def sam(settings: Settings) -> Geometry:
     return {"scaling": scaling, "size": _pad(settings, (side, side))}
 
 
-def vilt(settings: Settings) -> Geometry:
+def vilt(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest at most 1333 / 800 of it; both edges then down to a multiple."""
     side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     scaling = ImageScaling(
@@ -209,7 +209,7 @@ def vilt(settings: Settings) -> Geometry:
     return {"scaling": scaling}
 
 
-def detr(settings: Settings) -> Geometry:
+def detr(settings: ProcessorSettings) -> Geometry:
     """The shortest edge with the longest as its limit, a box to fit into, or two fixed edges; then padding."""
     scaling = _detr_scaling(settings, settings.edges("size", "shortest_edge"))
     if settings.values.get("pad_size") is not None and settings.is_on("do_pad"):
@@ -220,7 +220,7 @@ def detr(settings: Settings) -> Geometry:
     return {"scaling": scaling}
 
 
-def _detr_scaling(settings: Settings, edges: dict[str, int]) -> ImageScaling:
+def _detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> ImageScaling:
     multiple = settings.values.get("multiple", 1)
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
         edges["longest_edge"] = settings.pixels("max_size")
@@ -234,7 +234,7 @@ def _detr_scaling(settings: Settings, edges: dict[str, int]) -> ImageScaling:
     return ImageScaling(height, width, anchor=corner)
 
 
-def maskformer(settings: Settings) -> Geometry:
+def maskformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest as its limit; both edges then up to a multiple, then padding."""
     edges = settings.edges("size", "shortest_edge")
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
@@ -260,7 +260,7 @@ def maskformer(settings: Settings) -> Geometry:
     return {"scaling": scaling, "size": _pad(settings, (1, 1))}
 
 
-def dpt(settings: Settings) -> Geometry:
+def dpt(settings: ProcessorSettings) -> Geometry:
     """Two fixed edges, or the one that changes least; both then the nearest multiple, then padding."""
     height, width = settings.square_edges("size")
     multiple = settings.pixels("ensure_multiple_of")
@@ -275,7 +275,7 @@ def dpt(settings: Settings) -> Geometry:
     return {"scaling": scaling, "size": (scaling.padded(height), scaling.padded(width))}
 
 
-def _pad(settings: Settings, least: Size) -> Size:
+def _pad(settings: ProcessorSettings, least: Size) -> Size:
     """The size that is padded to."""
     size = settings.square_edges("pad_size")
     if size[0] < least[0] or size[1] < least[1]:
@@ -283,7 +283,7 @@ def _pad(settings: Settings, least: Size) -> Size:
     return size
 
 
-RULES: dict[str, Callable[[Settings], Geometry]] = {
+RULES: dict[str, Callable[[ProcessorSettings], Geometry]] = {
     rule.__name__: rule
     for rule in (
         convnext,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError, NotSupportedError
 from .header import Header, ValueInfo, Weight
-from .protobuf import BYTES, Buffer, Field, fields, find_messages
+from .protobuf import BYTES, Field, ModelBytes, fields, find_messages
 
 if TYPE_CHECKING:
     import onnx
@@ -36,7 +36,7 @@ class ModelGraph(NamedTuple):
     weights: dict[str, onnx.TensorProto]
 
 
-def read_graph(buffer: Buffer, header: Header) -> ModelGraph:
+def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
     """Reads the nodes of the graph.
 
     Args:
@@ -66,7 +66,7 @@ def read_graph(buffer: Buffer, header: Header) -> ModelGraph:
         ) from error
 
 
-def _tensor(buffer: Buffer, weight: Weight) -> onnx.TensorProto:
+def _tensor(buffer: ModelBytes, weight: Weight) -> onnx.TensorProto:
     import onnx
 
     if weight.field.end - weight.field.value <= SMALL or weight.element in (
@@ -110,7 +110,7 @@ class _Size(NamedTuple):
     calls: int
 
 
-def require_bounded(buffer: Buffer) -> None:
+def require_bounded(buffer: ModelBytes) -> None:
     """Refuses functions that call each other so often, or so deep, that the runtime would not come to an end.
 
     Raises:
@@ -132,7 +132,7 @@ def require_bounded(buffer: Buffer) -> None:
                 raise _endless(f"so often that they become {nodes:.1e} nodes, and {MAX_NODES:,} are allowed")
 
 
-def _call(buffer: Buffer, kind: str, message: Field) -> Counter[_Name]:
+def _call(buffer: ModelBytes, kind: str, message: Field) -> Counter[_Name]:
     nodes = find_messages(buffer, "node", kind, message.value, message.end)
     return Counter(_name(buffer, node, _NODE_NAME) for node in nodes)
 
@@ -153,7 +153,7 @@ def _size(called: Counter[_Name], bodies: dict[_Name, Counter[_Name]], sizes: di
     return _Size(nodes, deepest)
 
 
-def _name(buffer: Buffer, message: Field, numbers: tuple[int, int, int]) -> _Name:
+def _name(buffer: ModelBytes, message: Field, numbers: tuple[int, int, int]) -> _Name:
     texts = {
         item.number: item.text(buffer) for item in fields(buffer, message.value, message.end) if item.number in numbers
     }

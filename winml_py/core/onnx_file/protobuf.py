@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...errors import CorruptModelError
 
-Buffer = bytes | mmap
+ModelBytes = bytes | mmap
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -34,7 +34,7 @@ class Field(NamedTuple):
     tag: int  # where the tag starts
     end: int  # behind the value
 
-    def text(self, buffer: Buffer) -> str:
+    def text(self, buffer: ModelBytes) -> str:
         """The value as a string."""
         self.require(BYTES)
         try:
@@ -53,7 +53,7 @@ class Field(NamedTuple):
             raise corrupt(f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}")
 
 
-def fields(buffer: Buffer, start: int, end: int, listed_tags: Container[int] | None = None) -> Iterator[Field]:
+def fields(buffer: ModelBytes, start: int, end: int, listed_tags: Container[int] | None = None) -> Iterator[Field]:
     """Yields the fields of the message that stands in `buffer[start:end]`, in file order.
 
     Args:
@@ -105,7 +105,7 @@ _VALUES = {
 """A value of each wire type; of those with a length the short ones."""
 
 
-def _behind_list(buffer: Buffer, key: int, position: int, end: int) -> int:
+def _behind_list(buffer: ModelBytes, key: int, position: int, end: int) -> int:
     """The end of the fields with one tag that start at a position; found in a twentieth of the time of a loop."""
     pattern = _list_pattern(key)
     while matched := pattern.match(buffer, position, end):
@@ -120,7 +120,7 @@ def _list_pattern(key: int) -> re.Pattern[bytes]:
     return re.compile(b"(?:%s%s){1,1000}" % (re.escape(encode_varint(key)), _VALUES[key & 7]), re.DOTALL)
 
 
-def varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
+def varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
     """Reads a base-128 number; gives it and the position behind it."""
     value = shift = 0
     while position < end and shift < 70:
@@ -182,7 +182,9 @@ _LARGE_ATTRIBUTE = 1 << 10  # bytes
 _LONG_LIST = 64  # fields
 
 
-def find_messages(buffer: Buffer, target: str, kind: str, start: int, end: int, nesting: int = 0) -> Iterator[Field]:
+def find_messages(
+    buffer: ModelBytes, target: str, kind: str, start: int, end: int, nesting: int = 0
+) -> Iterator[Field]:
     """Yields the nodes, or the tensors, in the message that stands in `buffer[start:end]`.
 
     Args:
@@ -207,7 +209,7 @@ def find_messages(buffer: Buffer, target: str, kind: str, start: int, end: int, 
             yield from find_messages(buffer, target, child, item.value, item.end, nesting + (kind == "attribute"))
 
 
-def _is_list_of_values(buffer: Buffer, attribute: Field) -> bool:
+def _is_list_of_values(buffer: ModelBytes, attribute: Field) -> bool:
     """Whether an attribute is a long list, and names no file.
 
     A decision tree has lists of millions of numbers. To search them for a word takes a hundredth of the time of walking

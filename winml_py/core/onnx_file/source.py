@@ -16,7 +16,7 @@ from ..base.arguments import is_text
 from ..base.file_kinds import HEAD, ONNX, kind_of
 from .header import Header, cut_weights, external_locations, read_header
 from .nodes import ModelGraph, read_graph, require_bounded
-from .protobuf import Buffer
+from .protobuf import ModelBytes
 
 MAPPED_FROM = 16 << 20
 """Bytes of weights from which a model's file is mapped by the engine, not read whole."""
@@ -294,7 +294,7 @@ def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptMod
 
 
 @contextmanager
-def _map(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, tuple[int, ...]]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
         with open(path, "rb") as file:

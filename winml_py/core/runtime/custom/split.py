@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-Operators = Mapping[tuple[str, str], CustomOperator]
+OperatorsByKey = Mapping[tuple[str, str], CustomOperator]
 
 
 class GraphPart(NamedTuple):
@@ -55,7 +55,7 @@ class CustomNode(NamedTuple):
 Step = GraphPart | CustomNode
 
 
-def split_model(model: onnx.ModelProto, operators: Operators) -> list[Step]:
+def split_model(model: onnx.ModelProto, operators: OperatorsByKey) -> list[Step]:
     """What to run, in order.
 
     A node belongs to a stage: the number of functions that must have run before it. The nodes of a stage are one part,
@@ -145,7 +145,7 @@ def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
         ) from error
 
 
-def _require_in_main_graph(model: onnx.ModelProto, operators: Operators) -> None:
+def _require_in_main_graph(model: onnx.ModelProto, operators: OperatorsByKey) -> None:
     for node in model.graph.node:
         for graph in _graphs(node):
             _require_none(graph.node, operators, f"inside the {node.op_type} node {_name(node)!r}")
@@ -153,7 +153,7 @@ def _require_in_main_graph(model: onnx.ModelProto, operators: Operators) -> None
         _require_none(function.node, operators, f"inside the function {function.name!r} of the model")
 
 
-def _require_none(nodes: Iterable[onnx.NodeProto], operators: Operators, where: str) -> None:
+def _require_none(nodes: Iterable[onnx.NodeProto], operators: OperatorsByKey, where: str) -> None:
     from onnx import NodeProto
 
     for inner in (each for node in nodes for each in messages(node) if isinstance(each, NodeProto)):

@@ -16,7 +16,7 @@ from ...base import machine
 from ...base.atomic_files import written_whole
 from ...base.messages import logger
 from ...cache import answers, folders
-from ...onnx_file.protobuf import BYTES, Buffer, Field, encode_field, fields
+from ...onnx_file.protobuf import BYTES, Field, ModelBytes, encode_field, fields
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
@@ -148,17 +148,17 @@ def drop_unreadable_weights(model: bytes) -> bytes | None:
     return b"".join((model[: graph.tag], encode_field(_GRAPH, changed), model[graph.end :]))
 
 
-def _readable_entries(model: Buffer, tensor: Field) -> Iterator[Field]:
+def _readable_entries(model: ModelBytes, tensor: Field) -> Iterator[Field]:
     for item in fields(model, tensor.value, tensor.end):
         if not _is_prepacked(model, item) or _is_readable(_key_and_value(model, item)[1]):
             yield item
 
 
-def _is_prepacked(model: Buffer, item: Field) -> bool:
+def _is_prepacked(model: ModelBytes, item: Field) -> bool:
     return item.number == _EXTERNAL_DATA and _key_and_value(model, item)[0].startswith("prepacked_")
 
 
-def _key_and_value(model: Buffer, entry: Field) -> tuple[str, str]:
+def _key_and_value(model: ModelBytes, entry: Field) -> tuple[str, str]:
     """The key and the value of a StringStringEntryProto."""
     words = {item.number: item.text(model) for item in fields(model, entry.value, entry.end)}
     return words.get(1, ""), words.get(2, "")
