@@ -340,7 +340,7 @@ def test_a_process_killed_while_it_writes_leaves_none(chain: Path, one: np.ndarr
 import os, sys
 from winml_py import LearningModel, LearningModelSession
 from winml_py.core.cache import folders
-folders._described = lambda folder: os._exit(9)
+folders._describe_files = lambda folder: os._exit(9)
 LearningModelSession(LearningModel.load(sys.argv[1]))
 """
     died = subprocess.run([sys.executable, "-c", code, chain], check=False)
