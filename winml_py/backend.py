@@ -70,8 +70,8 @@ class WinMLBackend(Backend):
     ) -> tuple[Any, ...]:
         """Runs one node of ai.onnx, of opset 21 or the option `opset`, as a model of inputs like `inputs`."""
         names = [name for name in node.input if name]
-        given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
-        arrays = {name: np.asarray(value) for name, value in given.items()}
+        feeds = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
+        arrays = {name: np.asarray(value) for name, value in feeds.items()}
         ends = [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
             for name, array in arrays.items()

@@ -115,37 +115,37 @@ def optimize(
     if level not in LEVELS:
         raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
     require_folder(out)
-    own = ModelOperators.of(operators)
-    loaded = load_model(model, contract, own.given)
+    model_operators = ModelOperators.of(operators)
+    loaded = load_model(model, contract, model_operators.given)
     features = sizes.applied(loaded.input_features)
     values, _ = example_inputs(features, inputs or {})
     expected = evaluate_all_outputs(loaded, values)
     changed = onnx.load(os.fspath(model))
     moved = _initializers_out_of_inputs(changed)
     original = copy.deepcopy(changed)
-    calls = take_out(changed, own.functions)
+    calls = take_out(changed, model_operators.functions)
     if changed.graph.output:  # there is something beside functions
-        with _dying("optimises the model"):
+        with _process_end_as_error("optimises the model"):
             if transformer is not None:
                 changed = trial.call(fuse_layers, changed, transformer)
             if level != "none":
-                changed = trial.call(_optimized, changed, level, own.libraries)
+                changed = trial.call(_optimize_graph, changed, level, model_operators.libraries)
     put_back(changed, calls, original)
     nodes = len(original.graph.node), len(changed.graph.node)
     _take_graph(original, changed)
     data = _serialize(original)
-    with _dying("compiles the optimised model"):
-        came = evaluate_apart(data, own, values)
+    with _process_end_as_error("compiles the optimised model"):
+        actual = evaluate_apart(data, model_operators, values)
     what = "The optimised model does not give what the model gives"
     hint = "Try a lower --level, or give inputs that the model is meant for: NAME=FILE."
-    error = require_same_results(expected, came, tolerance, what, hint)
+    error = require_same_results(expected, actual, tolerance, what, hint)
     write_whole(out, data)
     size = loaded.size, len(data)
     return OptimizationReport(nodes, size, moved, error, input_sizes(features, inputs or {}))
 
 
 @contextmanager
-def _dying(what: str) -> Iterator[None]:
+def _process_end_as_error(what: str) -> Iterator[None]:
     """Within the block, the end of the process that tries something becomes an error of ours."""
     try:
         yield
@@ -156,7 +156,7 @@ def _dying(what: str) -> Iterator[None]:
         ) from ended
 
 
-def _optimized(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> onnx.ModelProto:
+def _optimize_graph(model: onnx.ModelProto, level: str, libraries: Sequence[str]) -> onnx.ModelProto:
     import onnx
 
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:

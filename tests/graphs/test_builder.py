@@ -214,13 +214,13 @@ def test_a_default_is_used_here_and_replaced_by_others(tmp_path: Path) -> None:
     ],
 )
 def test_attributes(kind: str, name: str, value: Any, stored: Any) -> None:
-    from winml_py.graphs.node import built_node
+    from winml_py.graphs.node import build_node
 
     schema = onnx.defs.get_schema(kind, 17)
     made = operator(kind).set_input(schema.inputs[0].name, "a").set_output(schema.outputs[0].name, "y")
     for needed in {part.name for part in schema.attributes.values() if part.required} - {name}:
         made.set_attribute(needed, [1, 1])
-    node = built_node(made.set_attribute(name, value), "it", 17).node
+    node = build_node(made.set_attribute(name, value), "it", 17).node
     attribute = next(part for part in node.attribute if part.name == name)
     came = onnx.helper.get_attribute_value(attribute)
     assert AttributeProto.AttributeType.Name(attribute.type) == schema.attributes[name].type.name

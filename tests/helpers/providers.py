@@ -30,7 +30,7 @@ RealOptions, RealSession, RealValue = onnxruntime.SessionOptions, onnxruntime.In
 def device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
     """A device of a provider, from the runtime's own package or with a library from a plugin."""
     found = ProviderDevice(provider.name, "stand-in", library, number, hardware, "stand-in", "ACME", float16=False)
-    return LearningModelDevice._of(found)
+    return LearningModelDevice._from_provider_device(found)
 
 
 class Runtime:

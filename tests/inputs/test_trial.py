@@ -221,7 +221,7 @@ def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.Mo
     from winml_py import optimize as optimizing
 
     target = tmp_path / "small.onnx"
-    monkeypatch.setattr(optimizing, "_optimized", die_as_asked)
+    monkeypatch.setattr(optimizing, "_optimize_graph", die_as_asked)
     with pytest.raises(ConversionError, match=r"the process that optimises the model \(SIGSEGV\); nothing was written"):
         optimize(MODELS / "digits.onnx", target)
     monkeypatch.undo()
@@ -241,7 +241,7 @@ def die_in_parallel(subject: object, values: Any) -> None:
 
 
 def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_try", die_in_parallel)
+    monkeypatch.setattr(tuning, "_evaluate_once", die_in_parallel)
     monkeypatch.setattr(tuning, "ROUNDS", 1)
     monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.001)
     tuned = tuning.tune(str(MODELS / "digits.onnx"))

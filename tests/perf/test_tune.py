@@ -77,7 +77,7 @@ def test_a_win_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
     def milliseconds(values: dict[str, Any], batch: int) -> float:
         return 1.0 if ends or values["intra_op_thread_spinning"] else 0.5
 
-    compared = tuning._compared
+    compared = tuning._compare_contenders
 
     def last(one: Any, other: Any, rounds: int) -> Any:
         if rounds > tuning.ROUNDS:
@@ -85,7 +85,7 @@ def test_a_win_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
         return compared(one, other, rounds)
 
     timed(monkeypatch, milliseconds)
-    monkeypatch.setattr(tuning, "_compared", last)
+    monkeypatch.setattr(tuning, "_compare_contenders", last)
     tuned = tune(DIGITS)
     assert tuned.gain == 1
     assert tuned.options.intra_op_thread_spinning
@@ -95,7 +95,7 @@ def test_a_win_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_candidate_must_win_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: Iterator[float] = iter([2.0, 1.01])
     monkeypatch.setattr(tuning._Search, "_changes", lambda self: iter([tuning._Change("luck", {"engine": "auto"})]))
-    monkeypatch.setattr(tuning, "_compared", lambda one, other, rounds: (next(turns), 1.0, 1.0))
+    monkeypatch.setattr(tuning, "_compare_contenders", lambda one, other, rounds: (next(turns), 1.0, 1.0))
     (trial,) = tune(DIGITS).trials
     assert (trial.kept, trial.problem, trial.gain) == (False, "no faster", 1.01)
 

@@ -381,7 +381,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModelDevice.find("abacus"),
     lambda: open_session(DIGITS, engine="openvino"),
     lambda: open_session(DIGITS, graph_capture=True),
-    lambda: gpu_compile.unmet("fixed-shapes"),
+    lambda: gpu_compile.unmet_constraint("fixed-shapes"),
     lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
     lambda: open_session(DIGITS).upload(ZEROS),
     inherited,

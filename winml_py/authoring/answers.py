@@ -34,16 +34,16 @@ def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
     Raises:
         InvalidArgumentError: not one output alone has a score for each label.
     """
-    found = [output for output in model.graph.output if _is_float(output) and _shape(output)[-1:] == [len(labels)]]
-    if len(found) != 1:
+    scored = [output for output in model.graph.output if _is_float(output) and _shape(output)[-1:] == [len(labels)]]
+    if len(scored) != 1:
         raise InvalidArgumentError(
-            f"There are {len(labels)} labels, and {_spell(len(found))} of the model has as many scores: "
-            f"{_spell_outputs(model)}.",
+            f"There are {len(labels)} labels, and {_count_word(len(scored))} of the model has as many scores: "
+            f"{_describe_outputs(model)}.",
             hint="State one label for each class, in the order of the scores.",
         )
-    shape = [*_shape(found[0])[:-1], min(MOST_LABELS, len(labels))]
-    graph = graph_for(model, f"{found[0].name}/labels")
-    scores, classes = _best(_floats(graph, found[0]), graph.vector(min(MOST_LABELS, len(labels))))
+    shape = [*_shape(scored[0])[:-1], min(MOST_LABELS, len(labels))]
+    graph = graph_for(model, f"{scored[0].name}/labels")
+    scores, classes = _best(_floats(graph, scored[0]), graph.vector(min(MOST_LABELS, len(labels))))
     names = graph.constant(labels, np.str_).take(classes, 0)
     put_after(model, graph, {"top_labels": (names, shape), "top_scores": (scores, shape)})
 
@@ -61,15 +61,15 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
     Raises:
         NotSupportedError: if the outputs are not in a layout of Ultralytics' detectors.
     """
-    found = [output for output in model.graph.output if _is_detection(output, len(labels))]
-    if len(found) != 1:
+    box_outputs = [output for output in model.graph.output if _is_detection(output, len(labels))]
+    if len(box_outputs) != 1:
         raise NotSupportedError(
             f"Suppression needs one output of 1 x {4 + len(labels)} x places, for boxes of {len(labels)} classes; the "
-            f"model has {_spell_outputs(model)}.",
+            f"model has {_describe_outputs(model)}.",
             hint="Leave suppression out where the model has its own, or gives masks, points or oriented boxes.",
         )
-    graph = graph_for(model, f"{found[0].name}/boxes")
-    boxes, scores, classes = _suppress(_floats(graph, found[0]), len(labels))
+    graph = graph_for(model, f"{box_outputs[0].name}/boxes")
+    boxes, scores, classes = _suppress(_floats(graph, box_outputs[0]), len(labels))
     boxes = _in_picture(boxes, Expression(graph, picture, np.uint8), placement)
     names, count = graph.constant(labels, np.str_).take(classes, 0), "box_count"
     outputs: dict[str, tuple[Expression, Shape]] = {
@@ -84,20 +84,20 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
 def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression, Expression]:
     """Corners, scores and classes of the boxes that are kept."""
     graph = answer.graph
-    places = answer.part((0,), (4,), (1,)).transposed(0, 2, 1)
-    scores = answer.part((4,), (classes,), (1,))
+    places = answer.slice((0,), (4,), (1,)).transpose(0, 2, 1)
+    scores = answer.slice((4,), (classes,), (1,))
     best, _ = _best(scores, graph.vector(1), axis=1)
     scores = scores * (scores >= best).cast(np.float32)  # a place has one box, of its likeliest class
     limits = [graph.constant([limit], np.float32) for limit in (LARGEST_OVERLAP, LOWEST_SCORE)]
     most = graph.vector(MOST_BOXES)
-    kept = graph.node("NonMaxSuppression", places, scores, most, *limits, dtype=np.int64, center_point_box=1)
-    of_kept = graph.node("GatherND", scores, kept, dtype=np.float32)
-    sorted_scores, order = _best(of_kept, of_kept.size(0).at_most(MOST_BOXES).reshaped(1))
-    _, kept_classes, at = (kept.take(order, 0).part((column,), (1,), (1,)).reshaped(-1) for column in range(3))
-    chosen = places.reshaped(-1, 4).take(at, 0)
-    middles, halves = chosen.part((0,), (2,), (1,)), chosen.part((2,), (2,), (1,)) * 0.5
+    selected = graph.node("NonMaxSuppression", places, scores, most, *limits, dtype=np.int64, center_point_box=1)
+    selected_scores = graph.node("GatherND", scores, selected, dtype=np.float32)
+    sorted_scores, order = _best(selected_scores, selected_scores.size(0).at_most(MOST_BOXES).reshape(1))
+    _, selected_classes, at = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
+    chosen = places.reshape(-1, 4).take(at, 0)
+    middles, halves = chosen.slice((0,), (2,), (1,)), chosen.slice((2,), (2,), (1,)) * 0.5
     corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
-    return corners, sorted_scores, kept_classes
+    return corners, sorted_scores, selected_classes
 
 
 def _in_picture(boxes: Expression, pixels: Expression, placement: GraphPlacement | None) -> Expression:
@@ -105,18 +105,18 @@ def _in_picture(boxes: Expression, pixels: Expression, placement: GraphPlacement
     graph = boxes.graph
     if placement is not None:
         part, (height, width), cut, target = placement.part, placement.scaled, placement.cut, placement.target
-        across, down = graph.own(part.width) / graph.own(width), graph.own(part.height) / graph.own(height)
+        across, down = graph.adopt(part.width) / graph.adopt(width), graph.adopt(part.height) / graph.adopt(height)
         left, top = (cut.x, cut.y) if cut else (0, 0)
         right, bottom = (target.x, target.y) if target else (0, 0)
-        x = across * (graph.own(left) - graph.own(right)) + graph.own(part.x)
-        y = down * (graph.own(top) - graph.own(bottom)) + graph.own(part.y)
+        x = across * (graph.adopt(left) - graph.adopt(right)) + graph.adopt(part.x)
+        y = down * (graph.adopt(top) - graph.adopt(bottom)) + graph.adopt(part.y)
         boxes = boxes * _row(across, down) + _row(x, y)
     return boxes.at_least(0).at_most(_row(pixels.size(1), pixels.size(0)))
 
 
 def _row(x: Expression, y: Expression) -> Expression:
     """Numbers for the four sides of a box."""
-    two = [value.cast(np.float32).reshaped(1) for value in (x, y)]
+    two = [value.cast(np.float32).reshape(1) for value in (x, y)]
     return x.graph.node("Concat", *two, *two, dtype=np.float32, axis=0)
 
 
@@ -155,11 +155,11 @@ def _shape(output: onnx.ValueInfoProto) -> Shape:
     return [each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in dimensions]
 
 
-def _spell(count: int) -> str:
+def _count_word(count: int) -> str:
     return "more than one output" if count else "no output"
 
 
-def _spell_outputs(model: onnx.ModelProto) -> str:
+def _describe_outputs(model: onnx.ModelProto) -> str:
     return ", ".join(f"{output.name} of {' x '.join(map(str, _shape(output)))}" for output in model.graph.output)
 
 
@@ -205,10 +205,10 @@ def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, 
     """
     from onnx import helper
 
-    taken = sorted(_names(model.graph) & outputs.keys())
-    if taken:
+    clashes = sorted(_names(model.graph) & outputs.keys())
+    if clashes:
         raise NotSupportedError(
-            f"The model has a value {taken[0]} already.", hint="Rename it, or leave labels and suppression out."
+            f"The model has a value {clashes[0]} already.", hint="Rename it, or leave labels and suppression out."
         )
     for name, (value, shape) in outputs.items():
         graph.node("Identity", value, dtype=value.dtype, output=name)

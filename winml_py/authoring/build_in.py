@@ -86,7 +86,7 @@ def build_in(
     steps = {image.name: _preprocessing(image, pictures) for image in images}
     require_folder(destination)
     model = read_for_copy(source, destination)
-    bring_to(GraphWriter.OPSET, model)
+    upgrade_opset(GraphWriter.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}
     names = tuple(labels)
     if suppress:
@@ -172,7 +172,7 @@ _ONNX = ("", "ai.onnx")
 """The two names of the domain of ONNX's own operators."""
 
 
-def bring_to(version: int, model: onnx.ModelProto) -> None:
+def upgrade_opset(version: int, model: onnx.ModelProto) -> None:
     """Converts a model in place where its operator set is older; others stay as they are.
 
     Raises:
@@ -191,16 +191,16 @@ def _convert(version: int, model: onnx.ModelProto) -> None:
     import onnx
 
     if model.functions or sum(isinstance(part, onnx.GraphProto) for part in messages(model)) > 1:
-        raise _refused(version, model, "graphs inside nodes, and functions, are not converted")
+        raise _unsupported_opset(version, model, "graphs inside nodes, and functions, are not converted")
     try:
         model.CopyFrom(convert_opset(model, version))
     except ValueError as error:
-        raise _refused(version, model, str(error)) from error
+        raise _unsupported_opset(version, model, str(error)) from error
 
 
-def _refused(version: int, model: onnx.ModelProto, reason: str) -> NotSupportedError:
-    stated = next(opset.version for opset in model.opset_import if opset.domain in _ONNX)
+def _unsupported_opset(version: int, model: onnx.ModelProto, reason: str) -> NotSupportedError:
+    current = next(opset.version for opset in model.opset_import if opset.domain in _ONNX)
     return NotSupportedError(
-        f"The model has operator set {stated}, built-in nodes need {version}, and it cannot be converted: {reason}.",
+        f"The model has operator set {current}, built-in nodes need {version}, and it cannot be converted: {reason}.",
         hint=f"Export the model with operator set {version} or later.",
     )

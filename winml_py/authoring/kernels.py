@@ -58,12 +58,12 @@ def scaled_planes(pixels: Expression, placement: GraphPlacement, kernel: ImageKe
 
 def _crop(pixels: Expression, placement: GraphPlacement) -> Expression:
     x, y, width, height = placement.part
-    return pixels.part((y, x), (height, width), (0, 1)) if placement.is_cropped else pixels
+    return pixels.slice((y, x), (height, width), (0, 1)) if placement.is_cropped else pixels
 
 
 def planes_of(pixels: Expression) -> Expression:
     """Height x width x channels of bytes as channels x height x width of float32."""
-    return pixels.transposed(2, 0, 1).cast(np.float32)
+    return pixels.transpose(2, 0, 1).cast(np.float32)
 
 
 def _nearest(pixels: Expression, placement: GraphPlacement) -> Expression:
@@ -86,22 +86,20 @@ def _nearest_positions(side: Expression, scaled: Expression) -> Expression:
 
 def _resize(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
     graph, (height, width) = pixels.graph, placement.scaled
-    planes = planes_of(_crop(pixels, placement)).unsqueezed(0)
+    planes = planes_of(_crop(pixels, placement)).unsqueeze(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
     scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # at half_pixel by default
-    return _levels(scaled).reshaped(-1, height, width)
+    return _levels(scaled).reshape(-1, height, width)
 
 
 def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Expression:
     """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
     height, width = placement.scaled
     block = _divisor if is_close else _whole_factor
-    planes = _crop(pixels, placement).transposed(2, 0, 1)
+    planes = _crop(pixels, placement).transpose(2, 0, 1)
     # two quick steps: without a Reshape between them, ONNX Runtime makes one of both, which takes ten times as long
-    planes = planes.reshaped(pixels.size(2), placement.part.height, placement.part.width)
-    rows = _scale_rows(planes.transposed(0, 2, 1), width, kernel, block(placement.part.width, width)).transposed(
-        0, 2, 1
-    )
+    planes = planes.reshape(pixels.size(2), placement.part.height, placement.part.width)
+    rows = _scale_rows(planes.transpose(0, 2, 1), width, kernel, block(placement.part.width, width)).transpose(0, 2, 1)
     return _scale_rows(rows, height, kernel, block(placement.part.height, height))
 
 
@@ -144,12 +142,12 @@ def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel, blo
     centres = (graph.range(tiles * _TILE).at_most(scaled - 1).cast(np.float64) + 0.5) * scale
     begins = (graph.range(tiles) * _TILE).cast(np.float64) * scale + (scale * 0.5 - reach)
     begins = begins.apply("Floor").cast(np.int64).at_least(0).at_most(blocks - window)
-    seen = (begins * block).unsqueezed(1) + graph.range(window * block)
-    weights = _weights((seen // block).unsqueezed(1), centres.reshaped(tiles, _TILE, 1), scale, kernel)
+    seen = (begins * block).unsqueeze(1) + graph.range(window * block)
+    weights = _weights((seen // block).unsqueeze(1), centres.reshape(tiles, _TILE, 1), scale, kernel)
     rows = planes.take(seen.at_most(side - 1), 1).cast(np.float32)
-    made = graph.node("MatMul", weights, rows, dtype=np.float32)
-    whole = made.reshaped(planes.size(0), tiles * _TILE, planes.size(2))
-    return _levels(whole.part((0,), (scaled,), (1,)))
+    product = graph.node("MatMul", weights, rows, dtype=np.float32)
+    scaled_tiles = product.reshape(planes.size(0), tiles * _TILE, planes.size(2))
+    return _levels(scaled_tiles.slice((0,), (scaled,), (1,)))
 
 
 def _parts(count: Expression, size: Operand) -> Expression:
@@ -255,7 +253,7 @@ class Preprocessing(NamedTuple):
         planes = self._pad(planes, placement) if placement is not None else planes
         numbers = self._numbers(planes, stays_gray)
         if self.contract.layout is TensorLayout.NHWC:
-            numbers = numbers.transposed(1, 2, 0)
+            numbers = numbers.transpose(1, 2, 0)
         graph.node("Unsqueeze", numbers, graph.vector(0), dtype=self.dtype, output=tensor)
         return placement
 
@@ -267,7 +265,7 @@ class Preprocessing(NamedTuple):
         if placement.cut is None:
             return planes
         x, y, width, height = placement.cut
-        return planes.part((y, x), (height, width), (1, 2))
+        return planes.slice((y, x), (height, width), (1, 2))
 
     def _order(self, planes: Expression) -> Expression:
         """Three planes, in the contract's order."""

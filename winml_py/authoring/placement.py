@@ -54,39 +54,47 @@ def graph_placement(
         tensor: height and width of the tensor; None where nothing fixes them.
         contract: how pictures become numbers.
     """
-    whole, scaling = Rectangle(0, 0, width, height), contract.scaling
+    picture, scaling = Rectangle(0, 0, width, height), contract.scaling
     if tensor == (None, None) and scaling is None:
         return None
     high, wide = tensor
     if high is None or wide is None:
-        return _free(whole, tensor, scaling or ImageScaling())
+        return _free(picture, tensor, scaling or ImageScaling())
     if scaling is None:
-        return _RULES[contract.crop_mode](whole, (high, wide))
+        return _RULES[contract.crop_mode](picture, (high, wide))
     if scaling.crops_first:
-        return _stretch(_square(whole, scaling), (high, wide), is_cropped=True)
+        return _stretch(_square(picture, scaling), (high, wide), is_cropped=True)
     graph = width.graph
-    return _anchor(whole, scaled(scaling, width, height, (high, wide)), (graph.of(high), graph.of(wide)), scaling)
+    return _crop_or_pad(
+        picture,
+        scaled_size(scaling, width, height, (high, wide)),
+        (graph.as_expression(high), graph.as_expression(wide)),
+        scaling,
+    )
 
 
-def _free(whole: Rectangle, tensor: tuple[int | None, int | None], rule: ImageScaling) -> GraphPlacement:
+def _free(picture: Rectangle, tensor: tuple[int | None, int | None], rule: ImageScaling) -> GraphPlacement:
     """Where at least one side of the tensor is free."""
-    (high, wide), graph = tensor, whole.width.graph
+    (high, wide), graph = tensor, picture.width.graph
     if rule.states_size or (wide is None and high is None):
-        size = scaled(rule, whole.width, whole.height, None)
+        size = scaled_size(rule, picture.width, picture.height, None)
     elif high is not None:
-        size = graph.of(high), followed(rule, whole.width * high / whole.height)
+        size = graph.as_expression(high), following_side(rule, picture.width * high / picture.height)
     else:
-        size = followed(rule, whole.height * (wide or 1) / whole.width), graph.of(wide or 1)
-    fixed = [graph.of(side) if side else padded(rule, own) for side, own in zip(tensor, size, strict=True)]
-    return _anchor(whole, size, (fixed[0], fixed[1]), rule)
+        size = following_side(rule, picture.height * (wide or 1) / picture.width), graph.as_expression(wide or 1)
+    fixed = [
+        graph.as_expression(side) if side else padded_side(rule, scaled_side)
+        for side, scaled_side in zip(tensor, size, strict=True)
+    ]
+    return _crop_or_pad(picture, size, (fixed[0], fixed[1]), rule)
 
 
-def _anchor(
+def _crop_or_pad(
     part: Rectangle, scaled: tuple[Expression, Expression], tensor: tuple[Expression, Expression], rule: ImageScaling
 ) -> GraphPlacement:
     """Crops what leaves the tensor, and pads where it is larger, along each axis."""
-    y, x = (offset(rule, side, whole) for side, whole in zip(scaled, tensor, strict=True))
-    height, width = (side.at_most(whole) for side, whole in zip(scaled, tensor, strict=True))
+    y, x = (offset(rule, side, room) for side, room in zip(scaled, tensor, strict=True))
+    height, width = (side.at_most(room) for side, room in zip(scaled, tensor, strict=True))
     cut = Rectangle(x.at_least(0), y.at_least(0), width, height)
     target = Rectangle((0 - x).at_least(0), (0 - y).at_least(0), width, height)
     return GraphPlacement(part, scaled, cut, target, tensor)
@@ -94,19 +102,19 @@ def _anchor(
 
 def _stretch(part: Rectangle, tensor: Size, is_cropped: bool = False) -> GraphPlacement:
     """The part becomes the whole tensor."""
-    sides = part.width.graph.of(tensor[0]), part.width.graph.of(tensor[1])
+    sides = part.width.graph.as_expression(tensor[0]), part.width.graph.as_expression(tensor[1])
     return GraphPlacement(part, sides, None, None, sides, is_cropped)
 
 
-def _square(whole: Rectangle, rule: ImageScaling) -> Rectangle:
+def _square(picture: Rectangle, rule: ImageScaling) -> Rectangle:
     """The middle of a picture, square."""
-    side = (whole.width.at_most(whole.height) * float(rule.crop_ratio or 1)).cast(np.int64).at_least(1)
-    return Rectangle((whole.width - side) // 2, (whole.height - side) // 2, side, side)
+    side = (picture.width.at_most(picture.height) * float(rule.crop_ratio or 1)).cast(np.int64).at_least(1)
+    return Rectangle((picture.width - side) // 2, (picture.height - side) // 2, side, side)
 
 
-def _centre(whole: Rectangle, tensor: Size) -> GraphPlacement:
+def _centre(picture: Rectangle, tensor: Size) -> GraphPlacement:
     """Windows ML's crop, in its float32 arithmetic: `center_crop`."""
-    _, _, width, height = whole
+    _, _, width, height = picture
     where = width.graph.where
     ratio = width.graph.constant(np.float32(tensor[1]) / np.float32(tensor[0]), np.float32)
     from_height, wide = ratio * height.cast(np.float32), width.cast(np.float32)
@@ -118,17 +126,19 @@ def _centre(whole: Rectangle, tensor: Size) -> GraphPlacement:
     return _stretch(part, tensor, is_cropped=True)
 
 
-def _letterbox(whole: Rectangle, tensor: Size) -> GraphPlacement:
+def _letterbox(picture: Rectangle, tensor: Size) -> GraphPlacement:
     """The whole picture in the middle of padding: `letterbox`."""
     high, wide = tensor
-    graph = whole.width.graph
-    scale = (wide / whole.width).at_most(high / whole.height)
+    graph = picture.width.graph
+    scale = (wide / picture.width).at_most(high / picture.height)
     height, width = (
         (side * scale).apply("Round").cast(np.int64).at_least(1).at_most(limit)
-        for side, limit in ((whole.height, high), (whole.width, wide))
+        for side, limit in ((picture.height, high), (picture.width, wide))
     )
     target = Rectangle((wide - width) // 2, (high - height) // 2, width, height)
-    return GraphPlacement(whole, (height, width), None, target, (graph.of(high), graph.of(wide)))
+    return GraphPlacement(
+        picture, (height, width), None, target, (graph.as_expression(high), graph.as_expression(wide))
+    )
 
 
 _RULES: dict[ImageCropMode, Callable[[Rectangle, Size], GraphPlacement]] = {
@@ -147,19 +157,19 @@ _RULES: dict[ImageCropMode, Callable[[Rectangle, Size], GraphPlacement]] = {
 Sides = tuple[Operand, Operand]
 
 
-def scaled(
+def scaled_size(
     rule: ImageScaling, width: Expression, height: Expression, tensor: Size | None
 ) -> tuple[Expression, Expression]:
     """Height and width that a picture is scaled to: `ImageScaling.scaled`."""
     graph = width.graph
     if rule.height is not None and rule.width is not None:
         if not rule.keeps_aspect:
-            return graph.of(rule.height), graph.of(rule.width)
+            return graph.as_expression(rule.height), graph.as_expression(rule.width)
         scale = (rule.height / height).at_most(rule.width / width)
-        high, wide = (_multiple(rule, rounded(side * scale, rule.rounding)) for side in (height, width))
+        high, wide = (_multiple(rule, round_to_whole(side * scale, rule.rounding)) for side in (height, width))
         return high, wide
     sides = _sides(rule, width.at_most(height), width.at_least(height), tensor)
-    short, long = (_multiple(rule, graph.of(side)) for side in sides)
+    short, long = (_multiple(rule, graph.as_expression(side)) for side in sides)
     is_flat = height <= width
     return graph.where(is_flat, short, long), graph.where(is_flat, long, short)
 
@@ -173,54 +183,54 @@ def _sides(rule: ImageScaling, short: Expression, long: Expression, tensor: Size
         shortest = math.floor(min(tensor) / rule.crop_ratio)
     if longest is None:
         followed = long * shortest if shortest else short * long
-        return (shortest or short), rounded(followed / short, rule.rounding)
+        return (shortest or short), round_to_whole(followed / short, rule.rounding)
     if shortest is None:
-        return rounded(short * longest / long, rule.rounding), longest
-    return _limited(rule, short, long, shortest, longest)
+        return round_to_whole(short * longest / long, rule.rounding), longest
+    return _limit_sides(rule, short, long, shortest, longest)
 
 
-def _limited(rule: ImageScaling, short: Expression, long: Expression, shortest: int, longest: int) -> Sides:
+def _limit_sides(rule: ImageScaling, short: Expression, long: Expression, shortest: int, longest: int) -> Sides:
     """The shorter and the longer side where both are stated."""
     where = short.graph.where
     if rule.changes_least:
         by_long, by_short = longest / long, shortest / short
         scale = where(abs(1 - by_short) < abs(1 - by_long), by_short, by_long)
         return short * scale, long * scale
-    followed = rounded(long * shortest / short, rule.rounding)
+    followed = round_to_whole(long * shortest / short, rule.rounding)
     if rule.limits_rounded:
         is_over = followed > longest
-        limited = rounded(longest * shortest / followed, rule.rounding)
+        limited = round_to_whole(longest * shortest / followed, rule.rounding)
         return where(is_over, limited, shortest), where(is_over, longest, followed)
     exact = short * longest / long
     nearest = exact.apply("Round").cast(np.int64)
-    from_exact = rounded(exact * long / short, rule.rounding)
+    from_exact = round_to_whole(exact * long / short, rule.rounding)
     if rule.rounding is ImageRounding.DOWN:
         from_exact = where(nearest.equals(short), long, from_exact)
     fits = long * shortest <= short * longest
     return where(fits, shortest, nearest), where(fits, followed, from_exact)
 
 
-def followed(rule: ImageScaling, side: Expression) -> Expression:
+def following_side(rule: ImageScaling, side: Expression) -> Expression:
     """A side that follows the other one: `ImageScaling.followed`."""
-    multiple = _to_multiple(rounded(side, rule.rounding), rule.multiple, rule.multiple_rounding)
+    multiple = _to_multiple(round_to_whole(side, rule.rounding), rule.multiple, rule.multiple_rounding)
     return multiple.at_most(rule.longest_side or (1 << 20)).at_least(1)
 
 
-def padded(rule: ImageScaling, side: Expression) -> Expression:
+def padded_side(rule: ImageScaling, side: Expression) -> Expression:
     """The next multiple of `pad_multiple`."""
     return (side + (rule.pad_multiple - 1)) // rule.pad_multiple * rule.pad_multiple
 
 
 def offset(rule: ImageScaling, scaled_side: Expression, tensor: Expression) -> Expression:
     """Where the tensor begins in the scaled picture: `ImageScaling.offset`."""
-    cropped = rounded((scaled_side - tensor) / 2, rule.crop_rounding)
+    cropped = round_to_whole((scaled_side - tensor) / 2, rule.crop_rounding)
     inside: Operand = 0
     if rule.anchor is not ImageAnchor.TOP_LEFT:
         inside = 0 - (tensor - scaled_side) // 2
     return scaled_side.graph.where(scaled_side >= tensor, cropped, inside)
 
 
-def rounded(value: Expression, rounding: ImageRounding) -> Expression:
+def round_to_whole(value: Expression, rounding: ImageRounding) -> Expression:
     """A whole number of a fraction."""
     match rounding:
         case ImageRounding.DOWN:
@@ -241,4 +251,4 @@ def _multiple(rule: ImageScaling, side: Expression) -> Expression:
 def _to_multiple(side: Expression, multiple: int, rounding: ImageRounding) -> Expression:
     if multiple == 1 and side.dtype is np.int64:
         return side
-    return rounded(side / multiple, rounding) * multiple
+    return round_to_whole(side / multiple, rounding) * multiple

@@ -82,9 +82,11 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     return model
 
 
-def set_image_metadata(model: onnx.ModelProto, stated: Mapping[str, str]) -> None:
+def set_image_metadata(model: onnx.ModelProto, image_metadata: Mapping[str, str]) -> None:
     """Replaces what the metadata state of pictures."""
     from onnx import helper
 
-    kept = {entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)}
-    helper.set_model_props(model, {**kept, **stated})
+    other_metadata = {
+        entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)
+    }
+    helper.set_model_props(model, {**other_metadata, **image_metadata})

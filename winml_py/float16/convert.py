@@ -70,17 +70,17 @@ def convert(
     from .model_file import read, save  # these two import onnx-ir, which takes a second
     from .search import Search
 
-    own = ModelOperators.of(operators)
-    loaded = load_model(source, contract, own.given)
+    model_operators = ModelOperators.of(operators)
+    loaded = load_model(source, contract, model_operators.given)
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)}: This is a float16 model already.", hint="Use it as it is.")
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1 (--tolerance).")
     require_folder(destination)
-    asked = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
+    names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     tell = progress or (lambda done, what: None)
     tell(None, "reading")
-    search = Search(read(source, own), keep_io_types, tolerance, asked, tell)
+    search = Search(read(source, model_operators), keep_io_types, tolerance, names_to_keep, tell)
     features = sizes.applied(loaded.input_features)
     values, seeded = example_inputs(features, inputs or {})
     search.measure(values)

@@ -21,7 +21,7 @@ _Reader = tuple[ir.Node | None, int]
 """An input of a node that reads a value; without a node, the output of the graph."""
 
 
-class Choice(NamedTuple):
+class ConversionPlan(NamedTuple):
     """What stays in float32.
 
     Attributes:
@@ -46,57 +46,58 @@ def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.N
     return {node: owner or node for inner, owner in of_graphs.items() for node in inner}, of_graphs
 
 
-def half_graph(model: ir.Model, choice: Choice) -> ir.Model:
+def half_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
     """A model in float16, except for what stays. Each value has one type, and is cast once for nodes of the other type.
 
     Args:
         model: as `read` gives it; it is not changed.
-        choice: what stays.
+        plan: what stays.
     """
-    surgery = _Surgery(model, choice)
+    surgery = _GraphSurgery(model, plan)
     for value in surgery.halves:
         value.dtype = FLOAT16
         if value.is_initializer():
             value.const_value = ir.tensor(_halve(value.const_value))
     for node, owner in surgery.owners.items():
-        if owner.name not in choice.kept:
+        if owner.name not in plan.kept:
             _halve_attributes(node)
     for value in surgery.floats:
         to_half = value not in surgery.halves
-        surgery.hand_on(value, surgery.readers(value, to_half), FLOAT16 if to_half else FLOAT)
-    if not choice.keep_io_types:  # the image contract names the type of what it makes of pictures
+        surgery.route_through_casts(value, surgery.readers(value, to_half), FLOAT16 if to_half else FLOAT)
+    if not plan.keep_io_types:  # the image contract names the type of what it makes of pictures
         texts = surgery.model.metadata_props
         texts.update({key: "Float16" for key in OUR_KEYS if texts.get(key) == "Float"})
+    # The casts stand at the end, behind the nodes that read them.
     surgery.model.graph.sort()
     return surgery.model
 
 
-def rounded_graph(model: ir.Model, choice: Choice) -> ir.Model:
+def rounded_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
     """A float32 model whose values are rounded wherever `half_graph` would hold or hand them on in float16.
 
     A CPU computes float16 models in float32, and leaves out casts between nodes; other hardware does not.
     """
-    surgery = _Surgery(model, choice)
+    surgery = _GraphSurgery(model, plan)
     for value, graph in surgery.floats.items():
         if value.is_initializer() and value in surgery.halves:
             value.const_value = ir.tensor(_halve(value.const_value).astype(np.float32))
         elif graph is surgery.model.graph and value.producer() is not None:
             is_half = value in surgery.halves
             readers = surgery.readers(value, True) + (surgery.readers(value, False) if is_half else [])
-            surgery.hand_on(value, readers, FLOAT16, FLOAT, takes_name=is_half)
+            surgery.route_through_casts(value, readers, FLOAT16, FLOAT, takes_name=is_half)
     surgery.model.graph.sort()
     return surgery.model
 
 
-class _Surgery:
+class _GraphSurgery:
     """A copy of a model, its floats with the graphs they are in, and those that are to be float16.
 
     The choice is made for nodes of the main graph. All that is inside a node is of one type with it, so that casts are
     only needed between nodes of the main graph, and before inputs that are float32 in every precision.
     """
 
-    def __init__(self, model: ir.Model, choice: Choice) -> None:
-        self.model, self._choice = model.clone(), choice
+    def __init__(self, model: ir.Model, plan: ConversionPlan) -> None:
+        self.model, self._plan = model.clone(), plan
         graph = self.model.graph
         self.owners, owners_of_graphs = owners(graph)
         self._names = set(ir.convenience.create_value_mapping(graph))
@@ -106,8 +107,12 @@ class _Surgery:
         self.floats = {
             value: each
             for each, owner in owners_of_graphs.items()
-            if owner is None or owner.name not in choice.kept
-            for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
+            if owner is None or owner.name not in plan.kept
+            for value in (
+                *each.inputs,
+                *each.initializers.values(),
+                *(output for node in each for output in node.outputs),
+            )
             if value.dtype is FLOAT and value.name  # an output without a name is left out
         }
         for value in self.floats:
@@ -116,11 +121,11 @@ class _Surgery:
 
     def _is_half(self, value: ir.Value) -> bool:
         if (node := value.producer()) is not None:
-            return self.owners[node].name not in self._choice.kept
+            return self.owners[node].name not in self._plan.kept
         if value.is_initializer():
             is_free = not all(self._is_always_float(*use) for use in value.uses())
-            return bool(self.readers(value, True)) or (is_free and not self._choice.keep_weights)
-        return self.floats[value] is not self.model.graph or not self._choice.keep_io_types
+            return bool(self.readers(value, True)) or (is_free and not self._plan.keep_weights)
+        return self.floats[value] is not self.model.graph or not self._plan.keep_io_types
 
     def _is_always_float(self, node: ir.Node, index: int) -> bool:
         return index in self._always_float.get(node.op_type, ())
@@ -128,13 +133,15 @@ class _Surgery:
     def readers(self, value: ir.Value, in_half: bool) -> list[_Reader]:
         """Who reads a value in float16, or in float32: inputs of nodes, and None for the output of the graph."""
         readers: list[_Reader] = [use for use in value.uses() if self._wants_half(*use) is in_half]
-        ends_in_float = self._choice.keep_io_types and self.floats[value] is self.model.graph
+        ends_in_float = self._plan.keep_io_types and self.floats[value] is self.model.graph
         return [*readers, (None, 0)] if value.is_graph_output() and ends_in_float is not in_half else readers
 
     def _wants_half(self, node: ir.Node, index: int) -> bool:
-        return self.owners[node].name not in self._choice.kept and not self._is_always_float(node, index)
+        return self.owners[node].name not in self._plan.kept and not self._is_always_float(node, index)
 
-    def hand_on(self, value: ir.Value, readers: list[_Reader], *dtypes: ir.DataType, takes_name: bool = False) -> None:
+    def route_through_casts(
+        self, value: ir.Value, readers: list[_Reader], *dtypes: ir.DataType, takes_name: bool = False
+    ) -> None:
         """Lets readers read a value through casts; as the output of a graph, the last one takes its name."""
         if not (readers or takes_name) or not isinstance(value.type, ir.TensorType):  # sequences cannot be cast
             return
@@ -144,9 +151,9 @@ class _Surgery:
             while name in self._names:
                 name += "_"
             self._names.add(name)
-            made = ir.val(name, type=ir.TensorType(dtype, denotation=value.type.denotation), shape=value.shape)
-            graph.append(ir.node("Cast", [end], {"to": dtype.value}, outputs=[made], name=name))
-            end = made
+            cast = ir.val(name, type=ir.TensorType(dtype, denotation=value.type.denotation), shape=value.shape)
+            graph.append(ir.node("Cast", [end], {"to": dtype.value}, outputs=[cast], name=name))
+            end = cast
         for node, index in readers:
             if node is not None:
                 node.replace_input_with(index, end)

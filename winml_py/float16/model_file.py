@@ -48,6 +48,7 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
         raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which are not converted.")
     proto = inliner.inline_local_functions(proto) if proto.functions else proto
+    # Before the inference, which goes on from these types.
     declare_types(proto, path, operators)
     with contextlib.suppress(ValueError, RuntimeError):  # beyond inference, there are the types that the file states
         proto = onnx.shape_inference.infer_shapes(proto)
@@ -137,10 +138,10 @@ def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] 
             With operators in Python, which another process may not have, it is this one.
     """
     model = model.clone()
-    made = {value.name: value for node in model.graph for value in node.outputs}
+    values_by_name = {value.name: value for node in model.graph for value in node.outputs}
     for name in also:
-        made[name].shape = None  # what a file states may be wrong
-        model.graph.outputs.append(made[name])
+        values_by_name[name].shape = None  # what a file states may be wrong
+        model.graph.outputs.append(values_by_name[name])
     operators = operators_of(model)
     if weight_size(model) < PROTOBUF_LIMIT:
         return evaluate_apart(to_proto(model).SerializeToString(), operators, inputs)
@@ -166,28 +167,28 @@ def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operator
     """
     types = declared_outputs(model, operators.functions)
     if operators.libraries:
-        types |= _of_libraries(model, path, operators)
-    stated = {value.name for value in (*model.graph.value_info, *model.graph.output)}
+        types |= _infer_library_types(model, path, operators)
+    declared = {value.name for value in (*model.graph.value_info, *model.graph.output)}
     model.graph.value_info.extend(
-        helper.make_value_info(name, kind) for name, kind in types.items() if name not in stated
+        helper.make_value_info(name, kind) for name, kind in types.items() if name not in declared
     )
 
 
-def _of_libraries(
+def _infer_library_types(
     model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators
 ) -> dict[str, onnx.TypeProto]:
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     take_out(probe, operators.functions)
     unknown = [node for node in probe.graph.node if not is_known(node.domain, node.op_type)]
-    made = [name for node in unknown for name in node.output if name]
+    output_names = [name for node in unknown for name in node.output if name]
     probe.graph.ClearField("output")
-    probe.graph.output.extend(map(helper.make_empty_tensor_value_info, made))
+    probe.graph.output.extend(map(helper.make_empty_tensor_value_info, output_names))
     folder = os.path.dirname(os.path.abspath(path))
-    return infer_outputs(probe, Skeleton(b"", folder), operators.libraries) if made else {}
+    return infer_outputs(probe, Skeleton(b"", folder), operators.libraries) if output_names else {}
 
 
-def is_own(domain: str, name: str, operators: ModelOperators) -> bool:
+def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> bool:
     """Whether a node with this operator is one of the program's own; those stay as they are.
 
     Args:

@@ -111,22 +111,26 @@ class ConversionReport:
 # Comparing what two models give.
 
 
-def compare(expected: Mapping[str, object], came: Mapping[str, object], tolerance: float) -> list[OutputReport]:
+def compare(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> list[OutputReport]:
     """Reports on each output of the float32 model, in its order."""
-    return [_output(name, _flat(value), _flat(came[name]), tolerance) for name, value in expected.items()]
+    return [
+        _report_output(name, _flatten(value), _flatten(actual[name]), tolerance) for name, value in expected.items()
+    ]
 
 
-def _output(name: str, expected: Array, came: Array, tolerance: float) -> OutputReport:
+def _report_output(name: str, expected: Array, actual: Array, tolerance: float) -> OutputReport:
     if expected.dtype.kind != "f":
-        differs = 1.0 if expected.shape != came.shape else float(np.mean(expected != came)) if expected.size else 0.0
+        differs = (
+            1.0 if expected.shape != actual.shape else float(np.mean(expected != actual)) if expected.size else 0.0
+        )
         return OutputReport(name, differs, 0, None, differs == 0)
-    agreement = Agreement(relative_error(expected, came), top1_kept(expected, came, tolerance), tolerance)
-    is_lost = np.isfinite(expected) & ~np.isfinite(came) if expected.shape == came.shape else np.zeros(1)
+    agreement = Agreement(relative_error(expected, actual), top1_kept(expected, actual, tolerance), tolerance)
+    is_lost = np.isfinite(expected) & ~np.isfinite(actual) if expected.shape == actual.shape else np.zeros(1)
     return OutputReport(name, agreement.error, int(is_lost.sum()), agreement.top1, agreement.is_good)
 
 
-def _flat(value: Any) -> Array:
+def _flatten(value: Any) -> Array:
     """An array as it is; a list of dicts or of arrays, or a dict, as one row of its numbers."""
     if isinstance(value, list):
-        return np.concatenate([_flat(element).reshape(-1) for element in value] or [np.zeros(0, np.float32)])
+        return np.concatenate([_flatten(element).reshape(-1) for element in value] or [np.zeros(0, np.float32)])
     return np.array(list(value.values())) if isinstance(value, Mapping) else np.atleast_1d(value)

@@ -14,8 +14,8 @@ from ..core.base.messages import Progress
 from ..core.runtime.ort.transformers import DEFAULT_OP_BLOCK_LIST
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from ..inputs.trial import ProcessEndedError
-from .half_graph import Choice, half_graph, owners, rounded_graph
-from .model_file import evaluate, is_own, operators_of, size
+from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
+from .model_file import evaluate, is_custom_operator, operators_of, size
 from .report import REASONS, ConversionReport, compare
 
 LARGEST = float(np.finfo(np.float16).max)
@@ -31,7 +31,7 @@ class Search:
     """The conversion of one model: its results in float32, and the nodes that stay in float32."""
 
     def __init__(
-        self, model: ir.Model, keep_io_types: bool, tolerance: float, asked: set[str], progress: Progress
+        self, model: ir.Model, keep_io_types: bool, tolerance: float, names_to_keep: set[str], progress: Progress
     ) -> None:
         """Starts with the nodes that stay in any case.
 
@@ -39,26 +39,26 @@ class Search:
             model: as `read` gives it.
             keep_io_types: whether inputs and outputs stay in float32.
             tolerance: the largest difference in an output, over its largest magnitude.
-            asked: names of nodes, or operators, that stay in float32.
+            names_to_keep: names of nodes, or operators, that stay in float32.
             progress: see `Progress`.
 
         Raises:
-            InvalidArgumentError: a name in `asked` that nobody has.
+            InvalidArgumentError: a name in `names_to_keep` that nobody has.
         """
         self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
         # what is inside a node stays in float32 with it: casts between the two would have to be told apart
         self._owners, self._owners_of_graphs = owners(model.graph)
-        known = {name for node in self._owners for name in (node.name, node.op_type)}
-        if asked - known:
+        names = {name for node in self._owners for name in (node.name, node.op_type)}
+        if names_to_keep - names:
             raise InvalidArgumentError(
-                f"The model has no node and no operator {', '.join(sorted(asked - known))}.",
+                f"The model has no node and no operator {', '.join(sorted(names_to_keep - names))}.",
                 hint="Names are those of the graph; a node without one is called Operator_number.",
             )
         self._kept: dict[str, str] = {}  # the names of nodes, and why they stay
-        self._keep([node for node in self._owners if {node.name, node.op_type} & asked], "asked")
+        self._keep([node for node in self._owners if {node.name, node.op_type} & names_to_keep], "asked")
         self._keep([node for node in self._owners if node.op_type in DEFAULT_OP_BLOCK_LIST], "operators")
-        own = operators_of(model)
-        self._keep([node for node in self._owners if is_own(node.domain, node.op_type, own)], "own")
+        operators = operators_of(model)
+        self._keep([node for node in self._owners if is_custom_operator(node.domain, node.op_type, operators)], "own")
 
     def measure(self, inputs: dict[str, Any]) -> None:
         """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range.
@@ -70,9 +70,11 @@ class Search:
         graph = self._model.graph
         self._inputs = inputs
         outputs = {value.name for value in graph.outputs}
-        made = {str(value.name): value for node in graph for value in node.outputs if value.dtype is ir.DataType.FLOAT}
+        floats = {
+            str(value.name): value for node in graph for value in node.outputs if value.dtype is ir.DataType.FLOAT
+        }
         # an output that a node may leave out has no name, though inference gives it a type
-        tensors = [name for name, value in made.items() if name and isinstance(value.type, ir.TensorType)]
+        tensors = [name for name, value in floats.items() if name and isinstance(value.type, ir.TensorType)]
         self._inner = [name for name in tensors if name not in outputs]
         everything = evaluate(self._model, inputs, self._inner)
         self._expected = {name: value for name, value in everything.items() if name in outputs}
@@ -102,14 +104,15 @@ class Search:
             ConversionError: no float16 model runs.
         """
         self._seeded = seeded
-        model, report, came = self._attempt()
+        model, report, actual = self._attempt()
         for number in range(ROUNDS):
-            if report.is_good or not self._keep(self._worst(came, 1 << number), "precision"):
+            # Twice as many nodes in each round: few stay where few are at fault, and many are found where many are.
+            if report.is_good or not self._keep(self._worst_nodes(actual, 1 << number), "precision"):
                 break
-            model, report, came = self._attempt()
-        return (model, report) if report.is_good else self._prefix()
+            model, report, actual = self._attempt()
+        return (model, report) if report.is_good else self._longest_prefix()
 
-    def _prefix(self) -> tuple[ir.Model, ConversionReport]:
+    def _longest_prefix(self) -> tuple[ir.Model, ConversionReport]:
         """Leaves the first nodes and their weights in float32, as few of them as give a good result.
 
         The errors of early nodes grow in all later nodes, and early nodes have few weights.
@@ -161,7 +164,7 @@ class Search:
 
     def _candidate(self, kept: Mapping[str, str]) -> tuple[ir.Model, dict[str, Any]]:
         """The float16 model where these nodes stay in float32, and its inputs."""
-        candidate = half_graph(self._model, Choice(kept, self._keep_io_types, self._keep_weights))
+        candidate = half_graph(self._model, ConversionPlan(kept, self._keep_io_types, self._keep_weights))
         halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
         return candidate, self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
 
@@ -183,20 +186,22 @@ class Search:
             wide = {
                 name: np.asarray(value).astype(np.asarray(self._inputs[name]).dtype) for name, value in inputs.items()
             }
-            choice = Choice(self._kept, self._keep_io_types, self._keep_weights)
-            held = evaluate(rounded_graph(self._model, choice), wide, self._inner)
+            plan = ConversionPlan(self._kept, self._keep_io_types, self._keep_weights)
+            held = evaluate(rounded_graph(self._model, plan), wide, self._inner)
             return candidate, self._report(candidate, [real, held]), held
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
-        pairs = zip(*(compare(self._expected, came, self._tolerance) for came in runs), strict=True)
+        pairs = zip(*(compare(self._expected, actual, self._tolerance) for actual in runs), strict=True)
         worse = [max(pair, key=lambda output: (not output.is_good, output.error)) for pair in pairs]
         sizes = size(self._model), size(candidate)
         kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
-    def _worst(self, came: Mapping[str, object], count: int) -> list[ir.Node]:
+    def _worst_nodes(self, actual: Mapping[str, object], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and the nodes before them, whose outputs they read."""
-        arrays = {name: value for name, value in came.items() if name in self._values and isinstance(value, np.ndarray)}
+        arrays = {
+            name: value for name, value in actual.items() if name in self._values and isinstance(value, np.ndarray)
+        }
         errors = {name: relative_error(self._values[name], value) for name, value in arrays.items()}
         grown: list[tuple[float, ir.Node]] = []
         for node in self._model.graph:
@@ -205,14 +210,16 @@ class Search:
                 for values in (node.inputs, node.outputs)
             )
             if after > self._tolerance / 8 and before != float("inf"):
+                # One rounding to float16 costs 2**-11, about 5e-4. Beside a smaller error before it, every node would
+                # seem to make the error.
                 grown.append((after / max(before, 5e-4), node))
-        found: dict[str, ir.Node] = {}
+        selected: dict[str, ir.Node] = {}
         for _, node in sorted(grown, key=lambda item: -item[0]):
             around = [node, *node.predecessors()]
-            found |= {str(near.name): near for near in around if near.name not in self._kept}
-            if len(found) >= count:
+            selected |= {str(near.name): near for near in around if near.name not in self._kept}
+            if len(selected) >= count:
                 break
-        return list(found.values())
+        return list(selected.values())
 
 
 def _overflows(value: object) -> bool:

@@ -21,7 +21,7 @@ from ..core.onnx_file.nodes import sort_places
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import save_model, to_bytes
-from .node import LearningModelOperator, built_node
+from .node import LearningModelOperator, build_node
 from .opsets import imports_of, oldest_ir_version, require_opset, version_of
 from .values import as_constant, descriptor_of, require_name, tensor_descriptor, value_info
 
@@ -126,7 +126,7 @@ class LearningModelBuilder(Object):
                 does not take. The message names the operator and its input.
             NotSupportedError: it would be larger than 2 GB.
         """
-        return self._model_class.load(to_bytes(self._draft.finished()))
+        return self._model_class.load(to_bytes(self._draft.to_model_proto()))
 
     def save(self, file_name: str | os.PathLike[str], /) -> None:
         """Writes the model as it is built so far. The file appears whole or not at all.
@@ -138,7 +138,7 @@ class LearningModelBuilder(Object):
             StorageNotFoundError: there is no folder to write to.
             StorageAccessError: the file cannot be written.
         """
-        save_model(self._draft.finished(), file_name, lambda _: None)
+        save_model(self._draft.to_model_proto(), file_name, lambda _: None)
 
     def __repr__(self) -> str:
         return f"<LearningModelBuilder of operator set {self._draft.opset}>"
@@ -291,7 +291,7 @@ class Draft:
             )
         name = operator.name or self._number(operator.type)
         self._require_free(name, set(self._nodes))
-        node, constants = built_node(operator, name, version_of(operator.domain, self.opset))
+        node, constants = build_node(operator, name, version_of(operator.domain, self.opset))
         for constant in constants:
             self._require_free(constant.name, self._names())
         operator.set_name(name)
@@ -305,9 +305,9 @@ class Draft:
             number += 1
         return f"{kind}_{number}"
 
-    def _feature(self, feature: FeatureDescriptor, taken: set[str]) -> ValueInfoProto:
+    def _feature(self, feature: FeatureDescriptor, used_names: set[str]) -> ValueInfoProto:
         info = value_info(feature)
-        self._require_free(info.name, taken)
+        self._require_free(info.name, used_names)
         if isinstance(feature, ImageFeatureDescriptor):
             self._take_metadata(feature.name, feature.contract.to_metadata())
         return info
@@ -324,11 +324,11 @@ class Draft:
         return {item.name for item in (*self._graph.input, *self._graph.initializer)}
 
     @staticmethod
-    def _require_free(name: str, taken: Iterable[str]) -> None:
-        if name in taken:
+    def _require_free(name: str, used_names: Iterable[str]) -> None:
+        if name in used_names:
             raise InvalidArgumentError(f"The name {name!r} is taken already.", hint="Give each its own name.")
 
-    def finished(self) -> ModelProto:
+    def to_model_proto(self) -> ModelProto:
         """The model as it is so far; the draft stays as it is.
 
         Raises:
@@ -340,11 +340,11 @@ class Draft:
         graph.CopyFrom(self._graph)
         graph.node.extend(sorted_nodes(list(self._nodes.values()), graph))
         imports = imports_of((node.domain for node in graph.node), self.opset)
-        made = helper.make_model(graph, opset_imports=imports, producer_name="winml-py", producer_version=__version__)
-        made.ir_version = oldest_ir_version(made)
-        helper.set_model_props(made, self._metadata)
-        require_consistent(made)
-        return made
+        model = helper.make_model(graph, opset_imports=imports, producer_name="winml-py", producer_version=__version__)
+        model.ir_version = oldest_ir_version(model)
+        helper.set_model_props(model, self._metadata)
+        require_consistent(model)
+        return model
 
 
 # Whether a graph that was built holds together: names, order, types and shapes.
@@ -367,14 +367,14 @@ def sorted_nodes(nodes: Sequence[NodeProto], graph: GraphProto) -> list[NodeProt
     for node in nodes:
         for name in filter(None, node.input):
             if name not in makers:
-                raise _unknown(f"The {_words(node)} reads {name!r}", makers, name)
+                raise _unknown_name_error(f"The {_describe_node(node)} reads {name!r}", makers, name)
     for info in graph.output:
         if info.name not in makers:
-            raise _unknown(f"The output {info.name!r} of the model is read", makers, info.name)
+            raise _unknown_name_error(f"The output {info.name!r} of the model is read", makers, info.name)
     try:
         return [nodes[place] for place in sort_places(nodes, [node.input for node in nodes])]
     except CycleError as error:
-        circle = ", ".join("the " + _words(nodes[index]) for index in error.args[1])
+        circle = ", ".join("the " + _describe_node(nodes[index]) for index in error.args[1])
         raise InvalidArgumentError(
             f"Operators wait for each other: {circle}.", hint="Connect them in one direction."
         ) from error
@@ -387,20 +387,20 @@ def _makers(nodes: Iterable[NodeProto], graph: GraphProto) -> dict[str, int | No
         for name in filter(None, node.output):
             if name in makers:
                 raise InvalidArgumentError(
-                    f"The {_words(node)} makes {name!r}, and that name is taken already.",
+                    f"The {_describe_node(node)} makes {name!r}, and that name is taken already.",
                     hint="Give each output its own.",
                 )
             makers[name] = index
     return makers
 
 
-def _unknown(what: str, makers: Iterable[str], name: str) -> InvalidArgumentError:
+def _unknown_name_error(what: str, makers: Iterable[str], name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{what}, and no input, constant or operator gives it.", hint=did_you_mean(name, makers)
     )
 
 
-def _words(node: NodeProto) -> str:
+def _describe_node(node: NodeProto) -> str:
     return f"operator {node.name} ({node.op_type})"
 
 

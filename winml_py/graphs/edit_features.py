@@ -43,26 +43,26 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
     for name, shape in shapes.items():
         if name not in inputs:
             raise InvalidArgumentError(f"The model has no input {name!r}.", hint=did_you_mean(name, inputs))
-        _fix(inputs[name], shape, named)
+        _fix_dimensions(inputs[name], shape, named)
     for size in sizes_in(model.graph):
         if size.dim_param in named:
             size.dim_value = named[size.dim_param]
 
 
-def _fix(info: ValueInfoProto, shape: Sequence[int], named: dict[str, int]) -> None:
-    own = info.type.tensor_type.shape.dim
-    words = ", ".join(size.dim_param or (str(size.dim_value) if size.HasField("dim_value") else "?") for size in own)
-    taken = [named.get(size.dim_param, size.dim_value or wanted) for size, wanted in zip(own, shape, strict=False)]
-    if len(own) != len(shape) or any(wanted not in (-1, size) for size, wanted in zip(taken, shape, strict=True)):
+def _fix_dimensions(info: ValueInfoProto, shape: Sequence[int], named: dict[str, int]) -> None:
+    dims = info.type.tensor_type.shape.dim
+    words = ", ".join(size.dim_param or (str(size.dim_value) if size.HasField("dim_value") else "?") for size in dims)
+    sizes = [named.get(size.dim_param, size.dim_value or fixed) for size, fixed in zip(dims, shape, strict=False)]
+    if len(dims) != len(shape) or any(fixed not in (-1, size) for size, fixed in zip(sizes, shape, strict=True)):
         raise InvalidArgumentError(
             f"The input {info.name!r} is of shape [{words}], and cannot be {list(shape)}.",
             hint="Fix the sizes that it leaves free, and write -1 for the others.",
         )
-    for size, wanted in zip(own, shape, strict=True):
-        if wanted != -1 and size.dim_param:
-            named[size.dim_param] = wanted
-        elif wanted != -1:
-            size.dim_value = wanted
+    for size, fixed in zip(dims, shape, strict=True):
+        if fixed != -1 and size.dim_param:
+            named[size.dim_param] = fixed
+        elif fixed != -1:
+            size.dim_value = fixed
 
 
 def denote_features(model: ModelProto, denotations: Mapping[str, str], dimensions: Mapping[str, Sequence[str]]) -> None:
@@ -107,9 +107,9 @@ def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
     """
     for old in names:
         _feature(model, old)
-    taken = names_in(model) - set(names)
+    used_names = names_in(model) - set(names)
     for new in names.values():
-        if require_name(new, "The new name") in taken or list(names.values()).count(new) > 1:
+        if require_name(new, "The new name") in used_names or list(names.values()).count(new) > 1:
             raise InvalidArgumentError(f"The name {new!r} is taken already.", hint="Choose another one.")
     if names:
         compose.add_prefix_graph(
@@ -223,7 +223,9 @@ def edit_model(
     denote_features(proto, edits.denotations, edits.dimensions)
     rename_features(proto, edits.rename)
     _write_words(proto, edits)
-    return save_light(proto, source, destination, lambda after: _compared(before, after, edits, inputs, tolerance))
+    return save_light(
+        proto, source, destination, lambda after: _compare_with_original(before, after, edits, inputs, tolerance)
+    )
 
 
 def _require_texts(edits: Edits) -> None:
@@ -254,18 +256,20 @@ def _write_words(proto: ModelProto, edits: Edits) -> None:
     helper.set_model_props(proto, {key: value for key, value in metadata.items() if key not in removed})
 
 
-def _compared(
+def _compare_with_original(
     before: LearningModel, after: LearningModel, edits: Edits, inputs: Sequence[str], tolerance: float
 ) -> EditReport:
     names = tuple(feature.name for feature in after.input_features), tuple(f.name for f in after.output_features)
-    given = given_values(after, inputs)
-    made_up = (feature for feature in after.input_features if feature.name not in given)
-    if not edits.changes_graph and not all(map(has_example, made_up)):
+    file_values = given_values(after, inputs)
+    without_file = (feature for feature in after.input_features if feature.name not in file_values)
+    if not edits.changes_graph and not all(map(has_example, without_file)):
         return EditReport(*names, None)
-    values, _ = example_inputs(after.input_features, given)
-    came = evaluate_all_outputs(after, values)
-    own = {feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)}
-    expected = dict(zip(came, evaluate_all_outputs(before, own).values(), strict=True))
+    values, _ = example_inputs(after.input_features, file_values)
+    actual = evaluate_all_outputs(after, values)
+    original_values = {
+        feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)
+    }
+    expected = dict(zip(actual, evaluate_all_outputs(before, original_values).values(), strict=True))
     what = "The edited model does not give what the model gives"
     hint = "Give inputs that the model is meant for: NAME=FILE.npy."
-    return EditReport(*names, require_same_results(expected, came, tolerance, what, hint))
+    return EditReport(*names, require_same_results(expected, actual, tolerance, what, hint))

@@ -23,13 +23,13 @@ from ..errors import InvalidArgumentError, NotSupportedError
 from ..inputs.examples import example_inputs
 from ..inputs.files import given_values
 from ..inputs.model import evaluate_all_outputs, require_same_results
-from .join_names import free_prefix, with_free_functions, with_free_sizes_of, with_prefix
+from .join_names import add_prefix, free_prefix, rename_free_sizes, share_functions
 from .model_file import read_model, save_model
-from .opsets import brought_together
+from .opsets import align_opsets
 from .values import require_name
 
 
-def joined(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
+def join_models(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
     """A model that evaluates two, one after the other.
 
     Its inputs are those of the first, and those of the second that are not linked; its outputs those of the first that
@@ -46,21 +46,21 @@ def joined(first: LearningModel, second: LearningModel, options: LearningModelJo
         ModelDisposedError: one of them has been disposed of.
     """
     _require_links(first, second, options.links)
-    one, two = read_model(first), read_model(second)
-    _require_fitting(one, two, options.links)
+    first_proto, second_proto = read_model(first), read_model(second)
+    _require_fitting(first_proto, second_proto, options.links)
     metadata = _metadata(first, second, options)
-    one, two = brought_together(one, two)
-    two = with_free_functions(one, two)
-    _hide_constants(one)
-    _hide_constants(two)
-    prefix = options.joined_node_prefix or free_prefix(one, two, set(options.links))
-    with_free_sizes_of(one, two, options.links)
+    first_proto, second_proto = align_opsets(first_proto, second_proto)
+    second_proto = share_functions(first_proto, second_proto)
+    _hide_constants(first_proto)
+    _hide_constants(second_proto)
+    prefix = options.joined_node_prefix or free_prefix(first_proto, second_proto, set(options.links))
+    rename_free_sizes(first_proto, second_proto, options.links)
     if prefix:
-        with_prefix(two, prefix)
+        add_prefix(second_proto, prefix)
     links = {prefix + target: source for target, source in options.links.items()}
-    made = _merge(one, two, links, options.promote_unlinked_outputs_to_fused_outputs)
-    helper.set_model_props(made, join_metadata(*metadata, prefix))
-    return made
+    model = _merge(first_proto, second_proto, links, options.promote_unlinked_outputs_to_fused_outputs)
+    helper.set_model_props(model, join_metadata(*metadata, prefix))
+    return model
 
 
 def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
@@ -78,31 +78,32 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
 
 
 def _require_fitting(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
-    given = {info.name: info for info in first.graph.output}
-    wanted = {info.name: info for info in second.graph.input}
+    outputs_by_name = {info.name: info for info in first.graph.output}
+    inputs_by_name = {info.name: info for info in second.graph.input}
     for target, source in links.items():
-        if not _fits(given[source], wanted[target]):
+        if not _fits(outputs_by_name[source], inputs_by_name[target]):
             raise InvalidArgumentError(
-                f"The output {source!r} is {_words(given[source])}, and the input {target!r} takes "
-                f"{_words(wanted[target])}.",
+                f"The output {source!r} is {_describe_type(outputs_by_name[source])}, and the input {target!r} takes "
+                f"{_describe_type(inputs_by_name[target])}.",
                 hint="Put a model with a Cast, Reshape or Transpose between them.",
             )
 
 
-def _fits(given: ValueInfoProto, wanted: ValueInfoProto) -> bool:
-    kinds = given.type.WhichOneof("value"), wanted.type.WhichOneof("value")
+def _fits(output: ValueInfoProto, input_info: ValueInfoProto) -> bool:
+    kinds = output.type.WhichOneof("value"), input_info.type.WhichOneof("value")
     if kinds != ("tensor_type", "tensor_type"):
         return None in kinds or kinds[0] == kinds[1]
-    one, two = given.type.tensor_type, wanted.type.tensor_type
-    if one.elem_type != two.elem_type:
+    output_type, input_type = output.type.tensor_type, input_info.type.tensor_type
+    if output_type.elem_type != input_type.elem_type:
         return False
-    if not (one.HasField("shape") and two.HasField("shape")):
+    if not (output_type.HasField("shape") and input_type.HasField("shape")):
         return True
-    sizes = [tuple(size.dim_value for size in part.shape.dim) for part in (one, two)]  # 0 where it is free
+    # 0 where a size is free
+    sizes = [tuple(size.dim_value for size in part.shape.dim) for part in (output_type, input_type)]
     return len(sizes[0]) == len(sizes[1]) and all(a == b or not a or not b for a, b in zip(*sizes, strict=True))
 
 
-def _words(info: ValueInfoProto) -> str:
+def _describe_type(info: ValueInfoProto) -> str:
     if info.type.WhichOneof("value") != "tensor_type":
         return f"a {info.type.WhichOneof('value').removesuffix('_type')}"
     kind = info.type.tensor_type
@@ -117,8 +118,8 @@ def _metadata(
     promoted = [feature for feature in first.output_features if promotes and feature.name not in linked]
     unlinked = [feature for feature in second.input_features if feature.name not in options.links]
     return (
-        own_metadata(first.metadata, [*first.input_features, *promoted]),
-        own_metadata(second.metadata, [*unlinked, *second.output_features]),
+        metadata_for_join(first.metadata, [*first.input_features, *promoted]),
+        metadata_for_join(second.metadata, [*unlinked, *second.output_features]),
     )
 
 
@@ -146,10 +147,10 @@ def _merge(first: ModelProto, second: ModelProto, links: Mapping[str, str], prom
     if not promotes:
         del graph.output[:]
         graph.output.extend(second.graph.output)
-    made = _without_graph(first)
-    made.graph.CopyFrom(graph)
-    made.functions.extend(second.functions)
-    return made
+    model = _without_graph(first)
+    model.graph.CopyFrom(graph)
+    model.functions.extend(second.functions)
+    return model
 
 
 def _without_graph(model: ModelProto) -> ModelProto:
@@ -163,15 +164,15 @@ CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS)).union(*(exporter.KEYS for 
 """Keys that say how pictures become tensors: Windows ML's, ours, and those of exporters."""
 
 
-def own_metadata(metadata: Mapping[str, str], kept: Iterable[FeatureDescriptor]) -> dict[str, str]:
+def metadata_for_join(metadata: Mapping[str, str], remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
     """What a model says of itself in a joined one.
 
     Args:
         metadata: what it says alone.
-        kept: its features that are features of the joined model. The keys of a contract say something of images among
-            them, and without any would be taken for the other model's.
+        remaining: its features that are features of the joined model. The keys of a contract say something of images
+            among them, and without any would be taken for the other model's.
     """
-    if any(isinstance(feature, ImageFeatureDescriptor) for feature in kept):
+    if any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining):
         return dict(metadata)
     return {key: value for key, value in metadata.items() if key not in CONTRACT_KEYS}
 
@@ -183,7 +184,7 @@ def join_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: s
     Raises:
         NotSupportedError: both state a contract for images, and another one.
     """
-    contracts = [{key: own[key] for key in CONTRACT_KEYS & own.keys()} for own in (first, second)]
+    contracts = [{key: metadata[key] for key in CONTRACT_KEYS & metadata.keys()} for metadata in (first, second)]
     if all(contracts) and contracts[0] != contracts[1]:
         raise NotSupportedError(
             "Both models state how their pictures become tensors, and differently; a model states it once.",
@@ -326,35 +327,39 @@ def join_files(
     """
     require_folder(out)
     models = LearningModel.load_from_file_path(first), LearningModel.load_from_file_path(second)
-    return save_model(joined(*models, options), out, lambda made: _compared(*models, made, options, inputs, tolerance))
+    return save_model(
+        join_models(*models, options),
+        out,
+        lambda model: _compare_with_parts(*models, model, options, inputs, tolerance),
+    )
 
 
-def _compared(
+def _compare_with_parts(
     first: LearningModel,
     second: LearningModel,
-    made: LearningModel,
+    model: LearningModel,
     options: LearningModelJoinOptions,
     inputs: Sequence[str],
     tolerance: float,
 ) -> JoinReport:
-    values, _ = example_inputs(made.input_features, given_values(made, inputs))
-    came = evaluate_all_outputs(made, values)
-    in_order = [values[feature.name] for feature in made.input_features]
-    expected = _one_after_the_other(first, second, options, in_order)
+    values, _ = example_inputs(model.input_features, given_values(model, inputs))
+    actual = evaluate_all_outputs(model, values)
+    in_order = [values[feature.name] for feature in model.input_features]
+    expected = _evaluate_in_turn(first, second, options, in_order)
     what = "The joined model does not give what the two models give"
     hint = "Give inputs that the first model is meant for: NAME=FILE.npy."
-    error = require_same_results(dict(zip(came, expected, strict=True)), came, tolerance, what, hint)
-    return JoinReport(tuple(feature.name for feature in made.input_features), tuple(came), error)
+    error = require_same_results(dict(zip(actual, expected, strict=True)), actual, tolerance, what, hint)
+    return JoinReport(tuple(feature.name for feature in model.input_features), tuple(actual), error)
 
 
-def _one_after_the_other(
-    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, given: Sequence[object]
+def _evaluate_in_turn(
+    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, values: Sequence[object]
 ) -> list[Any]:
     """The outputs of the joined model, in its order, from the two models; its inputs are in the order of theirs."""
-    own = [feature.name for feature in first.input_features]
-    outputs = evaluate_all_outputs(first, dict(zip(own, given, strict=False)))
+    first_inputs = [feature.name for feature in first.input_features]
+    outputs = evaluate_all_outputs(first, dict(zip(first_inputs, values, strict=False)))
     unlinked = [feature.name for feature in second.input_features if feature.name not in options.links]
     linked = {target: outputs[source] for target, source in options.links.items()}
-    results = evaluate_all_outputs(second, dict(zip(unlinked, given[len(own) :], strict=True)) | linked)
-    kept = [value for name, value in outputs.items() if name not in options.links.values()]
-    return [*(kept if options.promote_unlinked_outputs_to_fused_outputs else []), *results.values()]
+    results = evaluate_all_outputs(second, dict(zip(unlinked, values[len(first_inputs) :], strict=True)) | linked)
+    promoted = [value for name, value in outputs.items() if name not in options.links.values()]
+    return [*(promoted if options.promote_unlinked_outputs_to_fused_outputs else []), *results.values()]

@@ -42,15 +42,15 @@ def free_prefix(first: ModelProto, second: ModelProto, linked: set[str]) -> str:
         second: whose names may get a prefix.
         linked: inputs of the second model that will be gone.
     """
-    taken, names = names_in(first), names_in(second) - linked
+    used_names, names = names_in(first), names_in(second) - linked
     number, prefix = 0, ""
-    while any(prefix + name in taken for name in names):
+    while any(prefix + name in used_names for name in names):
         number += 1
         prefix = f"joined{number}."
     return prefix
 
 
-def with_prefix(model: ModelProto, prefix: str) -> None:
+def add_prefix(model: ModelProto, prefix: str) -> None:
     """Puts a prefix before every name in a model's graph."""
     # The weights come first: without them, `onnx` leaves what inner graphs call them as it was.
     weights = [weight.name for weight in model.graph.initializer]
@@ -58,7 +58,7 @@ def with_prefix(model: ModelProto, prefix: str) -> None:
     compose.add_prefix_graph(model.graph, prefix, inplace=True, name_map={name: prefix + name for name in weights})
 
 
-def with_free_sizes_of(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
+def rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
     """Renames the free sizes of a second model: those that a link makes one with the first's get its names.
 
     Others that have the name of a free size of the first model are another size, and get another name.
@@ -69,21 +69,23 @@ def with_free_sizes_of(first: ModelProto, second: ModelProto, links: Mapping[str
         links: inputs of the second model, and outputs of the first.
     """
     outputs = {info.name: info for info in first.graph.output}
-    taken = {size.dim_param for size in sizes_in(first.graph) if size.dim_param}
-    own = {size.dim_param for size in sizes_in(second.graph) if size.dim_param}
-    renamed = {name: _free(name, taken | own) for name in own & taken}
+    first_names = {size.dim_param for size in sizes_in(first.graph) if size.dim_param}
+    second_names = {size.dim_param for size in sizes_in(second.graph) if size.dim_param}
+    renamed = {name: _unused_size_name(name, first_names | second_names) for name in second_names & first_names}
     for info in second.graph.input:
         if info.name in links:
             pairs = zip(sizes_in(outputs[links[info.name]]), sizes_in(info), strict=False)
-            renamed |= {size.dim_param: given.dim_param for given, size in pairs if size.dim_param and given.dim_param}
+            renamed |= {
+                size.dim_param: source.dim_param for source, size in pairs if size.dim_param and source.dim_param
+            }
     for size in sizes_in(second.graph):
         if size.dim_param in renamed:
             size.dim_param = renamed[size.dim_param]
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _unused_size_name(name: str, used_names: set[str]) -> str:
     number = 1
-    while f"joined{number}.{name}" in taken:
+    while f"joined{number}.{name}" in used_names:
         number += 1
     return f"joined{number}.{name}"
 
@@ -93,15 +95,15 @@ def sizes_in(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimensi
     return [size for size in messages(part) if isinstance(size, TensorShapeProto.Dimension)]
 
 
-def with_free_functions(first: ModelProto, second: ModelProto) -> ModelProto:
+def share_functions(first: ModelProto, second: ModelProto) -> ModelProto:
     """A second model without functions that a first one has, too: equal ones are shared, others are written out.
 
     Raises:
         NotSupportedError: `onnx` cannot write them out, or they would become too many nodes.
     """
-    known = {_key(function): function for function in first.functions}
-    same = [function for function in second.functions if known.get(_key(function)) == function]
-    if len(same) < sum(_key(function) in known for function in second.functions):
+    first_functions = {_key(function): function for function in first.functions}
+    same = [function for function in second.functions if first_functions.get(_key(function)) == function]
+    if len(same) < sum(_key(function) in first_functions for function in second.functions):
         require_bounded(second.SerializeToString())
         try:
             return inliner.inline_local_functions(second, convert_version=False)

@@ -15,7 +15,7 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind
 from ..errors import InvalidArgumentError
-from .join import LearningModelJoinOptions, joined
+from .join import LearningModelJoinOptions, join_models
 from .model_file import read_model, save_model, to_bytes
 
 
@@ -61,8 +61,8 @@ class LearningModelExperimental(Object):
             raise InvalidArgumentError(
                 f"The options of a join are {type_name(options)}.", hint="Make them: LearningModelJoinOptions()."
             )
-        made = joined(self._model, require_model(other), options)
-        model = type(self._model).load(to_bytes(made))
+        proto = join_models(self._model, require_model(other), options)
+        model = type(self._model).load(to_bytes(proto))
         self._attach_contracts(model, other, options)
         if options.close_model_on_join:
             self._model.dispose()
@@ -73,9 +73,11 @@ class LearningModelExperimental(Object):
 
     def _attach_contracts(self, model: LearningModel, other: LearningModel, options: LearningModelJoinOptions) -> None:
         """Attaches what the program had attached to the inputs of both models."""
-        own = [(feature.name, self._model) for feature in self._model.input_features]
-        own += [(feature.name, other) for feature in other.input_features if feature.name not in options.links]
-        for feature, (name, source) in zip(model.input_features, own, strict=True):
+        input_sources = [(feature.name, self._model) for feature in self._model.input_features]
+        input_sources += [
+            (feature.name, other) for feature in other.input_features if feature.name not in options.links
+        ]
+        for feature, (name, source) in zip(model.input_features, input_sources, strict=True):
             if name in source.contracts:
                 model.contracts[feature.name] = source.contracts[name]
 

@@ -32,15 +32,15 @@ def read_model(model: LearningModel) -> ModelProto:
     """
     content = inside(model)
     source = content.open()
-    made = _read_file(source) if isinstance(source, FileSource) else onnx.load_from_string(source.data)
-    made.graph.name = content.header.graph_name
-    return made
+    proto = _read_file(source) if isinstance(source, FileSource) else onnx.load_from_string(source.data)
+    proto.graph.name = content.header.graph_name
+    return proto
 
 
 def _read_file(source: FileSource) -> ModelProto:
     stamps = source.data_stamps()
     try:
-        made = onnx.load(source.path)
+        proto = onnx.load(source.path)
     except OSError as error:
         raise ModelNotFoundError(
             f"The model {source.path} cannot be read: {error}.", hint="Keep its files where they are."
@@ -48,7 +48,7 @@ def _read_file(source: FileSource) -> ModelProto:
     except onnx.checker.ValidationError as error:  # of weights outside the folder
         raise CorruptModelError(f"The model {source.path} cannot be read: {error}.") from error
     source.require_unchanged(stamps)
-    return made
+    return proto
 
 
 def weight_size(model: ModelProto) -> int:
@@ -103,9 +103,10 @@ def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], 
     weights = f"{name}.data"
     with tempfile.TemporaryDirectory(dir=folder) as temporary:  # beside it, so that files are moved and not copied
         cut = ir.external_data.unload_from_model(ir.from_proto(model), temporary, weights, size_threshold_bytes=256)
-        data, made = ir.to_proto(cut).SerializeToString(), os.path.join(temporary, name)
-        write_whole(made, data)
-        report = check(LearningModel.load(made))
+        data, temporary_path = ir.to_proto(cut).SerializeToString(), os.path.join(temporary, name)
+        write_whole(temporary_path, data)
+        report = check(LearningModel.load(temporary_path))
+        # The weights first: the model's file names them, and must not stand there without them.
         os.replace(os.path.join(temporary, weights), os.path.join(folder, weights))
     write_whole(path, data)
     return report
@@ -150,10 +151,10 @@ def save_light(
 
 def _check_beside(data: bytes, folder: str, check: Callable[[LearningModel], T]) -> T:
     """Checks a model in a file for the while, because its weights are looked for in the folder that it is in."""
-    made = os.path.join(folder, f".{os.urandom(8).hex()}.onnx")
+    path = os.path.join(folder, f".{os.urandom(8).hex()}.onnx")
     try:
-        write_whole(made, data)
-        return check(LearningModel.load(made))
+        write_whole(path, data)
+        return check(LearningModel.load(path))
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(made)
+            os.unlink(path)

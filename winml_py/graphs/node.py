@@ -24,7 +24,7 @@ class BuiltNode(NamedTuple):
     constants: list[TensorProto]
 
 
-def built_node(operator: LearningModelOperator, name: str, opset: int) -> BuiltNode:
+def build_node(operator: LearningModelOperator, name: str, opset: int) -> BuiltNode:
     """The node that an operator becomes.
 
     Args:
@@ -39,15 +39,18 @@ def built_node(operator: LearningModelOperator, name: str, opset: int) -> BuiltN
     schema = schema_of(operator.type, operator.domain, opset)
     words = f"operator {name} ({operator.type})"
     _require_no_graphs(schema, words)
-    given = _in_schema_spelling(inside(operator), schema, words)
-    constants = {part: as_constant(value.value, f"{name}.{part}") for part, value in _constants(given)}
+    connections = _in_schema_spelling(inside(operator), schema, words)
+    constants = {part: as_constant(value.value, f"{name}.{part}") for part, value in _constants(connections)}
     inputs = {
-        part: (constants[part].name,) if isinstance(value, Constant) else value for part, value in given.inputs.items()
+        part: (constants[part].name,) if isinstance(value, Constant) else value
+        for part, value in connections.inputs.items()
     }
     node = NodeProto(op_type=operator.type, domain=operator.domain, name=name)
-    node.input.extend(_order(inputs, None if schema is None else schema.inputs, words, "input"))
-    node.output.extend(_order(given.outputs, None if schema is None else schema.outputs, words, "output", name))
-    node.attribute.extend(_attributes(given, schema, words))
+    node.input.extend(_positional_names(inputs, None if schema is None else schema.inputs, words, "input"))
+    node.output.extend(
+        _positional_names(connections.outputs, None if schema is None else schema.outputs, words, "output", name)
+    )
+    node.attribute.extend(_attributes(connections, schema, words))
     return BuiltNode(node, list(constants.values()))
 
 
@@ -60,22 +63,22 @@ def _require_no_graphs(schema: OpSchema | None, operator: str) -> None:
         )
 
 
-def _constants(given: Connections) -> Iterable[tuple[str, Constant]]:
-    return [(part, value) for part, value in given.inputs.items() if isinstance(value, Constant)]
+def _constants(connections: Connections) -> Iterable[tuple[str, Constant]]:
+    return [(part, value) for part, value in connections.inputs.items() if isinstance(value, Constant)]
 
 
-def _in_schema_spelling(given: Connections, schema: OpSchema | None, operator: str) -> Connections:
+def _in_schema_spelling(connections: Connections, schema: OpSchema | None, operator: str) -> Connections:
     if schema is None:
-        return given
+        return connections
     return Connections(
-        matched(given.inputs, [part.name for part in schema.inputs], f"The {operator} has no input"),
-        matched(given.outputs, [part.name for part in schema.outputs], f"The {operator} has no output"),
-        matched(given.attributes, schema.attributes, f"The {operator} has no attribute"),
+        match_names(connections.inputs, [part.name for part in schema.inputs], f"The {operator} has no input"),
+        match_names(connections.outputs, [part.name for part in schema.outputs], f"The {operator} has no output"),
+        match_names(connections.attributes, schema.attributes, f"The {operator} has no attribute"),
     )
 
 
-def _order(
-    given: Mapping[str, tuple[str, ...]],
+def _positional_names(
+    names_by_parameter: Mapping[str, tuple[str, ...]],
     parameters: Sequence[OpSchema.FormalParameter] | None,
     operator: str,
     what: str,
@@ -84,7 +87,7 @@ def _order(
     """The names of inputs or outputs by position.
 
     Args:
-        given: by the schema's names.
+        names_by_parameter: by the schema's names.
         parameters: the schema's; None keeps the order in which they came.
         operator: its name and type, for messages.
         what: "input" or "output".
@@ -94,31 +97,31 @@ def _order(
         InvalidArgumentError: one that the operator needs is missing.
     """
     if parameters is None:
-        return [name for names in given.values() for name in names]
-    missing = [part.name for part in parameters if _is_needed(part) and not given.get(part.name)]
-    if what == "output" and any(given.values()):  # the others are made, too, and nothing reads them
-        given = {**given, **{part: (f"{unnamed}.{part}",) for part in missing}}
+        return [name for names in names_by_parameter.values() for name in names]
+    missing = [part.name for part in parameters if _is_needed(part) and not names_by_parameter.get(part.name)]
+    if what == "output" and any(names_by_parameter.values()):  # the others are made, too, and nothing reads them
+        names_by_parameter = {**names_by_parameter, **{part: (f"{unnamed}.{part}",) for part in missing}}
     elif missing or what == "output":
         part = [*missing, parameters[0].name][0]
         raise InvalidArgumentError(
             f"The {operator} has no {what} {part!r} set, and needs one.",
             hint=f"Call set_{what}({part!r}, name)" + (", or set_constant." if what == "input" else "."),
         )
-    return placed(given, parameters, operator, what)
+    return in_schema_order(names_by_parameter, parameters, operator, what)
 
 
 def _is_needed(part: OpSchema.FormalParameter) -> bool:
     return part.option is Option.Single or (part.option is Option.Variadic and part.min_arity > 0)
 
 
-def _attributes(given: Connections, schema: OpSchema | None, operator: str) -> list[AttributeProto]:
+def _attributes(connections: Connections, schema: OpSchema | None, operator: str) -> list[AttributeProto]:
     needed = [] if schema is None else [name for name, part in schema.attributes.items() if part.required]
-    missing = [name for name in needed if name not in given.attributes]
+    missing = [name for name in needed if name not in connections.attributes]
     if missing:
         raise InvalidArgumentError(
             f"The {operator} needs the attribute {missing[0]!r}.", hint=f"Call set_attribute({missing[0]!r}, value)."
         )
-    return [attribute(name, value, kind_in(schema, name), operator) for name, value in given.attributes.items()]
+    return [attribute(name, value, kind_in(schema, name), operator) for name, value in connections.attributes.items()]
 
 
 # Attributes of operators: from tensors, numbers and lists to what a schema asks for.
@@ -240,31 +243,34 @@ def _where(operator: str, domain: str, opset: int) -> str:
     return f"Operator set {max(versions)} still had it."
 
 
-def matched(given: Mapping[str, T], known: Iterable[str], what: str) -> dict[str, T]:
+def match_names(values: Mapping[str, T], allowed: Iterable[str], what: str) -> dict[str, T]:
     """Given values by the names that a schema has, whatever the case they are written in.
 
     Args:
-        given: values by names.
-        known: the names in the schema.
+        values: values by names.
+        allowed: the names in the schema.
         what: what they are, for the message: "The operator Gemm_0 (Gemm) has no input".
 
     Raises:
         InvalidArgumentError: a name is not known.
     """
-    spellings = {name.casefold(): name for name in known}
-    for name in given:
+    spellings = {name.casefold(): name for name in allowed}
+    for name in values:
         if name.casefold() not in spellings:
             raise InvalidArgumentError(f"{what} {name!r}.", hint=did_you_mean(name, spellings.values()))
-    return {spellings[name.casefold()]: value for name, value in given.items()}
+    return {spellings[name.casefold()]: value for name, value in values.items()}
 
 
-def placed(
-    given: Mapping[str, tuple[str, ...]], parameters: Sequence[OpSchema.FormalParameter], operator: str, what: str
+def in_schema_order(
+    names_by_parameter: Mapping[str, tuple[str, ...]],
+    parameters: Sequence[OpSchema.FormalParameter],
+    operator: str,
+    what: str,
 ) -> list[str]:
     """The names of an operator's inputs or outputs in the schema's order, "" for those that are left out.
 
     Args:
-        given: one name for each parameter, or several where it takes any number.
+        names_by_parameter: one name for each parameter, or several where it takes any number.
         parameters: the schema's.
         operator: its name and type, for messages.
         what: "input" or "output".
@@ -274,13 +280,13 @@ def placed(
     """
     names: list[str] = []
     for parameter in parameters:
-        came = given.get(parameter.name, ())
-        if len(came) > 1 and parameter.option is not Option.Variadic:
+        connected = names_by_parameter.get(parameter.name, ())
+        if len(connected) > 1 and parameter.option is not Option.Variadic:
             raise InvalidArgumentError(
-                f"The {operator} has one {what} {parameter.name!r}, and {len(came)} names came.",
+                f"The {operator} has one {what} {parameter.name!r}, and {len(connected)} names came.",
                 hint="A list of names is for an operator that takes any number, such as Concat.",
             )
-        names += came or ([] if parameter.option is Option.Variadic else [""])
+        names += connected or ([] if parameter.option is Option.Variadic else [""])
     while names and not names[-1]:
         names.pop()
     return names
@@ -292,14 +298,14 @@ class Constant(NamedTuple):
     value: Any
 
 
-Source = tuple[str, ...] | Constant
+InputSource = tuple[str, ...] | Constant
 """Where an input comes from: names, one for most inputs, or a constant."""
 
 
 class Connections(NamedTuple):
     """What an operator is connected to: names, constants and attributes by the names that were given."""
 
-    inputs: dict[str, Source]
+    inputs: dict[str, InputSource]
     outputs: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
 
@@ -395,5 +401,5 @@ class LearningModelOperator(Object):
 
 
 def _names(names: str | Iterable[str], what: str) -> tuple[str, ...]:
-    given = [names] if isinstance(names, str) or not isinstance(names, Iterable) else names
-    return tuple(require_name(name, f"A name that {what} is connected to") for name in given)
+    several = [names] if isinstance(names, str) or not isinstance(names, Iterable) else names
+    return tuple(require_name(name, f"A name that {what} is connected to") for name in several)

@@ -39,57 +39,57 @@ def imports_of(domains: Iterable[str], opset: int) -> list[OperatorSetIdProto]:
 
 def oldest_ir_version(model: ModelProto) -> int:
     """The oldest version of the ONNX format that can hold a model's operator sets, so that most runtimes read it."""
-    own = [item for item in model.opset_import if item.domain in ("", _ML)]
-    return max(int(helper.find_min_ir_version_for(own)), 7)  # from 7 on, nothing that is written here is missing
+    opsets = [item for item in model.opset_import if item.domain in ("", _ML)]
+    return max(int(helper.find_min_ir_version_for(opsets)), 7)  # from 7 on, nothing that is written here is missing
 
 
 def _without_alias(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def versions(model: ModelProto) -> dict[str, int]:
+def imported_opsets(model: ModelProto) -> dict[str, int]:
     """The operator sets that a model imports, and its functions: ONNX's own as ""."""
     imports = [*model.opset_import, *(item for function in model.functions for item in function.opset_import)]
-    found: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for item in imports:
         domain = _without_alias(item.domain)
-        found[domain] = max(found.get(domain, 0), item.version)
-    return found
+        newest[domain] = max(newest.get(domain, 0), item.version)
+    return newest
 
 
-def brought_together(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
+def align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
     """Two models with equal imports: of each operator set the newer version, and of the format, too.
 
     Raises:
         NotSupportedError: an operator has changed in between, and `onnx` cannot convert it.
     """
-    own = versions(first), versions(second)
-    wanted = {domain: max(part.get(domain, 0) for part in own) for domain in own[0] | own[1]}
-    made = tuple(_with_versions(model, wanted) for model in (first, second))
-    imports = [helper.make_opsetid(*item) for item in wanted.items()]
-    newest = max(model.ir_version for model in made)
-    for model in made:
+    imported = imported_opsets(first), imported_opsets(second)
+    newest_versions = {domain: max(part.get(domain, 0) for part in imported) for domain in imported[0] | imported[1]}
+    models = tuple(_convert_opsets(model, newest_versions) for model in (first, second))
+    imports = [helper.make_opsetid(*item) for item in newest_versions.items()]
+    newest = max(model.ir_version for model in models)
+    for model in models:
         del model.opset_import[:]
         model.opset_import.extend(imports)
         model.ir_version = max(newest, 4)  # up to 3, weights had to be listed as inputs
-    return made[0], made[1]
+    return models[0], models[1]
 
 
-def _with_versions(model: ModelProto, wanted: Mapping[str, int]) -> ModelProto:
-    for domain, version in versions(model).items():
-        changed = _changed(model, domain, version, wanted[domain])
+def _convert_opsets(model: ModelProto, targets: Mapping[str, int]) -> ModelProto:
+    for domain, version in imported_opsets(model).items():
+        changed = _changed_operator(model, domain, version, targets[domain])
         if changed and domain:
             raise NotSupportedError(
-                f"{changed} of {domain} differs between the operator sets {version} and {wanted[domain]} of the two "
+                f"{changed} of {domain} differs between the operator sets {version} and {targets[domain]} of the two "
                 "models.",
                 hint="Export both models with one version of it.",
             )
         if changed:
-            model = _convert(model, version, wanted[domain], changed)
+            model = _convert(model, version, targets[domain], changed)
     return model
 
 
-def _changed(model: ModelProto, domain: str, old: int, new: int) -> str:
+def _changed_operator(model: ModelProto, domain: str, old: int, new: int) -> str:
     """An operator in the model's graph that is another one in the newer version; "" where none is.
 
     Functions keep the versions that they import themselves.
@@ -97,8 +97,8 @@ def _changed(model: ModelProto, domain: str, old: int, new: int) -> str:
     if old == new:
         return ""
     nodes = (part for part in messages(model.graph) if isinstance(part, NodeProto))
-    own = (node.op_type for node in nodes if _without_alias(node.domain) == domain)
-    return next((operator for operator in own if not _is_same(operator, domain, old, new)), "")
+    operators = (node.op_type for node in nodes if _without_alias(node.domain) == domain)
+    return next((operator for operator in operators if not _is_same(operator, domain, old, new)), "")
 
 
 def _is_same(operator: str, domain: str, old: int, new: int) -> bool:

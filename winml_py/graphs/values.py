@@ -97,14 +97,14 @@ def _tensor_type(feature: TensorFeatureDescriptor | ImageFeatureDescriptor) -> T
     names = feature.dimension_names or ("",) * len(feature.shape)
     has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
     sizes = [size if size >= 0 else (name or None) for size, name in zip(feature.shape, names, strict=True)]
-    made = helper.make_tensor_type_proto(feature.tensor_kind.value, sizes if has_rank else None)
+    type_proto = helper.make_tensor_type_proto(feature.tensor_kind.value, sizes if has_rank else None)
     if isinstance(feature, ImageFeatureDescriptor):
-        made.denotation = "IMAGE"
+        type_proto.denotation = "IMAGE"
     # Windows ML denotes every first dimension so, which is how a batch size reaches a built model. The length of a
     # vector is left out here: default options would make it 1.
     if len(feature.shape) > 1 and feature.shape[0] == -1:
-        made.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
-    return made
+        type_proto.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    return type_proto
 
 
 def as_array(value: object, what: str) -> Array:

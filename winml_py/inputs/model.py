@@ -65,6 +65,7 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> 
     for name, value in inputs.items():
         binding.bind(name, value)
     for feature in session.model.output_features:
+        # As a picture, an output would be rounded to bytes, which hides small differences.
         if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
     return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}

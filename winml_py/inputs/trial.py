@@ -148,6 +148,7 @@ def close() -> None:
 
 def main() -> None:
     """The other side: calls what it is told to until its standard input ends."""
+    # Most of what is tried is thrown away, and would push out of the cache what programs use.
     os.environ["WINML_PY_CACHE"] = ""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print must not spoil an answer

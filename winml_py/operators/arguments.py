@@ -32,7 +32,7 @@ class Arguments(NamedTuple):
     attributes: dict[str, Any]
 
 
-def arranged(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> Arguments:
+def arrange(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> Arguments:
     """Sorts what was passed into inputs and attributes.
 
     Args:
@@ -49,12 +49,12 @@ def arranged(signature: Signature, inputs: Sequence[object], named: Mapping[str,
             _place(signature, values, index, attributes.pop(parameter.name))
     while values and values[-1] is None:
         values.pop()
-    _require_not_more(signature, values)
-    return Arguments(_convert(signature, values), attributes)
+    _require_input_count(signature, values)
+    return Arguments(_convert_values(signature, values), attributes)
 
 
 def are_plain(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> bool:
-    """Whether what was passed is as `arranged` gives it: arrays by position, and attributes by name."""
+    """Whether what was passed is as `arrange` gives it: arrays by position, and attributes by name."""
     if not named.keys() <= signature.attributes.keys():
         return False
     return all(type(value) is np.ndarray and value.dtype.kind != "U" for value in inputs)
@@ -66,7 +66,7 @@ def require_complete(signature: Signature, values: Sequence[object], attributes:
     Raises:
         InvalidArgumentError: an input or an attribute that the operator does not have, or that is missing.
     """
-    _require_not_more(signature, values)
+    _require_input_count(signature, values)
     _require_inputs(signature, values)
     _require_attributes(signature, attributes)
 
@@ -84,37 +84,37 @@ def _place(signature: Signature, values: list[Any], index: int, value: Any) -> N
     values += list(value) if signature.inputs[index].is_variadic else [value]
 
 
-def _require_not_more(signature: Signature, values: Sequence[Any]) -> None:
-    known = signature.inputs
-    if len(values) > len(known) and not (known and known[-1].is_variadic):
-        names = ", ".join(parameter.name for parameter in known) or "none"
+def _require_input_count(signature: Signature, values: Sequence[Any]) -> None:
+    parameters = signature.inputs
+    if len(values) > len(parameters) and not (parameters and parameters[-1].is_variadic):
+        names = ", ".join(parameter.name for parameter in parameters) or "none"
         raise InvalidArgumentError(
-            f"{signature.name} takes {len(known)} inputs, and {len(values)} came.", hint=f"Its inputs: {names}."
+            f"{signature.name} takes {len(parameters)} inputs, and {len(values)} came.", hint=f"Its inputs: {names}."
         )
 
 
 def _require_inputs(signature: Signature, values: Sequence[object]) -> None:
-    known = signature.inputs
-    for index, parameter in enumerate(known):
+    parameters = signature.inputs
+    for index, parameter in enumerate(parameters):
         is_missing = index >= len(values) or values[index] is None
         if is_missing and not (parameter.is_optional or parameter.is_variadic):
             raise InvalidArgumentError(
                 f"{signature.name} lacks its input {parameter.name}.",
-                hint=f"Its inputs, in order: {', '.join(_spell(each) for each in known)}.",
+                hint=f"Its inputs, in order: {', '.join(_describe_parameter(each) for each in parameters)}.",
             )
 
 
-def _spell(parameter: Parameter) -> str:
+def _describe_parameter(parameter: Parameter) -> str:
     return f"{parameter.name} (optional)" if parameter.is_optional else parameter.name
 
 
 def _require_attributes(signature: Signature, attributes: Mapping[str, object]) -> None:
     for name in attributes:
         if name not in signature.attributes:
-            known = [*(parameter.name for parameter in signature.inputs), *signature.attributes]
+            names = [*(parameter.name for parameter in signature.inputs), *signature.attributes]
             raise InvalidArgumentError(
                 f"{signature.name} has neither an input nor an attribute {name!r} in opset {signature.opset}.",
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, names),
             )
     for name, attribute in signature.attributes.items():
         if attribute.is_required and name not in attributes:
@@ -123,26 +123,26 @@ def _require_attributes(signature: Signature, attributes: Mapping[str, object]) 
             )
 
 
-def _convert(signature: Signature, values: list[Any]) -> list[Any]:
-    known = {
+def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
+    dtypes = {
         parameter_at(signature, index).type_name: value.dtype
         for index, value in enumerate(values)
         if isinstance(value, (np.ndarray, np.generic, Tensor))
     }
-    return [_value(parameter_at(signature, index), value, known) for index, value in enumerate(values)]
+    return [_value(parameter_at(signature, index), value, dtypes) for index, value in enumerate(values)]
 
 
-def _value(parameter: Parameter, value: object, known: Mapping[str, DType]) -> Any:
+def _value(parameter: Parameter, value: object, dtypes: Mapping[str, DType]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind == "U":
         return value.astype(object)
     if isinstance(value, _AS_THEY_ARE):
         return value
     if isinstance(value, (list, tuple)) and _is_sequence(parameter, value):
-        return [_value(parameter, element, known) for element in value]
+        return [_value(parameter, element, dtypes) for element in value]
     array = np.asarray(value)
     if not isinstance(value, np.generic) and array.dtype.kind in "biuf":
         kind = type(array.reshape(-1)[0].item()) if array.size else int
-        array = array.astype(known[parameter.type_name] if parameter.type_name in known else _NUMBERS[kind])
+        array = array.astype(dtypes[parameter.type_name] if parameter.type_name in dtypes else _NUMBERS[kind])
     return array.astype(object) if array.dtype.kind == "U" else array
 
 

@@ -15,9 +15,9 @@ from ..core.features.tensor import Tensor
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..errors import InvalidArgumentError
-from .arguments import are_plain, arranged
+from .arguments import are_plain, arrange
 from .compiled_operator import CompiledOperator
-from .node_model import Outputs
+from .node_model import OutputSpec
 from .signature import doc_of, require_known, signature_of
 from .value_types import type_of
 
@@ -172,16 +172,16 @@ class Operator:
             values, attributes = inputs, named
             kinds = tuple([(value.dtype, value.shape) for value in inputs])  # equal to what `type_of` gives, and sooner
         else:
-            values, attributes = arranged(signature, inputs, named)
+            values, attributes = arrange(signature, inputs, named)
             kinds = tuple(map(type_of, values))
-        wanted = _wanted(outputs)
-        key = (self.__name__, domain, opset, wanted, device, kinds, _key(attributes))
+        output_spec = _output_spec(outputs)
+        key = (self.__name__, domain, opset, output_spec, device, kinds, _key(attributes))
 
-        def compiled() -> CompiledOperator:
+        def compile_operator() -> CompiledOperator:
             exact = list(map(type_of, values))
-            return CompiledOperator(signature, exact, wanted, attributes, device, _options(values))
+            return CompiledOperator(signature, exact, output_spec, attributes, device, _options(values))
 
-        with _cache.lent(key, compiled) as operator:
+        with _cache.lent(key, compile_operator) as operator:
             return operator.run(values)
 
     def __repr__(self) -> str:
@@ -226,9 +226,9 @@ def compile(  # noqa: A001 - read as operators.compile, like re.compile
         >>> pool.dispose()
     """
     signature = signature_of(name, domain, opset)
-    values, attributes = arranged(signature, inputs, named)
+    values, attributes = arrange(signature, inputs, named)
     kinds = list(map(type_of, values))
-    return CompiledOperator(signature, kinds, _wanted(outputs), attributes, device, options or _options(values))
+    return CompiledOperator(signature, kinds, _output_spec(outputs), attributes, device, options or _options(values))
 
 
 def clear_cache() -> None:
@@ -236,7 +236,7 @@ def clear_cache() -> None:
     _cache.clear()
 
 
-def _wanted(outputs: int | Sequence[str] | None) -> Outputs:
+def _output_spec(outputs: int | Sequence[str] | None) -> OutputSpec:
     if outputs is None or (isinstance(outputs, int) and not isinstance(outputs, bool)):
         return outputs
     names = tuple(outputs) if isinstance(outputs, Sequence) and not isinstance(outputs, str) else ()

@@ -19,10 +19,10 @@ from ..core.runtime.engine import RunOnce
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
-from .arguments import arranged, require_complete
-from .node_model import Outputs, input_names, node_model, output_names
+from .arguments import arrange, require_complete
+from .node_model import OutputSpec, input_names, node_model, output_names
 from .signature import Signature
-from .value_types import TensorSequence, ValueType, spelled
+from .value_types import TensorSequence, ValueType, describe_type
 
 _CLASSES_BY_KIND = {tensor_class.tensor_kind: tensor_class for tensor_class in CLASSES_BY_DTYPE.values()}
 
@@ -48,7 +48,7 @@ class CompiledOperator(Closeable):
         self,
         signature: Signature,
         kinds: Sequence[ValueType],
-        outputs: Outputs,
+        outputs: OutputSpec,
         attributes: dict[str, Any],
         device: LearningModelDevice | None,
         options: LearningModelSessionOptions,
@@ -63,7 +63,7 @@ class CompiledOperator(Closeable):
         try:
             self._model = LearningModel.load(node_model(signature, kinds, names, attributes).SerializeToString())
             self._session = LearningModelSession(self._model, device, options)
-        except InvalidArgumentError:
+        except InvalidArgumentError:  # it names the operator already
             raise
         except WinMLError as error:
             raise self._refuse(error) from error
@@ -76,10 +76,10 @@ class CompiledOperator(Closeable):
         self._run_once: RunOnce | None = self._compiled.engine.run_once if is_cpu else None
 
     def _refuse(self, error: WinMLError) -> WinMLError:
-        came = ", ".join(map(spelled, self._kinds)) or "no input"
+        types = ", ".join(map(describe_type, self._kinds)) or "no input"
         where = self._signature.domain or "ai.onnx"
         return type(error)(
-            f"The operator {self._signature.name} of {where} {self._signature.opset} cannot be compiled for {came}: "
+            f"The operator {self._signature.name} of {where} {self._signature.opset} cannot be compiled for {types}: "
             f"{error.message}",
             hint=error.hint or "Check the types, the shapes and the attributes.",
             hresult=error.hresult,
@@ -137,12 +137,12 @@ class CompiledOperator(Closeable):
             WinMLError: as `LearningModelSession.evaluate`.
         """
         binding = self._binding if self._binding is not None else LearningModelBinding(self._session)
-        found = self._session.evaluate(binding, timeout=timeout).outputs
-        return self._result({name: value if name in binding else _plain(value) for name, value in found.items()})
+        outputs = self._session.evaluate(binding, timeout=timeout).outputs
+        return self._result({name: value if name in binding else _plain(value) for name, value in outputs.items()})
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
-        values, attributes = arranged(self._signature, inputs, named)
+        values, attributes = arrange(self._signature, inputs, named)
         require_complete(self._signature._replace(attributes={}), values, attributes)
         for name, kind, value in zip(self._names, self._kinds, values, strict=False):
             if (kind is None) != (value is None):
@@ -185,11 +185,11 @@ class CompiledOperator(Closeable):
                 if isinstance(feature, TensorFeatureDescriptor):
                     empty = _CLASSES_BY_KIND[feature.tensor_kind].create()
                     binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
-        found = self._session.evaluate(binding).outputs
-        return dict(found) if tensors else {name: _plain(value) for name, value in found.items()}
+        outputs = self._session.evaluate(binding).outputs
+        return dict(outputs) if tensors else {name: _plain(value) for name, value in outputs.items()}
 
-    def _result(self, found: Mapping[str, Any]) -> Any:
-        values = [found[name] for name in self._outputs]
+    def _result(self, outputs: Mapping[str, Any]) -> Any:
+        values = [outputs[name] for name in self._outputs]
         if self._sequences:
             dtypes = [self._sequences.get(name) for name in self._outputs]
             pairs = zip(dtypes, values, strict=True)
@@ -205,7 +205,7 @@ class CompiledOperator(Closeable):
     close = dispose
 
     def __repr__(self) -> str:
-        return f"<CompiledOperator {self.name}: {', '.join(map(spelled, self._kinds))}>"
+        return f"<CompiledOperator {self.name}: {', '.join(map(describe_type, self._kinds))}>"
 
 
 def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, DType]:

@@ -12,12 +12,12 @@ from ..core.runtime.ort.schemas import infer_outputs
 from ..errors import InvalidArgumentError
 from .arguments import parameter_at
 from .signature import Signature
-from .value_types import ValueType, onnx_name, spelled, type_proto
+from .value_types import ValueType, describe_type, onnx_name, type_proto
 
 if TYPE_CHECKING:
     import onnx
 
-Outputs = int | tuple[str, ...] | None
+OutputSpec = int | tuple[str, ...] | None
 """Which outputs a node is to have: so many of the first, or those of these names, or those that it always has."""
 
 _BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0), "SequenceMap": ("body", 0)}
@@ -28,10 +28,10 @@ _LISTS = {"FLOATS": float, "INTS": int, "STRINGS": None, "TENSORS": None, "GRAPH
 
 def input_names(signature: Signature, count: int) -> list[str]:
     """The names of the first inputs: the schema's, with a number where one name stands for several values."""
-    return [_numbered(signature.inputs, index) for index in range(count)]
+    return [_numbered_name(signature.inputs, index) for index in range(count)]
 
 
-def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, Any]) -> list[str]:
+def output_names(signature: Signature, outputs: OutputSpec, attributes: dict[str, Any]) -> list[str]:
     """The names of a node's outputs; "" for one that is left out.
 
     Raises:
@@ -46,19 +46,19 @@ def output_names(signature: Signature, outputs: Outputs, attributes: dict[str, A
             f"{signature.name} cannot have {count} outputs.",
             hint=f"Its outputs: {', '.join(parameter.name for parameter in signature.outputs)}.",
         )
-    return [_numbered(signature.outputs, index) for index in range(count)]
+    return [_numbered_name(signature.outputs, index) for index in range(count)]
 
 
 def _require_outputs(signature: Signature, names: tuple[str, ...]) -> list[str]:
-    known = [parameter.name for parameter in signature.outputs]
-    unknown = [name for name in names if name not in known]
+    declared = [parameter.name for parameter in signature.outputs]
+    unknown = [name for name in names if name not in declared]
     if unknown or not names:
         raise InvalidArgumentError(
             f"{signature.name} has no output {', '.join(unknown) or 'without a name'}.",
-            hint=f"Its outputs: {', '.join(known)}.",
+            hint=f"Its outputs: {', '.join(declared)}.",
         )
-    last = max(map(known.index, names))
-    return [name if name in names else "" for name in known[: last + 1]]
+    last = max(map(declared.index, names))
+    return [name if name in names else "" for name in declared[: last + 1]]
 
 
 def _count(signature: Signature, attributes: dict[str, Any]) -> int:
@@ -74,7 +74,7 @@ def _count(signature: Signature, attributes: dict[str, Any]) -> int:
     )
 
 
-def _numbered(parameters: Sequence[Any], index: int) -> str:
+def _numbered_name(parameters: Sequence[Any], index: int) -> str:
     last = len(parameters) - 1
     parameter = parameters[min(index, last)]
     return f"{parameter.name}_{index - last}" if parameter.is_variadic else str(parameter.name)
@@ -128,7 +128,7 @@ def require_types(signature: Signature, kinds: Sequence[ValueType]) -> None:
         name = onnx_name(kind)
         if name not in parameter.types and f"optional({name})" not in parameter.types:
             raise InvalidArgumentError(
-                f"{signature.name} does not take {spelled(kind)} as its input {parameter.name}.",
+                f"{signature.name} does not take {describe_type(kind)} as its input {parameter.name}.",
                 hint=f"It takes {', '.join(sorted(parameter.types))}.",
             )
 

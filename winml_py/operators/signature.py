@@ -50,7 +50,7 @@ class Signature(NamedTuple):
         domain: "" is ONNX's own.
         opset: the version of the domain's operators.
         inputs: in the schema's order.
-        outputs: likewise.
+        outputs: in the schema's order.
         attributes: by name.
         least_outputs: how many it always has.
     """
@@ -99,18 +99,18 @@ def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
     import onnx
 
     domains = _DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
-    for one in domains:
-        if one == CONTRIB and name in contrib_schemas():
+    for candidate in domains:
+        if candidate == CONTRIB and name in contrib_schemas():
             return contrib_schemas()[name], opset or 1
-        if one != CONTRIB and onnx.defs.has(name, one):
-            latest = onnx.defs.get_schema(name, one)
-            first = min(schema.since_version for schema in _versions(name, one))
-            wanted = opset or (max(OPSET, first) if one == "" else latest.since_version)
-            if wanted < first:
+        if candidate != CONTRIB and onnx.defs.has(name, candidate):
+            latest = onnx.defs.get_schema(name, candidate)
+            first = min(schema.since_version for schema in _versions(name, candidate))
+            version = opset or (max(OPSET, first) if candidate == "" else latest.since_version)
+            if version < first:
                 raise InvalidArgumentError(
-                    f"Opset {wanted} has no operator {name}.", hint=f"It came with opset {first}."
+                    f"Opset {version} has no operator {name}.", hint=f"It came with opset {first}."
                 )
-            return onnx.defs.get_schema(name, wanted, one), wanted
+            return onnx.defs.get_schema(name, version, candidate), version
     where = f" in the domain {domain!r}" if domain is not None else ""
     raise InvalidArgumentError(f"There is no operator {name!r}{where}.", hint=did_you_mean(name, operator_names()))
 
@@ -131,10 +131,10 @@ def operator_names() -> tuple[str, ...]:
     """All operators that are not deprecated, sorted."""
     import onnx
 
-    known = {
+    names = {
         schema.name for schema in onnx.defs.get_all_schemas() if not schema.deprecated and schema.domain in _DOMAINS
     }
-    return tuple(sorted(known | set(contrib_schemas())))
+    return tuple(sorted(names | set(contrib_schemas())))
 
 
 def require_known(name: str) -> None:
@@ -173,5 +173,6 @@ def _flat(text: str) -> str:
 
 def _parameter(value: Any) -> Parameter:
     option = value.option.name
+    # The schemas of onnx have the one name, and those of ONNX Runtime the other.
     type_name = value.type_str if hasattr(value, "type_str") else value.typeStr
     return Parameter(value.name, type_name, frozenset(value.types), option == "Optional", option == "Variadic")

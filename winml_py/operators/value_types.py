@@ -162,7 +162,7 @@ def element_type(dtype: DType) -> int:
         raise InvalidArgumentError(f"ONNX has no tensors of {dtype}.", hint="Cast the array, to float32 say.") from None
 
 
-def spelled(kind: ValueType) -> str:
+def describe_type(kind: ValueType) -> str:
     """A type in words: `float32[1,3]`."""
     if kind is None:
         return "nothing"
@@ -170,7 +170,7 @@ def spelled(kind: ValueType) -> str:
         return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
     if isinstance(kind, MapType):
         return f"a map from {kind.key.__name__} to {kind.value}"
-    return f"a sequence of {spelled(kind.element) if isinstance(kind.element, MapType) else kind.element}"
+    return f"a sequence of {describe_type(kind.element) if isinstance(kind.element, MapType) else kind.element}"
 
 
 def onnx_name(kind: TensorType | SequenceType | MapType) -> str:

@@ -64,7 +64,7 @@ def load(path: str) -> list[SavedCase]:
 def _case(case: Facts) -> SavedCase:
     figures = (case["evaluation"][key] + 0.0 for key in ("p50_ms", "low_ms", "high_ms"))
     settings = str(case["device"]), str(case["engine"]), str(case["precision"]), f"x{case['threads']}"
-    phases = {phase: found["p50_ms"] + 0.0 for phase, found in case["phases"].items()}
+    phases = {phase: statistics["p50_ms"] + 0.0 for phase, statistics in case["phases"].items()}
     name = str(case["model"]).replace("\\", "/").rpartition("/")[2]
     return SavedCase(name, settings, Interval(*figures), phases)
 
@@ -75,12 +75,12 @@ def pair_cases(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list
     Cases of the same model and settings belong together; then those of one model, where there is one on each side; and
     then, where as many are left on both sides, those at the same place.
     """
-    left = list(old), list(new)
-    pairs = _match(*left, lambda case: case[:2]) + _match(*left, lambda case: case.model)
-    if len(left[0]) == len(left[1]):
-        pairs += list(zip(*left, strict=True))
-        left = [], []
-    return sorted(pairs, key=lambda pair: new.index(pair[1])), [*left[0], *left[1]]
+    unpaired = list(old), list(new)
+    pairs = _match(*unpaired, lambda case: case[:2]) + _match(*unpaired, lambda case: case.model)
+    if len(unpaired[0]) == len(unpaired[1]):
+        pairs += list(zip(*unpaired, strict=True))
+        unpaired = [], []
+    return sorted(pairs, key=lambda pair: new.index(pair[1])), [*unpaired[0], *unpaired[1]]
 
 
 def _match(old: list[SavedCase], new: list[SavedCase], key: Callable[[SavedCase], Hashable]) -> list[Pair]:

@@ -111,8 +111,8 @@ class Prepared:
     def _sizes(self) -> dict[str, ExampleShape]:
         """The shapes of the inputs of the first item."""
         model, (_, files) = self.session.model, self.items[0]
-        given = {} if files is None else read(model, files)
-        return input_sizes(self.case.sizes.applied(model.input_features), given)
+        file_values = {} if files is None else read(model, files)
+        return input_sizes(self.case.sizes.applied(model.input_features), file_values)
 
     def _item(self, index: int) -> tuple[str, Mapping[str, str] | None]:
         return self.items[index % len(self.items)]
@@ -141,12 +141,12 @@ class Prepared:
 def _turns(iterations: int | None, seconds: float | None, progress: Progress) -> Generator[int]:
     """The numbers of the evaluations, from 1, until the iterations or the seconds are spent."""
     started = time.perf_counter()
-    for taken in itertools.count():
-        done = taken / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
-        if done >= 1 and taken:
+    for turn in itertools.count():
+        done = turn / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
+        if done >= 1 and turn:
             return
         progress(min(done, 1.0), "")
-        yield taken + 1
+        yield turn + 1
 
 
 def measure(

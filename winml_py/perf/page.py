@@ -100,7 +100,7 @@ def page(profile: Profile) -> str:
 <style>{_STYLE}{_labels_style()}</style>
 </head>
 <body>
-<h1>{name}: {_spell(profile.total)} an evaluation</h1>
+<h1>{name}: {_format_time(profile.total)} an evaluation</h1>
 <p class="about">{escape(about)}</p>
 <div class="map">
 {_map(profile)}
@@ -161,14 +161,14 @@ def _nodes_of_operators(profile: Profile) -> dict[str, list[Tile]]:
 
 def _operator(tile: Tile, nodes: list[Tile], place: Place, colour: str, total: float) -> str:
     inside = "".join(
-        _tile(node, _spot(where, place.width, place.height), total)
+        _tile(node, _css_position(where, place.width, place.height), total)
         for node, where in zip(nodes, _places(nodes, place), strict=True)
     )
-    name, time = _shorten(tile.name), _spell(tile.time)
+    name, time = _shorten(tile.name), _format_time(tile.time)
     narrow, wide = _width_for(name), _width_for(f"{name} {time}")
     head = f'<strong class="{narrow}">{escape(name)}</strong><i class="{wide}">{time}</i>'
     held = f'{head}<div class="inside {narrow}">{inside}</div>'
-    spot = f"{_spot(place, *_SIDES)};background:{colour}"
+    spot = f"{_css_position(place, *_SIDES)};background:{colour}"
     return f'<div style="{spot}" title="{_title(tile, total)}">{held}</div>'
 
 
@@ -177,13 +177,13 @@ def _places(nodes: list[Tile], place: Place) -> list[Place]:
 
 
 def _tile(tile: Tile, spot: str, total: float) -> str:
-    name, time = _shorten(tile.name.rpartition("/")[2] or tile.name), _spell(tile.time)
+    name, time = _shorten(tile.name.rpartition("/")[2] or tile.name), _format_time(tile.time)
     width = _width_for(max(name, time, key=len))
     label = f'<b class="{width}">{escape(name)}</b><br><span class="{width}">{time}</span>'
     return f'<div style="{spot}" title="{_title(tile, total)}">{label}</div>'
 
 
-def _spot(place: Place, width: float, height: float) -> str:
+def _css_position(place: Place, width: float, height: float) -> str:
     """Where a tile lies in what holds it, in per cent."""
     sides = {"left": place.x / width, "top": place.y / height}
     sides |= {"width": place.width / width, "height": place.height / height}
@@ -191,7 +191,7 @@ def _spot(place: Place, width: float, height: float) -> str:
 
 
 def _title(tile: Tile, total: float) -> str:
-    return escape(f"{_shorten(tile.name, 200)}: {_spell(tile.time)}, {100 * tile.time / total:.1f} %")
+    return escape(f"{_shorten(tile.name, 200)}: {_format_time(tile.time)}, {100 * tile.time / total:.1f} %")
 
 
 def _width_for(label: str) -> str:
@@ -216,12 +216,12 @@ def _row(words: tuple[str, ...], time: float, total: float) -> str:
     share = 100 * time / total if total else 0
     return (
         f'<tr><td class="name">{name}</td>{"".join(f"<td>{word}</td>" for word in others)}'
-        f'<td class="number">{_spell(time)}</td><td class="number">{share:.1f} %</td>'
+        f'<td class="number">{_format_time(time)}</td><td class="number">{share:.1f} %</td>'
         f'<td class="share"><span style="width:{min(max(share, 0), 100):.1f}%"></span></td></tr>'
     )
 
 
-def _spell(microseconds: float) -> str:
+def _format_time(microseconds: float) -> str:
     return f"{microseconds:,.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:,.2f} ms"
 
 
@@ -248,46 +248,48 @@ def squarify(numbers: Sequence[float], width: float, height: float) -> list[Plac
     scale = width * height / sum(numbers) if numbers else 0
     areas = [number * scale for number in numbers]
     places: list[Place] = []
-    left = Place(0, 0, width, height)
+    free = Place(0, 0, width, height)
     while areas:
-        count = _place_row(areas, min(left.width, left.height))
+        count = _place_row(areas, min(free.width, free.height))
         row, areas = areas[:count], areas[count:]
-        places += _lay(row, left)
-        left = _rest(left, sum(row))
+        places += _lay_row(row, free)
+        free = _remaining_place(free, sum(row))
     return places
 
 
 def _place_row(areas: Sequence[float], side: float) -> int:
     """How many of the areas, laid along the side, give rectangles that are as square as can be."""
     count = 1
-    while count < len(areas) and _worst(areas[: count + 1], side) <= _worst(areas[:count], side):
+    while count < len(areas) and _worst_aspect_ratio(areas[: count + 1], side) <= _worst_aspect_ratio(
+        areas[:count], side
+    ):
         count += 1
     return count
 
 
-def _worst(row: Sequence[float], side: float) -> float:
+def _worst_aspect_ratio(row: Sequence[float], side: float) -> float:
     """The longest side over the shortest, of the row's rectangles."""
     thickness = sum(row) / side
     return max(thickness**2 / row[-1], row[0] / thickness**2)
 
 
-def _lay(row: Sequence[float], left: Place) -> list[Place]:
+def _lay_row(row: Sequence[float], free: Place) -> list[Place]:
     """The row along the shorter side of what is left."""
-    thickness = sum(row) / min(left.width, left.height)
+    thickness = sum(row) / min(free.width, free.height)
     places, along = [], 0.0
     for area in row:
         length = area / thickness
-        if left.width >= left.height:
-            places.append(Place(left.x, left.y + along, thickness, length))
+        if free.width >= free.height:
+            places.append(Place(free.x, free.y + along, thickness, length))
         else:
-            places.append(Place(left.x + along, left.y, length, thickness))
+            places.append(Place(free.x + along, free.y, length, thickness))
         along += length
     return places
 
 
-def _rest(left: Place, area: float) -> Place:
+def _remaining_place(free: Place, area: float) -> Place:
     """What the row leaves."""
-    x, y, width, height = left
+    x, y, width, height = free
     if width >= height:
         return Place(x + area / height, y, width - area / height, height)
     return Place(x, y + area / width, width, height - area / width)

@@ -61,10 +61,10 @@ class Profile:
 
     def sums(self, of: Callable[[Node], str]) -> dict[str, float]:
         """The sum of the nodes' times for each operator or provider, or what else `of` gives; the largest first."""
-        found: dict[str, float] = defaultdict(float)
+        totals: dict[str, float] = defaultdict(float)
         for node in self.nodes:
-            found[of(node)] += node.time
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+            totals[of(node)] += node.time
+        return dict(sorted(totals.items(), key=lambda pair: -pair[1]))
 
     def rows(self, count: int) -> list[tuple[tuple[str, str, str], float]]:
         """Name, operator, provider and time: of the slowest nodes, of the others together, and outside of the nodes."""
@@ -126,9 +126,9 @@ def _read(events: list[Facts], trace: bytes, model: str, device: str, engine: st
     nodes_run = (event for event in events if event["cat"] == "Node" and event["ts"] >= start)
     kernels = [event for event in nodes_run if str(event["name"]).endswith(_KERNEL)]
     times: dict[tuple[str, str, str], float] = defaultdict(float)
-    for event, own in _own_times(kernels):
+    for event, own_time in _own_times(kernels):
         operator, provider = (str(event["args"].get(key, "")) for key in ("op_name", "provider"))
-        times[event["name"].removesuffix(_KERNEL), operator, provider] += own
+        times[event["name"].removesuffix(_KERNEL), operator, provider] += own_time
     count = len(runs)
     nodes = (Node(*key, time / count) for key, time in times.items())
     total = sum(run["dur"] for run in runs) / count
@@ -140,17 +140,18 @@ def _own_times(events: Iterable[Facts]) -> list[list[Any]]:
 
     On each thread, the events that have not ended yet form a stack: an event lies inside the one on top of it.
     """
-    found: list[list[Any]] = []
+    timed: list[list[Any]] = []
     stacks: dict[Any, list[list[Any]]] = defaultdict(list)
+    # Of events that begin at the same time, the longest one is around the others.
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
         outer = stacks[event["tid"]]
         while outer and event["ts"] >= _end(outer[-1][0]):
             outer.pop()
         if outer and _end(event) <= _end(outer[-1][0]):
             outer[-1][1] -= event["dur"]
-        found.append([event, event["dur"]])
-        outer.append(found[-1])
-    return found
+        timed.append([event, event["dur"]])
+        outer.append(timed[-1])
+    return timed
 
 
 def _end(event: Facts) -> float:

@@ -118,7 +118,7 @@ def tune(
         WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
     """
     # Candidates that lose would fill the cache, and push out what is used.
-    with answers.apart():
+    with answers.temporary_cache():
         search = _Search(_Subject(model, tuple(inputs), contract, sizes), goal, progress)
         return replace(search.run(), sizes=search.sizes)
 
@@ -137,11 +137,11 @@ class _Subject(NamedTuple):
         return model, read(model, next(jobs(model, self.inputs))[1]) if self.inputs else {}
 
 
-def _try(subject: _Subject, values: Settings) -> None:
+def _evaluate_once(subject: _Subject, values: Settings) -> None:
     """Makes a session and evaluates it once; for a process of its own, which the engine may end."""
-    model, given = subject.load()
+    model, features = subject.load()
     with LearningModelSession(model, None, LearningModelSessionOptions.from_dict(values)) as session:
-        session.evaluate_features(given or generated(model, subject.sizes))
+        session.evaluate_features(features or generated(model, subject.sizes))
 
 
 class _Contender:
@@ -185,9 +185,9 @@ class _Contender:
 class _Search:
     def __init__(self, subject: _Subject, goal: str, progress: Progress) -> None:
         self._subject, self.goal, self._progress = subject, goal, progress
-        self.model, given = subject.load()
-        self.features = given or generated(self.model, subject.sizes)
-        self.sizes = input_sizes(subject.sizes.applied(self.model.input_features), given)
+        self.model, file_values = subject.load()
+        self.features = file_values or generated(self.model, subject.sizes)
+        self.sizes = input_sizes(subject.sizes.applied(self.model.input_features), file_values)
         self._shapes = subject.sizes.shapes(self.model.input_features)
         self.trials: list[Trial] = []
 
@@ -201,22 +201,22 @@ class _Search:
         for index, change in enumerate(changes):
             self._progress(index / (len(changes) + 1), change.words)
             if change.batch != best.batch or _merge(best.values, change.values) != best.values:
-                best = self._tried(best, default, change)
+                best = self._try_change(best, default, change)
         self._progress(len(changes) / (len(changes) + 1), "the best against the default")
         with default.session, best.session:
             return self._confirm(default, best)
 
-    def _tried(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
+    def _try_change(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
         """What is best after one more trial."""
         contender, values = None, _merge(best.values, change.values)
         try:
             if values != best.values:
-                trial.call(_try, self._subject, values)
+                trial.call(_evaluate_once, self._subject, values)
             contender = _Contender(self, values, max(change.batch, best.batch))
             _require_agreement(default, contender)
-            gain, _, milliseconds = _compared(best, contender, ROUNDS)
+            gain, _, milliseconds = _compare_contenders(best, contender, ROUNDS)
             if gain >= GAIN:
-                again, _, milliseconds = _compared(best, contender, ROUNDS)
+                again, _, milliseconds = _compare_contenders(best, contender, ROUNDS)
                 gain = min(gain, again)
         except trial.ProcessEndedError as ended:
             self.trials.append(Trial(change.words, problem=f"it ends the process ({ended})"))
@@ -226,17 +226,17 @@ class _Search:
             if contender is not None:
                 contender.session.close()
             return best
-        kept = gain >= GAIN
-        self.trials.append(Trial(change.words, milliseconds, gain, kept, "" if kept else "no faster"))
-        loser = best if kept else contender
-        if loser is not default:
+        is_gain = gain >= GAIN
+        self.trials.append(Trial(change.words, milliseconds, gain, is_gain, "" if is_gain else "no faster"))
+        loser = best if is_gain else contender
+        if loser is not default:  # it is needed at the end
             loser.session.close()
-        return contender if kept else best
+        return contender if is_gain else best
 
     def _confirm(self, default: _Contender, best: _Contender) -> Tuned:
         """The best, or the default where no gain is left."""
         if best is not default:
-            gain, default_ms, tuned_ms = _compared(default, best, 2 * ROUNDS)
+            gain, default_ms, tuned_ms = _compare_contenders(default, best, 2 * ROUNDS)
             if gain >= GAIN:
                 options = LearningModelSessionOptions.from_dict(best.values)
                 return Tuned(options, best.batch, gain, tuple(self.trials), default_ms, tuned_ms)
@@ -290,7 +290,7 @@ def _merge(values: Settings, change: Settings) -> Settings:
     return merged
 
 
-def _compared(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:
+def _compare_contenders(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:
     """How many times as fast the other is, and the milliseconds of both, in the turn whose ratio is the median."""
     seconds, others_seconds = median_turn(*take_turns([one.seconds, other.seconds], rounds))
     return seconds / others_seconds, 1e3 * seconds, 1e3 * others_seconds

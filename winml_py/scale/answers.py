@@ -76,11 +76,14 @@ def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answ
     for name in names or ():
         if name not in features:
             raise InvalidArgumentError(f"The model has no output {name!r}.", hint=did_you_mean(name, features))
-    firsts = {_first(feature) for feature in model.input_features}
-    return [Answer(features[name], _first(features[name]) in firsts - {None}) for name in names or features]
+    batch_dimensions = {_batch_dimension(feature) for feature in model.input_features}
+    return [
+        Answer(features[name], _batch_dimension(features[name]) in batch_dimensions - {None})
+        for name in names or features
+    ]
 
 
-def _first(feature: FeatureDescriptor) -> tuple[int, str] | None:
+def _batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
     """The first size and its name, which are the same in inputs and outputs where they are the batch."""
     if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or not feature.shape:
         return None

@@ -55,15 +55,15 @@ def _array(cell: Any) -> Array:
 def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[object]) -> Any:
     """A column of answers. Its type is the same for every batch, but where the model does not state a rank."""
     arrow = import_arrow()
-    return arrow.array([_nested(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))
+    return arrow.array([_to_arrow_value(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))
 
 
-def _nested(value: object) -> Any:
+def _to_arrow_value(value: object) -> Any:
     """What Arrow makes lists and maps of: it takes arrays of one dimension only."""
     if isinstance(value, dict):
-        return [(key, _nested(item)) for key, item in value.items()]
+        return [(key, _to_arrow_value(item)) for key, item in value.items()]
     if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 1):
-        return [_nested(item) for item in value]
+        return [_to_arrow_value(item) for item in value]
     return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 

@@ -42,7 +42,7 @@ class Batch(Protocol):
     def cells(self, name: str) -> Cells:
         """What stands in a column."""
 
-    def answered(self, kept: Iterable[str], answers: Answered, errors: Cells) -> Any:
+    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
         """A new batch of the same kind: columns of this one, the answers, and the errors."""
 
 
@@ -79,9 +79,9 @@ class ArrayBatch:
         """What stands in a column."""
         return list(self._columns[name])
 
-    def answered(self, kept: Iterable[str], answers: Answered, errors: Cells) -> dict[str, Any]:
+    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> dict[str, Any]:
         """A dict of arrays. Rows that failed hold NaN, 0 or "", where cells are arrays of one shape; else None."""
-        columns = {name: self._columns[name] for name in kept}
+        columns = {name: self._columns[name] for name in kept_columns}
         columns |= {answer.feature.name: _stack(answer, cells) for answer, cells in answers}
         return columns | {ERROR: objects(errors)}
 
@@ -97,13 +97,13 @@ class FrameBatch:
         """What stands in a column."""
         return list(self._frame[name])
 
-    def answered(self, kept: Iterable[str], answers: Answered, errors: Cells) -> Any:
+    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
         """A DataFrame with the same index. Numbers and booleans are columns of their type, all else is of objects."""
         import pandas
 
         columns = {answer.feature.name: _values(answer, cells) for answer, cells in answers} | {ERROR: objects(errors)}
         added = [pandas.Series(v, self._frame.index, v.dtype, name) for name, v in columns.items()]
-        return pandas.concat([self._frame[list(kept)], *added], axis=1)
+        return pandas.concat([self._frame[list(kept_columns)], *added], axis=1)
 
 
 class ArrowBatch:
@@ -117,10 +117,10 @@ class ArrowBatch:
         """What stands in a column."""
         return cells_of(self._table.column(name))
 
-    def answered(self, kept: Iterable[str], answers: Answered, errors: Cells) -> Any:
+    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
         """A Table. Arrays are lists, and rows that failed have nulls."""
         arrow = import_arrow()
-        columns = {name: self._table.column(name) for name in kept}
+        columns = {name: self._table.column(name) for name in kept_columns}
         columns |= {answer.feature.name: answer_array(answer.feature, answer.shape, c) for answer, c in answers}
         return arrow.table(columns | {ERROR: arrow.array(errors, arrow.string())})
 
@@ -200,8 +200,8 @@ class Reader:
         Raises:
             InvalidArgumentError: the batch lacks a column.
         """
-        taken = {name: self._cells(batch, self._source(name, batch.names)) for name in self._features}
-        return [self._item({name: cells[row] for name, cells in taken.items()}) for row in range(batch.rows)]
+        columns = {name: self._cells(batch, self._source(name, batch.names)) for name in self._features}
+        return [self._item({name: cells[row] for name, cells in columns.items()}) for row in range(batch.rows)]
 
     def paths(self, batch: Batch) -> list[str]:
         """The files that the rows' values are read from, in the order of rows and inputs."""

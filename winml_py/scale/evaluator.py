@@ -115,7 +115,7 @@ class Evaluator(Closeable):
             WinMLError: no session can be made here, or its device is lost.
         """
         columns = batch_of(batch)
-        kept = self.require_columns(columns.names)
+        kept_columns = self.require_columns(columns.names)
         failed = [None] * len(self._answers)
         rows: list[list[Any]] = []
         errors: list[str | None] = []
@@ -127,7 +127,7 @@ class Evaluator(Closeable):
                 rows.append(failed)
                 errors.append(f"{type(error).__name__}: {error}")
         answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
-        return columns.answered(kept, answers, errors)
+        return columns.with_answers(kept_columns, answers, errors)
 
     def paths(self, batch: object) -> list[str]:
         """The files that the rows of a batch are read from: the texts in the columns of inputs that are no text."""
@@ -146,14 +146,14 @@ class Evaluator(Closeable):
         missing = next((name for name in self._keep or () if name not in names), None)
         if missing is not None:
             raise InvalidArgumentError(f"The column {missing!r} is to be kept, and there are {', '.join(names)}.")
-        kept = names if self._keep is None else self._keep
-        twice = next((name for name in (*(a.feature.name for a in self._answers), ERROR) if name in kept), None)
+        kept_columns = names if self._keep is None else self._keep
+        twice = next((name for name in (*(a.feature.name for a in self._answers), ERROR) if name in kept_columns), None)
         if twice is not None:
             raise InvalidArgumentError(
                 f"The column {twice!r} of the batch is named like one of the answers.",
                 hint="Rename it, name the columns to keep, or the outputs that are wanted.",
             )
-        return kept
+        return kept_columns
 
     def close(self) -> None:
         """Closes the session in this process, if there is one; the next call makes another."""
@@ -186,13 +186,13 @@ class Evaluator(Closeable):
 def _single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
     """The options of a worker: rows run side by side, each on one thread, and none spins on another worker's core."""
     if options is None:
-        made = LearningModelSessionOptions()
-        made.batch_size_override = 0
+        worker_options = LearningModelSessionOptions()
+        worker_options.batch_size_override = 0
     else:
-        made = copy(options)
-    made.intra_op_num_threads, made.intra_op_thread_spinning = 1, False
-    made.close_model_on_session_creation = False
-    return made
+        worker_options = copy(options)
+    worker_options.intra_op_num_threads, worker_options.intra_op_thread_spinning = 1, False
+    worker_options.close_model_on_session_creation = False
+    return worker_options
 
 
 def _share() -> int:

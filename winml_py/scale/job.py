@@ -110,6 +110,7 @@ def run(job: Job, way: Way, tell: Tell) -> Outcome:
             if finished is not None:
                 job.parts.split(job.part_rows)
             finished = _work(job, todo, way, tell)
+    # Also where the file was finished: a run that was killed behind the join has left the folder.
     job.parts.remove()
     return Outcome(finished, todo.before.rows, time.monotonic() - started, todo.anew)
 

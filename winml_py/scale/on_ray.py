@@ -45,13 +45,13 @@ def on_ray(workers: int | None) -> Way:
     Args:
         workers: processes of one core each; by default all cores of the cluster but one, which Ray itself needs.
     """
-    return partial(_parts_done, workers=workers)
+    return partial(_run_parts_on_ray, workers=workers)
 
 
-def _parts_done(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
+def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
     parts = [part._asdict() | {"table": _serialize(part.table)} for part in todo]
-    if not parts:
+    if not parts:  # no cluster is started for nothing
         return
     with _connected(ray):
         data = ray.data.from_items(parts, override_num_blocks=len(parts)).map(

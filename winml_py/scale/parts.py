@@ -52,6 +52,7 @@ class Parts:
 
     def __init__(self, output: str, facts: Mapping[str, object]) -> None:
         self.output, self.folder = output, f"{output}.parts"
+        # As they come back from a file, with which they are compared: there, tuples are lists.
         self._facts: dict[str, Any] = json.loads(json.dumps(dict(facts)))
 
     @contextmanager
@@ -103,7 +104,7 @@ class Parts:
                 f"{self.output} is there already, and another job has written it.",
                 hint="Name another file, or remove this one.",
             )
-        return _done(self.output)
+        return _read_done(self.output)
 
     def stamps(self) -> list[str]:
         """What the rows of the file were read from, a stamp for each part."""
@@ -116,9 +117,9 @@ class Parts:
             StorageAccessError: they cannot be written.
         """
         arrow = import_arrow()
-        whole, stamps = arrow.parquet.ParquetFile(self.output).read(), self.stamps()
+        table, stamps = arrow.parquet.ParquetFile(self.output).read(), self.stamps()
         for index, stamp in enumerate(stamps):
-            self.write(index, whole.slice(index * rows, rows), stamp)
+            self.write(index, table.slice(index * rows, rows), stamp)
 
     def done(self, index: int, rows: int, stamp: str) -> Done | str | None:
         """What there is of a part.
@@ -135,8 +136,9 @@ class Parts:
         if not os.path.lexists(path):
             return None
         try:
+            # A part that the disk has damaged would otherwise be joined with the others.
             table = arrow.parquet.ParquetFile(path, page_checksum_verification=True).read()
-            done, stamps = _counted(table.column(ERROR)), _stamps(table.schema)
+            done, stamps = _count_errors(table.column(ERROR)), _stamps(table.schema)
         except (OSError, ValueError, KeyError, arrow.ArrowException):
             return DAMAGED
         if done.rows != rows:
@@ -158,7 +160,7 @@ class Parts:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), _STAMPS: json.dumps([stamp])})
         with written_to(path), written_whole(path) as file:
             import_arrow().parquet.write_table(table, file, write_page_checksum=True)
-        return _counted(table.column(ERROR))
+        return _count_errors(table.column(ERROR))
 
     def join(self, count: int) -> None:
         """Writes the file from the parts, in their order, and removes the folder.
@@ -171,6 +173,8 @@ class Parts:
         schemas = list(map(arrow.parquet.read_schema, paths))
         stamps = [stamp for schema in schemas for stamp in _stamps(schema)]
         plain = [schema.remove_metadata() for schema in schemas]
+        # Where the model does not state a type, a part without answers has a column of nulls. It gets the type of the
+        # others.
         schema = arrow.unify_schemas(plain, promote_options="permissive")
         schema = schema.with_metadata({_KEY: json.dumps(self._facts), _STAMPS: json.dumps(stamps)})
         with (
@@ -199,31 +203,31 @@ class Parts:
             return
         try:
             with open(os.path.join(self.folder, _JOB), encoding="utf-8") as file:
-                found = json.load(file)
-            job = found["job"] if found["kind"] == KIND else None
+                contents = json.load(file)
+            job = contents["job"] if contents["kind"] == KIND else None
         except (OSError, ValueError, KeyError, TypeError):
             job = None
         if not isinstance(job, dict):
             raise StorageExistsError(
                 f"{self.folder} is there already, and holds no unfinished job.", hint="Name another file to write."
             )
-        other = sorted(key for key in {*job, *self._facts} if job.get(key) != self._facts.get(key))
-        if other:
+        differing = sorted(key for key in {*job, *self._facts} if job.get(key) != self._facts.get(key))
+        if differing:
             raise InvalidArgumentError(
-                f"{self.folder} holds a job that was begun with another {', '.join(other)}.",
+                f"{self.folder} holds a job that was begun with another {', '.join(differing)}.",
                 hint="Finish it as it was begun, name another file to write, or remove the folder.",
             )
 
 
-def _done(path: str) -> Done:
-    return _counted(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]).column(ERROR))
+def _read_done(path: str) -> Done:
+    return _count_errors(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]).column(ERROR))
 
 
 def _stamps(schema: Any) -> list[str]:
-    found = json.loads((schema.metadata or {}).get(_STAMPS, b"[]"))
-    return [str(stamp) for stamp in found] if isinstance(found, list) else []
+    stamps = json.loads((schema.metadata or {}).get(_STAMPS, b"[]"))
+    return [str(stamp) for stamp in stamps] if isinstance(stamps, list) else []
 
 
-def _counted(errors: Any) -> Done:
+def _count_errors(errors: Any) -> Done:
     failed = errors.drop_null()
     return Done(len(errors), len(failed), failed[0].as_py() if len(failed) else "")

@@ -90,7 +90,7 @@ class Source(NamedTuple):
             return
         try:
             with self._reader(rows) as reader:
-                yield from _equal(reader, rows)
+                yield from _in_equal_tables(reader, rows)
         except FileNotFoundError as error:
             raise InvalidArgumentError(
                 f"{self.files[0]}: There is no such table.", hint="Check the working directory."
@@ -130,16 +130,16 @@ def stamp_of(paths: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _equal(batches: Iterable[object], rows: int) -> Iterator[Any]:
+def _in_equal_tables(batches: Iterable[object], rows: int) -> Iterator[Any]:
     """The same rows in tables of so many."""
     arrow = import_arrow()
     schema = batches.schema  # type: ignore[attr-defined]
-    rest = schema.empty_table()
+    buffered = schema.empty_table()
     is_first = True
     for batch in batches:
-        rest = arrow.concat_tables([rest, arrow.Table.from_batches([batch])])
-        while rest.num_rows >= rows:
-            yield rest.slice(0, rows)
-            rest, is_first = rest.slice(rows), False
-    if rest.num_rows or is_first:
-        yield rest
+        buffered = arrow.concat_tables([buffered, arrow.Table.from_batches([batch])])
+        while buffered.num_rows >= rows:
+            yield buffered.slice(0, rows)
+            buffered, is_first = buffered.slice(rows), False
+    if buffered.num_rows or is_first:
+        yield buffered

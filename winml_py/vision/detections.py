@@ -14,7 +14,7 @@ from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
-from .layouts import DetectionLayout, Facts, Found, candidates, decoded, recognise_layout
+from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, candidates, decode, recognise_layout
 from .outputs import Labels, arrays, names_of, placement_of
 from .segmentation import InstanceMasks
 
@@ -111,10 +111,10 @@ class Detections:
     @property
     def masks(self) -> Array:
         """All masks: bool, objects x picture height x picture width; a byte a pixel and object. Raises as `mask`."""
-        found = np.zeros((len(self), self.picture_height, self.picture_width), np.bool_)
+        masks = np.zeros((len(self), self.picture_height, self.picture_width), np.bool_)
         for index in range(len(self)):
-            found[index] = self.mask(index)
-        return found
+            masks[index] = self.mask(index)
+        return masks
 
     def draw(self, picture: object) -> Image:
         """A copy of the picture with boxes, names, masks and points drawn on it.
@@ -133,14 +133,14 @@ class Detections:
         drawing = Drawing(picture, self.picture_width, self.picture_height)
         upwards = [(index, self[index]) for index in reversed(range(len(self)))]  # the best on top
         if self.has_masks:
-            for index, one in upwards:
-                drawing.tint(self.mask(index), one.index)
-        for _, one in upwards:
-            drawing.outline(one.box, one.index)
-            if one.points is not None:
-                drawing.dots(one.points, one.index)
-        for _, one in upwards:
-            drawing.write(f"{one.label or one.index} {one.score:.2f}", one.box, one.index)
+            for index, detection in upwards:
+                drawing.tint(self.mask(index), detection.index)
+        for _, detection in upwards:
+            drawing.outline(detection.box, detection.index)
+            if detection.points is not None:
+                drawing.dots(detection.points, detection.index)
+        for _, detection in upwards:
+            drawing.write(f"{detection.label or detection.index} {detection.score:.2f}", detection.box, detection.index)
         return drawing.image
 
     def _repr_html_(self) -> str:
@@ -212,11 +212,11 @@ def detections(
         NotSupportedError: the model finds oriented boxes.
     """
     place = placement_of(result, picture, placement)
-    facts = Facts(arrays(result), place, names_of(result, labels), result.metadata)
+    facts = DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)
     layout = recognise_layout(facts) if layout is None else layout
-    found = decoded(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
+    decoded = decode(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
-    best = found.select(np.argsort(-found.scores, kind="stable")[:CANDIDATES])
+    best = decoded.select(np.argsort(-decoded.scores, kind="stable")[:CANDIDATES])
     if layout in _OVERLAPS:
         best = best.select(_suppress(best, share))
     return _map(best.select(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
@@ -225,7 +225,7 @@ def detections(
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
     place = placement_of(result, 0, None)
-    return bool(candidates(Facts(arrays(result), place, names_of(result, labels), result.metadata)))
+    return bool(candidates(DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)))
 
 
 def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
@@ -242,38 +242,39 @@ def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
     Raises:
         InvalidArgumentError: the model gives no points; or as `detections` raises it.
     """
-    found = detections(result, **arguments)
-    if found.points is None:
+    objects = detections(result, **arguments)
+    if objects.points is None:
         raise InvalidArgumentError("The model gives no points.", hint="detections(result) has its boxes.")
-    return found.points
+    return objects.points
 
 
-def _suppress(found: Found, overlap: float) -> Array:
+def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     """Non-maximum suppression by OpenCV: the indices of those that no better one of their class covers."""
     import cv2
 
-    if not len(found.boxes):
+    if not len(candidates.boxes):
         return np.empty(0, np.int64)
-    boxes = found.boxes.astype(np.float64)
+    boxes = candidates.boxes.astype(np.float64)
     sizes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
-    scores = found.scores.astype(np.float32)
-    classes = found.classes.astype(np.int32)
-    kept = cv2.dnn.NMSBoxesBatched(sizes, scores, classes, -1.0, overlap)  # type: ignore[arg-type]
-    return np.asarray(kept, np.int64).reshape(-1)
+    scores = candidates.scores.astype(np.float32)
+    classes = candidates.classes.astype(np.int32)
+    # -1 lets every score through: what is below the threshold is gone already.
+    survivors = cv2.dnn.NMSBoxesBatched(sizes, scores, classes, -1.0, overlap)  # type: ignore[arg-type]
+    return np.asarray(survivors, np.int64).reshape(-1)
 
 
-def _map(found: Found, facts: Facts, picture: int) -> Detections:
-    place, points, masks = facts.placement, found.points, None
+def _map(selected: DecodedBoxes, facts: DetectorFacts, picture: int) -> Detections:
+    place, points, masks = facts.placement, selected.points, None
     if points is not None:
         points = points.astype(np.float64)
         points[..., :2] = place.points_to_picture(points[..., :2])
-    if found.mask_coefficients is not None and facts.prototypes is not None:
-        masks = InstanceMasks(found.mask_coefficients, facts.prototypes[picture], place).mask
+    if selected.mask_coefficients is not None and facts.prototypes is not None:
+        masks = InstanceMasks(selected.mask_coefficients, facts.prototypes[picture], place).mask
     return Detections(
-        place.boxes_to_picture(found.boxes, clip=True),
-        found.scores.astype(np.float32),
-        found.classes.astype(np.int64),
-        _names(found.classes, facts.labels),
+        place.boxes_to_picture(selected.boxes, clip=True),
+        selected.scores.astype(np.float32),
+        selected.classes.astype(np.int64),
+        _names(selected.classes, facts.labels),
         place.picture_width,
         place.picture_height,
         points,

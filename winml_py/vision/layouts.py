@@ -41,7 +41,7 @@ class DetectionLayout(Enum):
     """Boxes q x 4 (corners in pixels), labels q (integers), scores q: SSD, RetinaNet, Faster R-CNN."""
 
 
-class Facts(NamedTuple):
+class DetectorFacts(NamedTuple):
     """What is known of a detector.
 
     Attributes:
@@ -65,6 +65,7 @@ class Facts(NamedTuple):
     def point_shape(self) -> tuple[int, int] | None:
         """How many points Ultralytics' exporter says an object has, and how many numbers each has."""
         try:
+            # The text is a stranger's: no more of it is parsed than such a pair takes.
             count, numbers = ast.literal_eval(self.metadata.get("kpt_shape", "")[:100])
         except (ValueError, SyntaxError, TypeError):
             return None
@@ -77,26 +78,26 @@ class Facts(NamedTuple):
     @property
     def table(self) -> Array | None:
         """The only output of three dimensions, in which YOLO's boxes are."""
-        found = self.of_rank(3)
-        return found[0] if len(found) == 1 else None
+        tables = self.of_rank(3)
+        return tables[0] if len(tables) == 1 else None
 
     @property
     def prototypes(self) -> Array | None:
         """The masks that YOLO sums, by coefficients, to that of an object."""
-        found = [array for array in self.of_rank(4) if array.shape[1] == PROTOTYPES]
-        return found[0] if len(found) == 1 else None
+        stacks = [array for array in self.of_rank(4) if array.shape[1] == PROTOTYPES]
+        return stacks[0] if len(stacks) == 1 else None
 
     @property
     def queries(self) -> tuple[Array, Array] | None:
         """DETR's boxes and logits."""
-        found = {name: array for name, array in self.outputs.items() if array.ndim == 3 and array.dtype.kind == "f"}
-        boxes = [name for name, array in found.items() if array.shape[2] == 4]
+        tensors = {name: array for name, array in self.outputs.items() if array.ndim == 3 and array.dtype.kind == "f"}
+        boxes = [name for name, array in tensors.items() if array.shape[2] == 4]
         boxes = [name for name in boxes if "box" in name.lower()] or boxes
-        if len(found) != 2 or len(boxes) != 1:
+        if len(tensors) != 2 or len(boxes) != 1:
             return None
-        (logits,) = (array for name, array in found.items() if name != boxes[0])
-        same = logits.shape[:2] == found[boxes[0]].shape[:2]
-        return (found[boxes[0]], logits) if same else None
+        (logits,) = (array for name, array in tensors.items() if name != boxes[0])
+        same = logits.shape[:2] == tensors[boxes[0]].shape[:2]
+        return (tensors[boxes[0]], logits) if same else None
 
     @property
     def triple(self) -> tuple[Array, Array, Array] | None:
@@ -109,18 +110,18 @@ class Facts(NamedTuple):
         return (boxes[0], labels[0], scores[0]) if len(boxes[0]) == len(labels[0]) == len(scores[0]) else None
 
 
-def recognise_layout(facts: Facts) -> DetectionLayout:
+def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     """The layout that the shapes, the labels and the metadata leave.
 
     Raises:
         InvalidArgumentError: if no layout is left, or more than one.
     """
-    found = candidates(facts)
-    if len(found) == 1:
-        return found[0]
+    layouts = candidates(facts)
+    if len(layouts) == 1:
+        return layouts[0]
     shapes = ", ".join(f"{name} ({' x '.join(map(str, array.shape))})" for name, array in facts.outputs.items())
-    names = ", ".join(layout.name for layout in found or DetectionLayout)
-    if not found:
+    names = ", ".join(layout.name for layout in layouts or DetectionLayout)
+    if not layouts:
         raise InvalidArgumentError(
             f"The outputs {shapes} are in no layout of detections that is recognised.",
             hint=f"Name it, if it is one of these: detections(result, layout=DetectionLayout.X), X of {names}.",
@@ -131,7 +132,7 @@ def recognise_layout(facts: Facts) -> DetectionLayout:
     )
 
 
-def candidates(facts: Facts) -> list[DetectionLayout]:
+def candidates(facts: DetectorFacts) -> list[DetectionLayout]:
     """The layouts that the shapes, the labels and the metadata leave."""
     if facts.triple is not None:
         return [DetectionLayout.TORCHVISION]
@@ -145,7 +146,7 @@ def _fitting_queries(columns: int, labels: int) -> list[DetectionLayout]:
     return counted.get(labels, [DetectionLayout.DETR, DetectionLayout.RT_DETR])
 
 
-def _fitting_table(facts: Facts, table: Array) -> list[DetectionLayout]:
+def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     _, rows, columns = table.shape
     places = _places(facts.placement)
     if columns in places:
@@ -157,10 +158,10 @@ def _fitting_table(facts: Facts, table: Array) -> list[DetectionLayout]:
     if facts.task and facts.metadata.get("author") == "Ultralytics":
         is_rtdetr = columns == 4 + len(facts.labels) and not _is_end_to_end(facts.metadata)
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
-    found = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
+    layouts = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
     if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: those of 6 numbers are asked
-        found.append(DetectionLayout.RT_DETR_ULTRALYTICS)
-    return found
+        layouts.append(DetectionLayout.RT_DETR_ULTRALYTICS)
+    return layouts
 
 
 def _places(placement: PicturePlacement) -> set[int]:
@@ -184,7 +185,7 @@ TABLES = {
 }
 
 
-class Found(NamedTuple):
+class DecodedBoxes(NamedTuple):
     """Boxes in the tensor, of one picture.
 
     Attributes:
@@ -201,12 +202,12 @@ class Found(NamedTuple):
     mask_coefficients: Array | None = None
     points: Array | None = None
 
-    def select(self, which: Array) -> Found:
+    def select(self, which: Array) -> DecodedBoxes:
         """These of them, in this order."""
-        return Found(*(None if field is None else field[which] for field in self))  # type: ignore[arg-type]
+        return DecodedBoxes(*(None if field is None else field[which] for field in self))  # type: ignore[arg-type]
 
 
-def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
+def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     """The boxes of a picture whose scores are above the threshold, in no order.
 
     Raises:
@@ -216,19 +217,19 @@ def decoded(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
             infinite, a class below 0, or a box whose left edge is right of its right one, or whose top is below its
             bottom.
     """
-    found = _decode(layout, facts, picture, threshold)
-    corners = found.boxes.astype(np.float64)
-    prototypes = None if found.mask_coefficients is None or not len(corners) else facts.prototypes
-    if not all(part is None or np.isfinite(part).all() for part in (*found, prototypes)):
+    decoded = _decode_layout(layout, facts, picture, threshold)
+    corners = decoded.boxes.astype(np.float64)
+    prototypes = None if decoded.mask_coefficients is None or not len(corners) else facts.prototypes
+    if not all(part is None or np.isfinite(part).all() for part in (*decoded, prototypes)):
         raise _no_boxes("numbers that are NaN or infinite")
     if (corners[:, 2:] < corners[:, :2]).any():
         raise _no_boxes("a box whose left edge is right of its right one, or whose top is below its bottom")
-    if (found.classes < 0).any():
-        raise _no_boxes(f"the class {found.classes.min():.0f}")
-    return found._replace(classes=np.rint(found.classes).astype(np.int64))
+    if (decoded.classes < 0).any():
+        raise _no_boxes(f"the class {decoded.classes.min():.0f}")
+    return decoded._replace(classes=np.rint(decoded.classes).astype(np.int64))
 
 
-def _decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
+def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.task == "obb":
         raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
     if layout is DetectionLayout.TORCHVISION:
@@ -248,16 +249,18 @@ def _decode(layout: DetectionLayout, facts: Facts, picture: int, threshold: floa
     return _yolo(facts, table[:4].T, None, table[4:].T, threshold)
 
 
-def _yolo(facts: Facts, boxes: Array, objectness: Array | None, rest: Array, threshold: float) -> Found:
+def _yolo(
+    facts: DetectorFacts, boxes: Array, objectness: Array | None, columns: Array, threshold: float
+) -> DecodedBoxes:
     """Rows of middle and size, scores, and then coefficients of the mask, or points."""
-    width = rest.shape[1]
+    width = columns.shape[1]
     numbers = _extra_numbers(facts, width)
-    scores, extra = rest[:, : width - numbers], rest[:, width - numbers :]
-    found, rows = _best_classes(boxes, scores, threshold, objectness)
-    return _with_extra(facts, found, extra[rows])
+    scores, extra = columns[:, : width - numbers], columns[:, width - numbers :]
+    best, rows = _best_classes(boxes, scores, threshold, objectness)
+    return _with_extra(facts, best, extra[rows])
 
 
-def _extra_numbers(facts: Facts, width: int) -> int:
+def _extra_numbers(facts: DetectorFacts, width: int) -> int:
     """How many of the numbers of a row, after box and objectness, are no scores."""
     if facts.prototypes is not None:
         numbers = PROTOTYPES
@@ -265,41 +268,41 @@ def _extra_numbers(facts: Facts, width: int) -> int:
         numbers = facts.point_shape[0] * facts.point_shape[1]
     else:
         numbers = width - len(facts.labels) if facts.labels else 0
-    stated = len(facts.labels)
+    label_count = len(facts.labels)
     is_known = numbers in (0, PROTOTYPES * (facts.prototypes is not None)) or facts.task == "pose"
-    if not is_known or numbers >= width or (stated and width - numbers != stated):
+    if not is_known or numbers >= width or (label_count and width - numbers != label_count):
         raise InvalidArgumentError(
-            f"A row has {width} numbers after its box, and there are {stated} labels.",
+            f"A row has {width} numbers after its box, and there are {label_count} labels.",
             hint="Pass labels=..., one for each class, in the order that the model was trained with.",
         )
     return numbers
 
 
-def _end_to_end(facts: Facts, table: Array, threshold: float) -> Found:
+def _end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     """Rows of corners, score, class, and then coefficients of the mask, or points."""
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END, TABLES[DetectionLayout.YOLO_END_TO_END])
-    kept = table[_require_scores(table[:, 4]) > threshold]
-    return _with_extra(facts, Found(kept[:, :4], kept[:, 4], kept[:, 5]), kept[:, 6:])
+    confident = table[_require_scores(table[:, 4]) > threshold]
+    return _with_extra(facts, DecodedBoxes(confident[:, :4], confident[:, 4], confident[:, 5]), confident[:, 6:])
 
 
-def _with_extra(facts: Facts, found: Found, extra: Array) -> Found:
+def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes:
     """The boxes with the numbers that follow their scores: coefficients of masks, or points."""
     numbers = extra.shape[1]
     if not numbers:
-        return found
+        return boxes
     if facts.prototypes is not None and numbers == PROTOTYPES:
-        return found._replace(mask_coefficients=extra)
+        return boxes._replace(mask_coefficients=extra)
     shape = facts.point_shape
     if shape is None or shape[0] * shape[1] != numbers:
         raise InvalidArgumentError(
             f"Each box has {numbers} more numbers, and the model does not say what they are.",
             hint="A model for poses states kpt_shape in its metadata, and one for masks gives 32 prototypes.",
         )
-    return found._replace(points=extra.reshape(-1, *shape))
+    return boxes._replace(points=extra.reshape(-1, *shape))
 
 
-def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: float) -> Found:
+def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.queries is None:
         raise _misfit(layout, "boxes of n x queries x 4, and logits of n x queries x classes")
     boxes, logits = (of_picture(array, picture) for array in facts.queries)
@@ -307,30 +310,32 @@ def _queries(layout: DetectionLayout, facts: Facts, picture: int, threshold: flo
     if not np.isfinite(logits).all():
         raise _not_scores("logits that are not finite")
     if layout is DetectionLayout.DETR:
+        # Without the largest one taken away, large logits would overflow.
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores = scores[:, :-1] / scores.sum(axis=1, keepdims=True)
         best = scores.argmax(axis=1)
-        found = Found(corners, scores[np.arange(len(best)), best], best)
+        objects = DecodedBoxes(corners, scores[np.arange(len(best)), best], best)
     else:  # one query may be two classes: the best of all pairs, as many as there are queries
+        # In float32, the exponential of more than 88 is infinite.
         scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
         pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
-        found = Found(corners[pairs // scores.shape[1]], scores.reshape(-1)[pairs], pairs % scores.shape[1])
-    return found.select(found.scores > threshold)
+        objects = DecodedBoxes(corners[pairs // scores.shape[1]], scores.reshape(-1)[pairs], pairs % scores.shape[1])
+    return objects.select(objects.scores > threshold)
 
 
-def _torchvision(facts: Facts, picture: int, threshold: float) -> Found:
+def _torchvision(facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.triple is None:
         raise _misfit(DetectionLayout.TORCHVISION, "boxes of q x 4, labels of q, and scores of q")
     if picture:
         raise InvalidArgumentError("Torchvision's detectors answer for one picture.", hint="Leave picture out.")
     boxes, classes, scores = facts.triple
-    found = Found(boxes, _require_scores(scores), classes)
-    return found.select(scores > threshold)
+    objects = DecodedBoxes(boxes, _require_scores(scores), classes)
+    return objects.select(scores > threshold)
 
 
 def _best_classes(
     boxes: Array, scores: Array, threshold: float, objectness: Array | None = None
-) -> tuple[Found, Array]:
+) -> tuple[DecodedBoxes, Array]:
     """Each row's best class, where its score is above the threshold, and which rows these are; boxes are of middle and
     size.
     """
@@ -340,8 +345,8 @@ def _best_classes(
     highest = scores[np.arange(len(best)), best]
     if objectness is not None:
         highest = highest * _require_scores(objectness)[:, 0]
-    kept = highest > threshold
-    return Found(_corners(boxes[kept]), highest[kept], best[kept]), kept
+    is_confident = highest > threshold
+    return DecodedBoxes(_corners(boxes[is_confident]), highest[is_confident], best[is_confident]), is_confident
 
 
 def _require_scores(scores: Array) -> Array:
@@ -351,16 +356,16 @@ def _require_scores(scores: Array) -> Array:
     return scores
 
 
-def _not_scores(came: str) -> EvaluationError:
+def _not_scores(actual: str) -> EvaluationError:
     return EvaluationError(
-        f"Where the scores are expected, from 0 to 1, the model gave {came}.",
+        f"Where the scores are expected, from 0 to 1, the model gave {actual}.",
         hint="Check the layout, the labels and the picture's contract.",
     )
 
 
-def _no_boxes(came: str) -> EvaluationError:
+def _no_boxes(actual: str) -> EvaluationError:
     return EvaluationError(
-        f"Where boxes are expected, the model gave {came}.", hint="Check the layout and the picture's contract."
+        f"Where boxes are expected, the model gave {actual}.", hint="Check the layout and the picture's contract."
     )
 
 
@@ -369,7 +374,7 @@ def _corners(boxes: Array) -> Array:
     return np.concatenate([middle - half, middle + half], axis=1)
 
 
-def _sides(facts: Facts) -> Array:
+def _sides(facts: DetectorFacts) -> Array:
     return np.array([facts.placement.tensor_width, facts.placement.tensor_height], np.float32)
 
 

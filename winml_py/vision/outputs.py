@@ -28,14 +28,14 @@ def names_of(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str
 
 def arrays(result: LearningModelEvaluationResult) -> dict[str, Array]:
     """The outputs that are tensors of numbers, by name: views."""
-    found = {name: value.to_numpy() for name, value in result.outputs.items() if isinstance(value, Tensor)}
-    return {name: array for name, array in found.items() if array.dtype.kind in "fiub"}
+    tensors = {name: value.to_numpy() for name, value in result.outputs.items() if isinstance(value, Tensor)}
+    return {name: array for name, array in tensors.items() if array.dtype.kind in "fiub"}
 
 
 def floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
     """The outputs that are tensors of floats, by name, as float32: views where they are float32 already."""
-    found = {name: array for name, array in arrays(result).items() if array.dtype.kind == "f"}
-    return {name: np.asarray(array, np.float32) for name, array in found.items()}
+    float_arrays = {name: array for name, array in arrays(result).items() if array.dtype.kind == "f"}
+    return {name: np.asarray(array, np.float32) for name, array in float_arrays.items()}
 
 
 def placement_of(
@@ -49,14 +49,14 @@ def placement_of(
     """
     if placement is not None:
         return placement
-    known = result.placements
-    if len(known) != 1:
-        what = "No picture was bound" if not known else f"Pictures were bound to {', '.join(known)}"
+    placements = result.placements
+    if len(placements) != 1:
+        what = "No picture was bound" if not placements else f"Pictures were bound to {', '.join(placements)}"
         raise InvalidArgumentError(
             f"{what}, so it is not known where the picture lies in the tensor.",
             hint="Bind a picture, or pass placement=..., such as binding.placements[name][0].",
         )
-    batch = next(iter(known.values()))
+    batch = next(iter(placements.values()))
     if not 0 <= picture < len(batch):
         raise InvalidArgumentError(
             f"There is no picture {picture} in a batch of {len(batch)}.", hint="The first is picture 0."
@@ -122,11 +122,11 @@ def embedding(result: LearningModelEvaluationResult, *, output: str | None = Non
         >>> vision.embedding(result).shape
         (10,)
     """
-    found = floats(result) if output is None else {output: floats(result).get(output, np.empty(0))}
-    rows = {name: array for name, array in found.items() if array.size > 1 and array.size == max(array.shape)}
+    vectors = floats(result) if output is None else {output: floats(result).get(output, np.empty(0))}
+    rows = {name: array for name, array in vectors.items() if array.size > 1 and array.size == max(array.shape)}
     if len(rows) != 1:
         raise InvalidArgumentError(
-            f"Of the outputs {', '.join(found) or 'of floats'} {'none' if not rows else 'more than one'} is one row.",
+            f"Of the outputs {', '.join(vectors) or 'of floats'} {'none' if not rows else 'more than one'} is one row.",
             hint="Name one: embedding(result, output=...).",
         )
     return _of_length_1(next(iter(rows.values())).reshape(-1))
@@ -147,12 +147,13 @@ def cosine_similarity(first: object, second: object) -> float:
         >>> vision.cosine_similarity([1, 0], [1, 1])
         0.7071067...
     """
-    one, other = (np.asarray(row, np.float64).reshape(-1) for row in (first, second))
-    if one.size != other.size:
+    first_row, second_row = (np.asarray(row, np.float64).reshape(-1) for row in (first, second))
+    if first_row.size != second_row.size:
         raise InvalidArgumentError(
-            f"The embeddings have {one.size} and {other.size} numbers.", hint="Both come from the same model."
+            f"The embeddings have {first_row.size} and {second_row.size} numbers.",
+            hint="Both come from the same model.",
         )
-    return float(np.clip(_of_length_1(one) @ _of_length_1(other), -1, 1))
+    return float(np.clip(_of_length_1(first_row) @ _of_length_1(second_row), -1, 1))
 
 
 def _of_length_1(row: Array) -> Array:

@@ -46,9 +46,9 @@ class Segmentation:
     @property
     def shares(self) -> dict[int, float]:
         """What share of the picture each class has that is in it, the largest first; of all pixels, seen or not."""
-        found, counts = np.unique(self.classes[self.classes != OUTSIDE], return_counts=True)
+        indices, counts = np.unique(self.classes[self.classes != OUTSIDE], return_counts=True)
         order = np.argsort(-counts, kind="stable")
-        return {int(found[i]): float(counts[i] / self.classes.size) for i in order}
+        return {int(indices[i]): float(counts[i] / self.classes.size) for i in order}
 
     def draw(self, picture: object, *, background: int | None = 0) -> Image:
         """A copy of the picture, each class in its colour; see `Detections.draw`.
@@ -105,8 +105,8 @@ def masks(
     stack = of_picture(_only_map(result, output), picture)
     names = names_of(result, labels)
     if stack.dtype.kind in "iub":
-        found = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
-        return Segmentation(found, names)
+        class_map = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
+        return Segmentation(class_map, names)
     if not np.isfinite(stack).all():
         raise EvaluationError("The model gave numbers that are not finite.", hint="Check the picture's contract.")
     # Logits are interpolated, and then compared: of classes nothing lies between two. What was cropped away has none.
@@ -117,7 +117,7 @@ def masks(
                 "The model gives one map of numbers, and does not say whether they are logits or scores.",
                 hint="Pass threshold=0 for logits, threshold=0.5 for scores from 0 to 1.",
             )
-        best = (sampled(stack[0], place) > threshold).astype(np.int32)
+        best = (sample_map(stack[0], place) > threshold).astype(np.int32)
     else:
         best = _best(stack, place)
     return Segmentation(np.where(seen, best, OUTSIDE).astype(np.int32), names)
@@ -131,15 +131,15 @@ def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) 
 
 
 def _only_map(result: LearningModelEvaluationResult, output: str | None) -> Array:
-    known = arrays(result)
-    found = {name: array for name, array in known.items() if _is_map(array) and output in (None, name)}
-    if len(found) != 1:
+    tensors = arrays(result)
+    maps = {name: array for name, array in tensors.items() if _is_map(array) and output in (None, name)}
+    if len(maps) != 1:
         raise InvalidArgumentError(
-            f"Of the outputs {', '.join(known) or '(none of numbers)'} {'none' if not found else 'more than one'} is a "
-            "map of the picture.",
+            f"Of the outputs {', '.join(tensors) or '(none of numbers)'} {'none' if not maps else 'more than one'} is "
+            "a map of the picture.",
             hint="Name one of n x classes x height x width: masks(result, output=...).",
         )
-    array = next(iter(found.values()))
+    array = next(iter(maps.values()))
     array = array[:, None] if array.ndim == 3 else array
     return np.asarray(array, np.float32) if array.dtype.kind == "f" else array
 
@@ -155,7 +155,7 @@ def _best(stack: Array, place: PicturePlacement) -> Array:
     highest = np.full((place.picture_height, place.picture_width), -np.inf, np.float32)
     best = np.zeros(highest.shape, np.int32)
     for index in np.flatnonzero(_may_win(stack)):
-        numbers = sampled(stack[index], place)
+        numbers = sample_map(stack[index], place)
         is_higher = numbers > highest
         np.copyto(highest, numbers, where=is_higher)
         best[is_higher] = index
@@ -178,7 +178,7 @@ def _may_win(stack: Array) -> Array:
 Box = tuple[int, int, int, int]
 
 
-def sampled(numbers: Array, placement: PicturePlacement, part: Box | None = None) -> Array:
+def sample_map(numbers: Array, placement: PicturePlacement, part: Box | None = None) -> Array:
     """What a map over the tensor says of the picture's pixels: linear between the middles of its cells.
 
     Args:
@@ -197,7 +197,8 @@ def sampled(numbers: Array, placement: PicturePlacement, part: Box | None = None
     scale = np.array([width / placement.tensor_width, height / placement.tensor_height])
     box = (placement.points_to_tensor([[left, top], [right, bottom]]) * scale).reshape(-1)
     (across, first, last), (down, upper, lower) = (
-        _inside(*ends) for ends in ((box[0], box[2], width, right - left), (box[1], box[3], height, bottom - top))
+        _resample_span(*ends)
+        for ends in ((box[0], box[2], width, right - left), (box[1], box[3], height, bottom - top))
     )
     inner = PIL.Image.fromarray(numbers).resize(
         (last - first, lower - upper), PIL.Image.Resampling.BILINEAR, (across[0], down[0], across[1], down[1])
@@ -206,9 +207,10 @@ def sampled(numbers: Array, placement: PicturePlacement, part: Box | None = None
     return np.pad(np.asarray(inner), pad, mode="edge")
 
 
-def _inside(start: float, end: float, size: int, pixels: int) -> tuple[tuple[float, float], int, int]:
+def _resample_span(start: float, end: float, size: int, pixels: int) -> tuple[tuple[float, float], int, int]:
     """Along one side: the part of the map that lies in it, and the pixels, from and to, that it covers."""
     step = (end - start) / pixels
+    # What should be a whole number may come out just beside it, because of rounding: the 1e-9 allows for that.
     first = min(max(0, int(np.ceil(-start / step - 1e-9))), pixels - 1)
     last = max(min(pixels, int(np.floor((size - start) / step + 1e-9))), first + 1)
     cut = np.clip([start + first * step, start + last * step], 0, size)
@@ -236,9 +238,9 @@ class InstanceMasks:
     def mask(self, index: int, box: Array) -> Array:
         """The mask of an object: bool, picture height x picture width, false outside of its box."""
         place = self._placement
-        found = np.zeros((place.picture_height, place.picture_width), np.bool_)
+        mask = np.zeros((place.picture_height, place.picture_width), np.bool_)
         left, top, right, bottom = (int(edge) for edge in (*np.floor(box[:2]), *np.ceil(box[2:])))
         if left < right and top < bottom:
             logits = np.tensordot(self._coefficients[index], self._prototypes, axes=1)
-            found[top:bottom, left:right] = sampled(logits, place, (left, top, right, bottom)) > 0
-        return found
+            mask[top:bottom, left:right] = sample_map(logits, place, (left, top, right, bottom)) > 0
+        return mask

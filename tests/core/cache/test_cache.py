@@ -89,7 +89,7 @@ def test_all_of_it_is_private_under_any_umask(place: Path, umask: int) -> None:
         f"{KEY}.winml-py.lock": "0o600",
     }
     assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
-    assert folders.is_whole(place / KEY)
+    assert folders.is_intact(place / KEY)
 
 
 def used(place: Path) -> list[bool]:
@@ -146,7 +146,7 @@ def test_a_folder_of_somebody_else_is_not_used(
 def test_a_saved_model_that_others_can_write_to_is_not_used(place: Path) -> None:
     keep()
     (place / KEY).chmod(0o770)
-    assert not folders.is_whole(place / KEY)
+    assert not folders.is_intact(place / KEY)
     assert folders.entries() == []
     assert folders.clear() == 0
 
@@ -193,7 +193,7 @@ def test_another_versions_saved_models_are_cleared(place: Path) -> None:
     keep()
     manifest = place / KEY / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99}))
-    assert not folders.is_whole(place / KEY)
+    assert not folders.is_intact(place / KEY)
     assert folders.clear() == 1
 
 
@@ -269,11 +269,11 @@ def test_an_answer_of_wrong_types_counts_as_none(place: Path, facts: dict[str, A
     request = CompileRequest(b"", EngineOptions(1))
     asked = CpuChoice(request, [Target(None, False)])
     answers.write(KEY, ANSWER)
-    found = asked._remembered(request, KEY)
+    found = asked._recall(request, KEY)
     assert found is not None
     assert str(found.explanation).startswith("onnxruntime in float32: measured")
     answers.write(KEY, ANSWER | facts)
-    assert asked._remembered(request, KEY) is None
+    assert asked._recall(request, KEY) is None
 
 
 def test_no_room_and_no_locks_are_no_errors(

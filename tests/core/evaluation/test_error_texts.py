@@ -466,7 +466,7 @@ def test_the_codes_that_differ_from_the_classes() -> None:
             make.create_from_array((1,), [1.0, 2.0])
         assert info.value.hresult == hresult
     for value, what in ((np.zeros((1, 2), np.float32), "float32 of shape (1, 2)"), (None, "NoneType"), ([], "list")):
-        error = outputs.unexpected(pictures, value)
+        error = outputs.unexpected_output(pictures, value)
         assert error.hresult == E_UNEXPECTED
         assert str(error) == (
             f"The engine produced an unexpected evaluation output for unbound output variable y: {what} where "

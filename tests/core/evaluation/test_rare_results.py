@@ -199,7 +199,7 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / ("0" * answers.KEY_LENGTH)
     with folders.written(folder, "m.onnx") as unfinished:
         Path(unfinished, "graph.onnx").write_bytes(b"graph")
-    assert folders.is_whole(folder)
+    assert folders.is_intact(folder)
     return folder
 
 
@@ -208,7 +208,7 @@ def test_a_saved_model_of_another_schema_is_not_used(tmp_path: Path, monkeypatch
     manifest = folder / "manifest.json"
     facts = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(facts | {"schema_version": answers.SCHEMA + 1}))
-    assert not folders.is_whole(folder)
+    assert not folders.is_intact(folder)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", "null", '{"schema_version": 1, "model": 3}'])
@@ -219,7 +219,7 @@ def test_a_folder_with_a_broken_manifest_is_not_ours(
     (folder / "manifest.json").write_text(text)
     assert folders.entries() == []
     assert folders.clear() == 0
-    assert not folders.is_whole(folder)
+    assert not folders.is_intact(folder)
     with pytest.raises(FileExistsError, match="no manifest of winml-py"), folders.written(folder):
         pytest.fail("it is replaced")
     assert (folder / "graph.onnx").read_bytes() == b"graph"

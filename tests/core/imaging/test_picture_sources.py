@@ -33,7 +33,7 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.core.base.winrt_object import inside
-from winml_py.core.imaging.codecs import allowed
+from winml_py.core.imaging.codecs import raised_pillow_limit
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
 
@@ -227,9 +227,9 @@ def test_every_format_is_read_beyond_pillows_limit(monkeypatch: pytest.MonkeyPat
 
 def test_pillows_limit_comes_back_when_the_last_picture_has_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    with allowed(50):
+    with raised_pillow_limit(50):
         assert Image.MAX_IMAGE_PIXELS == 100
-    first, second = allowed(1000), allowed(2000)
+    first, second = raised_pillow_limit(1000), raised_pillow_limit(2000)
     with ExitStack() as stack:
         stack.enter_context(second)
         with first:
@@ -237,7 +237,7 @@ def test_pillows_limit_comes_back_when_the_last_picture_has_been_read(monkeypatc
         assert Image.MAX_IMAGE_PIXELS == 2000
     assert Image.MAX_IMAGE_PIXELS == 100
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-    with allowed(1000):
+    with raised_pillow_limit(1000):
         assert Image.MAX_IMAGE_PIXELS is None
 
 

@@ -24,7 +24,7 @@ from winml_py import (
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
 from winml_py.core.runtime.cpu import measure
-from winml_py.core.runtime.cpu.exact import obstacle
+from winml_py.core.runtime.cpu.exact import inexact_reason
 from winml_py.core.runtime.ort.compile import compile_model
 from winml_py.core.runtime.ort.engine import OrtEngine
 from winml_py.core.runtime.providers import plugins
@@ -47,7 +47,7 @@ def model(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] =
 
 def problem(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] = SIZES) -> str:
     content = model(nodes, element, constants)
-    return obstacle(read_graph(content, read_header(content)), OPENVINO.exact_operators)
+    return inexact_reason(read_graph(content, read_header(content)), OPENVINO.exact_operators)
 
 
 @pytest.mark.parametrize(

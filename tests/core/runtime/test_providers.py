@@ -37,7 +37,7 @@ def test_names_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("abacus", "Abacus", NAME, NAME.lower()):
         assert catalogue.full_name(name) == NAME
     others = [DEVICE._replace(provider=name) for name in catalogue.PROVIDERS if name != NAME]
-    assert min([*others, DEVICE], key=catalogue.merit) is DEVICE
+    assert min([*others, DEVICE], key=catalogue.device_rank) is DEVICE
 
 
 def test_its_options(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,9 +101,9 @@ def test_a_damaged_one_is_made_again(chain: Path, one: np.ndarray[Any, Any], nam
     else:
         file.write_bytes(bad[damage])
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert not folders.is_whole(made.path)
+    assert not folders.is_intact(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
     assert file.read_bytes()[:100] == good[:100]
 
 
@@ -120,10 +120,10 @@ def test_one_whose_manifest_states_something_else_is_made_again(chain: Path, one
         {"schema_version": [good["schema_version"]]},
     ):
         manifest.write_text(json.dumps(good | bad))
-        assert not folders.is_whole(made.path)
+        assert not folders.is_intact(made.path)
         np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
         assert json.loads(manifest.read_text()) == good | {"sizes": ANY, "checksums": ANY}
-        assert folders.is_whole(made.path)
+        assert folders.is_intact(made.path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "nested", "nan", "huge", "link", "pipe", "another's"])
@@ -170,7 +170,7 @@ def test_an_empty_folder_under_its_name_is_replaced(chain: Path) -> None:
     for file in made.path.iterdir():
         file.unlink()
     opened(chain).close()
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
 
 
 def test_a_pipe_among_its_files_is_not_waited_for(chain: Path, one: np.ndarray[Any, Any]) -> None:
@@ -178,9 +178,9 @@ def test_a_pipe_among_its_files_is_not_waited_for(chain: Path, one: np.ndarray[A
     (made,) = folders.entries()
     (made.path / "weights.bin").unlink()
     os.mkfifo(made.path / "weights.bin")
-    assert not folders.is_whole(made.path)
+    assert not folders.is_intact(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
 
 
 def test_one_that_the_runtime_refuses_is_made_again(
@@ -192,7 +192,7 @@ def test_one_that_the_runtime_refuses_is_made_again(
     with folders.written(made.path) as folder:  # its checksums are right
         for name in ("graph.onnx", "weights.bin"):
             (Path(folder) / name).write_bytes((made.path / name).read_bytes())
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert "cannot be used and is made again" in caplog.text
 
@@ -278,7 +278,7 @@ def test_a_full_disk_costs_the_saved_graph_alone(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders, "_described", refuse)
+    monkeypatch.setattr(folders, "_describe_files", refuse)
     np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert folders.entries() == []
     folder = folders.folder_for("0" * 40, 1)
@@ -299,11 +299,11 @@ def test_somebody_elses_is_not_used(chain: Path, monkeypatch: pytest.MonkeyPatch
         pytest.skip("files have no owners here")
     opened(chain)
     (made,) = folders.entries()
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
     if os.geteuid() == 0:
         os.chown(made.path, 1, 1)
     monkeypatch.setattr(os, "geteuid", lambda: 123456)
-    assert not folders.is_whole(made.path)
+    assert not folders.is_intact(made.path)
 
 
 def test_many_threads_make_one(chain: Path, one: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ def test_a_process_killed_while_it_writes_leaves_none(chain: Path, one: np.ndarr
 import os, sys
 from winml_py import LearningModel, LearningModelSession
 from winml_py.core.cache import folders
-folders._described = lambda folder: os._exit(9)
+folders._describe_files = lambda folder: os._exit(9)
 LearningModelSession(LearningModel.load(sys.argv[1]))
 """
     died = subprocess.run([sys.executable, "-c", code, chain], check=False)
@@ -336,7 +336,7 @@ LearningModelSession(LearningModel.load(sys.argv[1]))
     assert len(folders._unfinished()) == 1
     np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), run_first(chain, one))
     assert len(folders.entries()) == 1
-    assert folders._unfinished() == []
+    assert folders._unfinished_folders() == []
 
 
 def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_what_was_abandoned_goes(chain: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(folders, "ABANDONED_SECONDS", -1.0)
     folders._make_room(made.path)
     assert not left.exists()
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
 
 
 def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -470,11 +470,11 @@ def test_another_models_under_its_name_is_not_used(chain: Path, one: np.ndarray[
     (made,) = folders.entries()
     other = made.path.parent / ("0" * 40)
     shutil.copytree(made.path, other)
-    assert not folders.is_whole(other)
+    assert not folders.is_intact(other)
     shutil.rmtree(other)
     os.symlink(made.path, other)
-    assert not folders.is_whole(other)
-    assert folders.is_whole(made.path)
+    assert not folders.is_intact(other)
+    assert folders.is_intact(made.path)
 
 
 def test_a_cache_that_is_read_only_is_one(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,7 +485,7 @@ def test_a_cache_that_is_read_only_is_one(chain: Path, monkeypatch: pytest.Monke
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "utime", refuse)
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
 
 
 def test_who_has_waited_too_long_neither_builds_nor_deletes(

@@ -149,9 +149,9 @@ def test_a_damaged_one_is_made_again(chain: Path, damage: str) -> None:
     else:
         file.write_bytes(bad[damage])
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert not folders.is_whole(made.path)
+    assert not folders.is_intact(made.path)
     assert is_right(opened(chain), chain)
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
     assert file.read_bytes()[:30] == good[:30]
 
 
@@ -162,7 +162,7 @@ def test_one_that_openvino_refuses_is_made_again(chain: Path, caplog: pytest.Log
     (made,) = folders.entries()
     with folders.written(made.path) as unfinished:
         Path(unfinished, "compiled.blob").write_bytes(text)
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
     with caplog.at_level(logging.WARNING):
         assert is_right(opened(chain), chain)
     assert "cannot be used and is made again" in caplog.text
@@ -177,7 +177,7 @@ def test_another_models_under_its_name_is_not_used(chain: Path) -> None:
     first, second = (entry.path for entry in folders.entries())
     for file in first.iterdir():
         (second / file.name).write_bytes(file.read_bytes())
-    assert not folders.is_whole(second)
+    assert not folders.is_intact(second)
     assert is_right(opened(chain), chain)
     assert is_right(opened(chain, rows=2), chain)
 
@@ -263,7 +263,7 @@ def test_a_process_killed_while_it_writes_leaves_none(chain: Path) -> None:
     assert folders.entries() == []
     assert is_right(opened(chain), chain)
     (made,) = folders.entries()
-    assert folders.is_whole(made.path)
+    assert folders.is_intact(made.path)
     assert not left.exists()
 
 

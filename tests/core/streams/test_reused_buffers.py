@@ -30,7 +30,7 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.core.base.buffers import Buffer
-from winml_py.core.streams.jobs import taken
+from winml_py.core.streams.jobs import detach
 from winml_py.testing import FakeDevice
 
 COUNT = 100
@@ -214,7 +214,7 @@ def test_what_cannot_change_is_not_copied(tmp_path: Path) -> None:
     picture = PICTURES / "seven.png"
     with Image.open(picture) as undecoded:
         for value in (str(picture), picture, b"bytes", 3, 2.5, np.float32(1), undecoded):
-            assert taken(value) is value
+            assert detach(value) is value
     video = tmp_path / "v.avi"
     from winml_py import VideoWriter
 
@@ -222,7 +222,7 @@ def test_what_cannot_change_is_not_copied(tmp_path: Path) -> None:
         writer.write(VideoFrame(BitmapPixelFormat.BGR8, 16, 16))
     with VideoReader(video) as reader:
         frame = reader.read()
-    assert taken(frame) is frame
+    assert detach(frame) is frame
 
 
 def test_what_cannot_be_copied_says_so_and_fails_alone() -> None:
@@ -239,7 +239,7 @@ def test_what_cannot_be_copied_says_so_and_fails_alone() -> None:
 
 @pytest.mark.parametrize("value", [bytearray(b"12"), Buffer.of(b"12"), array.array("f", [1, 2]), {"a": np.zeros(2)}])
 def test_a_copy_is_of_the_same_kind(value: Any) -> None:
-    made = taken(value)
+    made = detach(value)
     assert type(made) is type(value)
     assert made is not value
     if not isinstance(value, dict):
@@ -251,7 +251,7 @@ def test_a_file_that_is_mapped() -> None:
     with mmap.mmap(-1, 16) as mapped:
         mapped[:] = np.full(4, 3, np.float32).tobytes()
         view = memoryview(mapped).cast("f")
-        made = taken(view)
+        made = detach(view)
         assert (made.format, made.shape) == ("f", (4,))
         assert made.tolist() == [3] * 4
         del view

@@ -45,40 +45,40 @@ class Agreement(NamedTuple):
         return f"the results differ by {self.error:.1e}, and {self.tolerance:g} is allowed"
 
 
-def compare_outputs(expected: Mapping[str, object], came: Mapping[str, object], tolerance: float) -> Agreement:
+def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> Agreement:
     """The worst of `compare_values` over the outputs of two evaluations, by name; one that is missing is infinite."""
-    found = [
-        compare_values(value, came[name], tolerance) if name in came else Agreement(float("inf"), None, tolerance)
+    agreements = [
+        compare_values(value, actual[name], tolerance) if name in actual else Agreement(float("inf"), None, tolerance)
         for name, value in expected.items()
     ]
-    return _worst(found, tolerance)
+    return _worst(agreements, tolerance)
 
 
-def compare_values(expected: object, came: object, tolerance: float) -> Agreement:
+def compare_values(expected: object, actual: object, tolerance: float) -> Agreement:
     """How one output compares: floats by their error and their ranks, other types must be equal.
 
     Args:
         expected: an array, a tensor with `to_numpy`, a list or a mapping of such.
-        came: the same kind of value.
+        actual: the same kind of value.
         tolerance: the error that is allowed.
     """
-    expected, came = as_numpy(expected), as_numpy(came)
-    if isinstance(expected, list) and isinstance(came, list) and len(expected) == len(came):
-        return _worst([compare_values(*pair, tolerance) for pair in zip(expected, came, strict=True)], tolerance)
-    if isinstance(expected, Mapping) and isinstance(came, Mapping) and list(expected) == list(came):
-        return compare_values(np.array(list(expected.values())), np.array(list(came.values())), tolerance)
-    if isinstance(expected, np.ndarray) and isinstance(came, np.ndarray) and expected.dtype.kind == "f":
-        return Agreement(relative_error(expected, came), top1_kept(expected, came, tolerance), tolerance)
-    if isinstance(expected, np.ndarray) and isinstance(came, np.ndarray):
-        is_equal = np.array_equal(expected, came)
+    expected, actual = as_numpy(expected), as_numpy(actual)
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        return _worst([compare_values(*pair, tolerance) for pair in zip(expected, actual, strict=True)], tolerance)
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping) and list(expected) == list(actual):
+        return compare_values(np.array(list(expected.values())), np.array(list(actual.values())), tolerance)
+    if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray) and expected.dtype.kind == "f":
+        return Agreement(relative_error(expected, actual), top1_kept(expected, actual, tolerance), tolerance)
+    if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
+        is_equal = np.array_equal(expected, actual)
     else:
-        is_equal = type(expected) is type(came) and bool(expected == came)
+        is_equal = type(expected) is type(actual) and bool(expected == actual)
     return Agreement(0.0 if is_equal else float("inf"), None, tolerance)
 
 
-def _worst(found: list[Agreement], tolerance: float) -> Agreement:
-    ranked = [agreement.top1 for agreement in found if agreement.top1 is not None]
-    error = max((agreement.error for agreement in found), default=0.0)
+def _worst(agreements: list[Agreement], tolerance: float) -> Agreement:
+    ranked = [agreement.top1 for agreement in agreements if agreement.top1 is not None]
+    error = max((agreement.error for agreement in agreements), default=0.0)
     return Agreement(error, min(ranked, default=None), tolerance)
 
 
@@ -92,31 +92,33 @@ ENOUGH = 16
 """Numbers from which a channel has a magnitude of its own."""
 
 
-def relative_error(expected: Array, came: Array) -> float:
+def relative_error(expected: Array, actual: Array) -> float:
     """The largest difference over the largest magnitude of its channel; infinite where NaN or infinity came.
 
     An output can hold boxes in pixels beside scores up to 1, and errors of the scores would vanish beside the boxes.
     """
-    if expected.shape != came.shape:
+    if expected.shape != actual.shape:
         return float("inf")
     if expected.size == 0:
         return 0.0
-    expected, came = expected.astype(np.float64), came.astype(np.float64)
-    known = np.isfinite(expected)
-    if not np.isfinite(came[known]).all() or not np.array_equal(expected[~known], came[~known], equal_nan=True):
+    expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    is_finite = np.isfinite(expected)
+    if not np.isfinite(actual[is_finite]).all() or not np.array_equal(
+        expected[~is_finite], actual[~is_finite], equal_nan=True
+    ):
         return float("inf")
-    if not known.any():
+    if not is_finite.any():
         return float("inf")  # nothing was compared
-    magnitudes = np.abs(np.where(known, expected, 0))
-    differences = np.abs(np.where(known, expected, 0) - np.where(known, came, 0))
+    magnitudes = np.abs(np.where(is_finite, expected, 0))
+    differences = np.abs(np.where(is_finite, expected, 0) - np.where(is_finite, actual, 0))
     largest = float(magnitudes.max())
     if largest == 0:
         return float(differences.max())
-    scales = np.maximum(_of_channels(magnitudes), SMALLEST_SCALE * largest)
-    return float((_of_channels(differences) / scales).max())
+    scales = np.maximum(_channel_maxima(magnitudes), SMALLEST_SCALE * largest)
+    return float((_channel_maxima(differences) / scales).max())
 
 
-def _of_channels(values: Array) -> Array:
+def _channel_maxima(values: Array) -> Array:
     """The largest value of each channel, or of all where channels are too small to have one."""
     axis = channel_axis(values.shape)
     if axis is None or values.size < ENOUGH * values.shape[axis]:
@@ -143,29 +145,31 @@ ROWS_KEPT = 0.9
 most of them up."""
 
 
-def top1_kept(expected: Array, came: Array, tolerance: float) -> float | None:
+def top1_kept(expected: Array, actual: Array, tolerance: float) -> float | None:
     """The share of the rows that keep their largest element; None where nothing is ranked.
 
     Rows run across the channels, and along the last of three axes. Nothing is ranked in one axis, and in pictures of up
     to four channels. See `Agreement.top1` for the rows that count.
     """
-    while expected.ndim > 2 and expected.shape[-1] == 1 and expected.shape == came.shape:
-        expected, came = expected[..., 0], came[..., 0]
+    while expected.ndim > 2 and expected.shape[-1] == 1 and expected.shape == actual.shape:
+        expected, actual = expected[..., 0], actual[..., 0]
     axis = channel_axis(expected.shape)
-    if expected.shape != came.shape or axis is None or not expected.size or not np.isfinite(expected).all():
+    if expected.shape != actual.shape or axis is None or not expected.size or not np.isfinite(expected).all():
         return None
     axes = {axis} if expected.ndim != 3 else {axis, 2}
     if expected.ndim > 3 and expected.shape[axis] <= 4:
         return None
     shares = [
-        _kept(expected.take(alike, axis), came.take(alike, axis), axis, tolerance)
+        _share_kept(expected.take(alike, axis), actual.take(alike, axis), axis, tolerance)
         for axis in axes
-        for alike in _alike(np.abs(np.moveaxis(expected, axis, 0)).reshape(expected.shape[axis], -1).max(axis=1))
+        for alike in _groups_of_like_scale(
+            np.abs(np.moveaxis(expected, axis, 0)).reshape(expected.shape[axis], -1).max(axis=1)
+        )
     ]
     return min(shares, default=None)
 
 
-def _alike(scales: Array) -> list[Array]:
+def _groups_of_like_scale(scales: Array) -> list[Array]:
     """Groups of at least two channels of like magnitude: a score is not ranked against a coordinate."""
     order = np.argsort(scales)
     ordered = scales[order].astype(np.float64)  # 16 times a float16 may be too large for a float16
@@ -173,19 +177,19 @@ def _alike(scales: Array) -> list[Array]:
     return [np.sort(group) for group in np.split(order, breaks) if len(group) > 1 and scales[group].max() > 0]
 
 
-def _kept(expected: Array, came: Array, axis: int, tolerance: float) -> float:
-    two = np.partition(expected.astype(np.float64), -2, axis=axis).take([-2, -1], axis)
-    second, largest = two.take(0, axis), two.take(1, axis)
+def _share_kept(expected: Array, actual: Array, axis: int, tolerance: float) -> float:
+    top_two = np.partition(expected.astype(np.float64), -2, axis=axis).take([-2, -1], axis)
+    second, largest = top_two.take(0, axis), top_two.take(1, axis)
     scale = float(np.abs(expected).max())
     # What is small beside the rest, such as scores of the background, is in no order worth keeping.
     leads = (largest - second) / np.maximum(np.abs(largest), scale / 20)
-    is_kept = expected.argmax(axis) == came.argmax(axis)
-    apart = leads > 1e-5  # float32 itself tells them apart
-    share = float(is_kept[apart].mean()) if apart.sum() >= ENOUGH else 1.0
-    decided = leads > 2 * tolerance
+    is_kept = expected.argmax(axis) == actual.argmax(axis)
+    is_distinct = leads > 1e-5  # float32 itself tells them apart
+    share = float(is_kept[is_distinct].mean()) if is_distinct.sum() >= ENOUGH else 1.0
+    is_decided = leads > 2 * tolerance
     if share < ROWS_KEPT:
         return share
-    return float(is_kept[decided].mean()) if decided.any() else 1.0
+    return float(is_kept[is_decided].mean()) if is_decided.any() else 1.0
 
 
 # The outputs of an evaluation as values of numpy and of Python.

@@ -84,7 +84,7 @@ class DeviceArray:
         except Exception as error:  # each library raises classes of its own, on a lost device above all
             logger.warning("An array in the memory of %s cannot be filled: %s", self.location, error)
 
-    def reshaped(self, shape: tuple[int, ...]) -> DeviceArray:
+    def reshape(self, shape: tuple[int, ...]) -> DeviceArray:
         """The same memory with other sizes; only of memory that has an address."""
         return DeviceArray(
             self.location, shape, self.dtype, lambda: self.read().reshape(shape), pointer=self.pointer, owner=self
@@ -129,6 +129,7 @@ def is_cuda_array(value: object) -> bool:
         return False
     try:
         if hasattr(type(value), "__cuda_array_interface__"):
+            # The class has it for all of its arrays; one in the host's memory says by itself that it has none.
             return hasattr(value, "__cuda_array_interface__")
         ask = getattr(type(value), "__dlpack_device__", None)
         return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
@@ -222,9 +223,9 @@ def _writable(value: object, array: Array) -> Array:
 
     Before its version 1.0 DLPack did not say what may be written, and numpy makes such arrays read-only.
     """
-    own = value.numpy() if hasattr(value, "numpy") else None
-    if isinstance(own, np.ndarray) and own.flags.writeable and np.shares_memory(own, array):
-        return own
+    shared = value.numpy() if hasattr(value, "numpy") else None
+    if isinstance(shared, np.ndarray) and shared.flags.writeable and np.shares_memory(shared, array):
+        return shared
     return array
 
 

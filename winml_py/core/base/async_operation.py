@@ -122,6 +122,7 @@ class AsyncOperation(Generic[T]):
 
     def cancel(self) -> None:
         """Stops the work: at once where it has not begun, else as soon as it can."""
+        # The future first: work that has not begun then never begins.
         self._future.cancel()
         self._stop.request()
 

@@ -31,7 +31,7 @@ class Stop:
                 self._terminate()
 
     @contextmanager
-    def reaching(self, terminate: Callable[[], None]) -> Iterator[None]:
+    def on_request(self, terminate: Callable[[], None]) -> Iterator[None]:
         """Within the block, a request calls `terminate`; one that came before ends it here.
 
         Raises:
@@ -39,10 +39,12 @@ class Stop:
         """
         with self._lock:
             self.require_not_requested()
+            # Both under the lock: a request in between would be seen by neither of them.
             self._terminate = terminate
         try:
             yield
         finally:
+            # Under the lock, too: a request that is calling it ends before what it ends is gone.
             with self._lock:
                 self._terminate = None
 

@@ -34,7 +34,7 @@ class ChildProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            errors="replace",
+            errors="replace",  # a driver may write bytes that are no text
             env=environment(),
         )
 
@@ -108,10 +108,10 @@ def keep_forever(thing: object) -> None:
 @cache
 def _register() -> None:
     if hasattr(os, "register_at_fork"):  # Windows has no fork
-        os.register_at_fork(after_in_child=_tell)
+        os.register_at_fork(after_in_child=_notify_watched)
 
 
-def _tell() -> None:
+def _notify_watched() -> None:
     for thing in list(_watched):
         thing.in_child()
 

@@ -124,8 +124,8 @@ class NameMap(MapView[V], Generic[V]):
     def __getitem__(self, name: str) -> V:
         spelling = self._spelling(name)
         if spelling is None:
-            known = ", ".join(map(repr, self._items)) or "nothing"
-            raise NotBoundError(f"There is no {name!r} here.", hint=f"The map holds {known}.")
+            names = ", ".join(map(repr, self._items)) or "nothing"
+            raise NotBoundError(f"There is no {name!r} here.", hint=f"The map holds {names}.")
         return self._items[spelling]
 
     def __contains__(self, name: object) -> bool:

@@ -21,16 +21,16 @@ OWN_GROUPS = "/proc/self/cgroup"
 
 
 def control_groups(
-    controller: str, root: str | os.PathLike[str] = CONTROL_GROUPS, own: str | os.PathLike[str] = OWN_GROUPS
+    controller: str, root: str | os.PathLike[str] = CONTROL_GROUPS, groups_file: str | os.PathLike[str] = OWN_GROUPS
 ) -> Iterator[str]:
     """The folders of this process's groups, and of those above them: each may have a limit.
 
     Args:
         controller: what is limited, "cpu" or "memory".
         root: where control groups are mounted.
-        own: the file that says in which groups this process is.
+        groups_file: the file that says in which groups this process is.
     """
-    for line in read_group_file(own).splitlines():
+    for line in read_group_file(groups_file).splitlines():
         hierarchy, controllers, path = ([*line.split(":", 2), "", ""])[:3]
         if hierarchy == "0" and not controllers:
             yield from _upwards(os.fspath(root), path)
@@ -78,14 +78,14 @@ def affinity() -> int:
     return os.cpu_count() or 1
 
 
-def cgroup_quota(root: str | Path = CONTROL_GROUPS, own: str | Path = OWN_GROUPS) -> float | None:
+def cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
     """How many cores the limit of a container allows this process; None where there is no limit.
 
     Args:
         root: where control groups are mounted, version 2 or 1.
-        own: the file that says in which groups this process is.
+        groups_file: the file that says in which groups this process is.
     """
-    limits = (_version2(folder) or _version1(folder) for folder in control_groups("cpu", root, own))
+    limits = (_version2(folder) or _version1(folder) for folder in control_groups("cpu", root, groups_file))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -109,28 +109,28 @@ _VERSIONS = (
 """For control groups of version 2 and 1: the limit, what is used, and what of that is given back when it is needed."""
 
 
-def free_memory(root: str | Path = CONTROL_GROUPS, own: str | Path = OWN_GROUPS) -> int:
+def free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
     """Bytes that this process may still take: what the machine has available, and what its control groups grant.
 
     Args:
         root: where control groups are mounted, version 2 or 1.
-        own: the file that says in which groups this process is.
+        groups_file: the file that says in which groups this process is.
     """
     import psutil
 
-    granted = [_granted(folder) for folder in control_groups("memory", root, own)]
+    granted = [_memory_headroom(folder) for folder in control_groups("memory", root, groups_file)]
     return max(0, min(free for free in (int(psutil.virtual_memory().available), *granted) if free is not None))
 
 
-def _granted(folder: str) -> int | None:
+def _memory_headroom(folder: str) -> int | None:
     for limit_file, used_file, cache_key in _VERSIONS:
         limit, used = read_group_number(folder, limit_file), read_group_number(folder, used_file)
         if limit is not None and used is not None:
-            return limit - used + _entry(read_group_file(folder, "memory.stat"), cache_key)
+            return limit - used + _statistic(read_group_file(folder, "memory.stat"), cache_key)
     return None
 
 
-def _entry(statistics: str, key: str) -> int:
+def _statistic(statistics: str, key: str) -> int:
     words = statistics.split()
     return int(words[words.index(key) + 1]) if key in words else 0
 
@@ -149,6 +149,7 @@ def processor_facts() -> dict[str, str]:
             lines = [line.partition(":") for line in file]
     except OSError:
         return {}
+    # Of equal keys a dict keeps the last one: backwards, that is the first processor's.
     return {key.strip(): value.strip() for key, _, value in reversed(lines)}
 
 
@@ -166,5 +167,5 @@ def processor_vendor() -> str:
 @cache
 def processor_fingerprint() -> str:
     """Its name and abilities, which tell one machine from another."""
-    known = [processor_facts().get(key, "") for key in ("model name", "flags", "Features")]
-    return " ".join(sorted(filter(None, known))) or f"{platform.machine()} {platform.processor()}"
+    facts = [processor_facts().get(key, "") for key in ("model name", "flags", "Features")]
+    return " ".join(sorted(filter(None, facts))) or f"{platform.machine()} {platform.processor()}"

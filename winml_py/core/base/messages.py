@@ -60,12 +60,12 @@ def shown(text: str) -> str:
         >>> shown("\x1b[31mred")
         '\\x1b[31mred'
     """
-    return COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return COMMANDS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def shown_in_json(text: str) -> str:
     """JSON with those characters as JSON spells them: it means the same."""
-    return COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 # Suggestions: the known name closest to a misspelt one.

@@ -28,8 +28,8 @@ def take_turns(
     seconds: list[list[float]] = [[] for _ in blocks]
     for number in range(rounds):
         order = list(zip(blocks, seconds, strict=True))
-        for block, own in reversed(order) if number % 2 else order:
-            own.append(block())
+        for block, block_seconds in reversed(order) if number % 2 else order:
+            block_seconds.append(block())
         if is_enough(seconds):
             break
     return seconds

@@ -55,15 +55,15 @@ class Entry(NamedTuple):
 
 def folder() -> Path | None:
     """Where answers belong: the user's cache folder, or what WINML_PY_CACHE says; None where nothing is kept."""
-    named = os.environ.get(ENVIRONMENT)
-    if named is not None:
-        return Path(os.path.realpath(named)) if named else None
+    override = os.environ.get(ENVIRONMENT)
+    if override is not None:
+        return Path(os.path.realpath(override)) if override else None
     from platformdirs import user_cache_path
 
     with suppress(RuntimeError):  # a user without a home has no cache folder; old platformdirs would name it "~"
-        found = user_cache_path("winml-py", appauthor=False)
-        if found.is_absolute():
-            return Path(os.path.realpath(found))
+        default = user_cache_path("winml-py", appauthor=False)
+        if default.is_absolute():
+            return Path(os.path.realpath(default))
     say_once(logging.INFO, "This user has no cache folder: nothing is kept.")
     return None
 
@@ -80,7 +80,7 @@ def trusted_folder(make: bool = False) -> Path | None:
     try:
         if make:
             make_private(where)
-        reason = objection_to(where)
+        reason = reason_to_distrust(where)
     except OSError as error:  # it is missing, or the disk is full, or it is in another user's folder
         if make:
             say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
@@ -97,10 +97,11 @@ def say_once(level: int, line: str) -> None:
 
 
 @contextmanager
-def apart() -> Iterator[None]:
+def temporary_cache() -> Iterator[None]:
     """Within the block, the whole process keeps its answers in a temporary folder."""
     before = os.environ.get(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as where:
+        # Empty means that nothing is kept. A user who wants that gets it here, too.
         os.environ[ENVIRONMENT] = where if before != "" else ""
         try:
             yield
@@ -132,8 +133,10 @@ def read_any_version(path: Path) -> Facts | None:
     """The facts in a file, whichever version wrote it, or None: not there, or nothing that we could have written."""
     try:
         status = path.lstat()
+        # Another program may have put a link there, or a pipe that never ends.
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return None
+        # Python reads NaN, Infinity and 1e400 as floats, which are no figures that we have written.
         facts = json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_refuse)
     except (OSError, ValueError, RecursionError):
         return None
@@ -213,15 +216,15 @@ def _lock(key: str) -> FileLock | None:
 
 def entries() -> list[Entry]:
     """All answers, oldest first."""
-    found = []
-    for path in own(re.escape(f"{OURS}.json")):
+    dated = []
+    for path in list_files(re.escape(f"{OURS}.json")):
         with suppress(OSError):
             status = path.lstat()
-            found.append((status.st_mtime, Entry(path, status.st_size, read_file(path) or {})))
-    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+            dated.append((status.st_mtime, Entry(path, status.st_size, read_file(path) or {})))
+    return [entry for _, entry in sorted(dated, key=lambda pair: pair[0])]
 
 
-def own(ending: str, start: str = "") -> list[Path]:
+def list_files(ending: str, start: str = "") -> list[Path]:
     """What is in the folder under such names: a key between a start and an ending, given as patterns."""
     where = trusted_folder()
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
@@ -236,12 +239,12 @@ def clear() -> int:
     from filelock import FileLock, Timeout
 
     count = 0
-    kept = re.escape(f"{OURS}.json")
-    for path in [*own(kept), *own(rf"{kept}\.[0-9a-f]+", r"\.")]:
+    answer_ending = re.escape(f"{OURS}.json")
+    for path in [*list_files(answer_ending), *list_files(rf"{answer_ending}\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"
-    for path in own(re.escape(f"{OURS}.lock")):
+    for path in list_files(re.escape(f"{OURS}.lock")):
         with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # not one that somebody holds
             path.unlink()
     return count
@@ -273,7 +276,7 @@ def make_private(folder: Path) -> None:
         folder.chmod(FOLDER_MODE)
 
 
-def objection_to(folder: Path) -> str:
+def reason_to_distrust(folder: Path) -> str:
     """Why a folder may hold what others have written, or "".
 
     Where files have no modes, as on Windows, the user's folders are private by their place.

@@ -63,21 +63,23 @@ def folder_for(key: str, weights: int) -> Path | None:
     folder = answers.trusted_folder(make=True) if size <= limit() else None
     if folder is None:
         return None
-    found = folder / key
+    cached = folder / key
     try:
-        if found.is_dir() or shutil.disk_usage(folder).free >= 2 * size:
-            return found
+        # One that is there takes no more room, however full the disk is.
+        if cached.is_dir() or shutil.disk_usage(folder).free >= 2 * size:
+            return cached
         reason = f"it takes {size} bytes, and more than half of what is free"
     except OSError as error:
         reason = str(error)
-    answers.say_once(logging.INFO, f"No saved graph {found}: {reason}.")
+    answers.say_once(logging.INFO, f"No saved graph {cached}: {reason}.")
     return None
 
 
-def is_whole(path: Path) -> bool:
+def is_intact(path: Path) -> bool:
     """Whether a saved model is there, ours, and as it was written under this name; notes that it was used."""
     try:
         manifest = _manifest(path)
+        # Sizes before checksums: a folder that lacks something need not be read whole.
         if manifest.get("schema_version") != answers.SCHEMA or manifest.get("sizes") != _sizes(path):
             return False
         if manifest.get("checksums") != _checksums(path):
@@ -96,7 +98,7 @@ def _manifest(path: Path) -> Facts:
     be of another version.
     """
     try:
-        facts = {} if answers.objection_to(path) else answers.read_any_version(path / _MANIFEST) or {}
+        facts = {} if answers.reason_to_distrust(path) else answers.read_any_version(path / _MANIFEST) or {}
     except OSError:
         facts = {}
     return facts if facts.get("key") == path.name else {}
@@ -113,16 +115,18 @@ def written(path: Path, model: str = "") -> Iterator[str]:
         OSError: the disk refuses, or there is something under that name which is not ours.
     """
     _require_free(path)
-    for left in path.parent.glob(f".{path.name}.*{answers.OURS}"):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in path.parent.glob(f".{path.name}.*{answers.OURS}"):
+        shutil.rmtree(leftover, ignore_errors=True)
     temporary = _unfinished_name(path)
     answers.make_private(temporary)
     try:
         yield str(temporary)
         for file in temporary.iterdir():
             file.chmod(answers.FILE_MODE)
-        answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, **_described(temporary)})
+        # Last, because a folder is believed by its manifest.
+        answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, **_describe_files(temporary)})
         if _manifest(path):
+            # A rename replaces no folder that holds something.
             _remove(path)
         os.rename(temporary, path)
     finally:
@@ -144,21 +148,21 @@ def _unfinished_name(path: Path) -> Path:
 
 def entries() -> list[CachedFolder]:
     """All saved models, the one that has not been used for longest first; no folder that is not ours."""
-    found = []
-    for path in answers.own(""):
+    saved_models = []
+    for path in answers.list_files(""):
         manifest = _manifest(path)
         with suppress(OSError):
             if manifest:
                 size = sum(file.lstat().st_size for file in path.iterdir())
                 used = (path / _MANIFEST).stat().st_mtime
-                found.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
-    return sorted(found, key=lambda saved: saved.used)
+                saved_models.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
+    return sorted(saved_models, key=lambda saved: saved.used)
 
 
 def clear() -> int:
     """Removes all saved models; gives how many there were. Sessions that use them go on."""
     count = sum(_remove(saved.path) for saved in entries())
-    for path in _unfinished():
+    for path in _unfinished_folders():
         shutil.rmtree(path, ignore_errors=True)
     return count
 
@@ -195,42 +199,42 @@ def _remove(path: Path) -> bool:
 
     First it gets the name of an unfinished one: nobody opens that, and it is removed later if this process dies.
     """
-    left = _unfinished_name(path)
+    unfinished = _unfinished_name(path)
     try:
-        os.rename(path, left)
+        os.rename(path, unfinished)
     except OSError:
         return False
-    shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(unfinished, ignore_errors=True)
     return True
 
 
-def _unfinished() -> list[Path]:
+def _unfinished_folders() -> list[Path]:
     """Saved models that are being written, or were when their process was killed."""
-    return answers.own(rf"\.[0-9a-f]+{re.escape(answers.OURS)}", r"\.")
+    return answers.list_files(rf"\.[0-9a-f]+{re.escape(answers.OURS)}", r"\.")
 
 
 def _make_room(newest: Path) -> None:
-    for path in _unfinished():
+    for path in _unfinished_folders():
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-    found = entries()
-    total = sum(saved.size for saved in found)
-    for saved in found:
+    saved_models = entries()
+    total = sum(saved.size for saved in saved_models)
+    for saved in saved_models:
         if total > limit() and saved.path != newest and _remove(saved.path):
             total -= saved.size
 
 
-def _described(folder: Path) -> dict[str, Facts]:
+def _describe_files(folder: Path) -> dict[str, Facts]:
     return {"sizes": _sizes(folder), "checksums": _checksums(folder)}
 
 
 def _sizes(folder: Path) -> dict[str, int]:
     """The size of each file; refuses what is no file, such as a pipe that nobody writes to."""
     status = {file.name: file.lstat() for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
-    if not all(stat.S_ISREG(found.st_mode) for found in status.values()):
+    if not all(stat.S_ISREG(entry.st_mode) for entry in status.values()):
         raise FileExistsError(f"{folder} holds something that is not a file")
-    return {name: found.st_size for name, found in status.items()}
+    return {name: entry.st_size for name, entry in status.items()}
 
 
 def _checksums(folder: Path) -> dict[str, list[int]]:
@@ -247,5 +251,6 @@ def _checksums_of(path: Path) -> list[int]:
                 checksum = zlib.crc32(memoryview(buffer)[: file.readinto(buffer)], checksum)
         return checksum
 
+    # Reading and checksums let go of Python's lock, so the threads really share the work.
     with ThreadPoolExecutor(usable_cores()) as pool:
         return list(pool.map(part, range(0, path.stat().st_size, _PART)))

@@ -35,7 +35,7 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
     if isinstance(source, Mapping):
         return Config("The config", source)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        source = _first(os.fspath(source), names)
+        source = _find_file(os.fspath(source), names)
     path = name_of(source)
     try:
         with open_text(source) as file:
@@ -49,12 +49,12 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
     return Config(path, values)
 
 
-def _first(folder: str, names: Sequence[str]) -> str:
+def _find_file(folder: str, names: Sequence[str]) -> str:
     paths = [os.path.join(folder, name) for name in names]
-    found = next((path for path in paths if os.path.exists(path)), None)
-    if found is None:
+    existing = next((path for path in paths if os.path.exists(path)), None)
+    if existing is None:
         raise StorageNotFoundError(f"{folder}: there is no {' and no '.join(names)} in this folder.")
-    return found
+    return existing
 
 
 _LARGEST = 1 << 53
@@ -74,11 +74,11 @@ def require_numbers(name: str, key: str, value: object) -> None:
         for index, item in enumerate(value):
             require_numbers(name, f"{key}[{index}]", item)
     elif isinstance(value, (int, float)) and not abs(value) < _LARGEST:  # so that NaN is not, either
-        raise refused(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
+        raise unsupported(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
 
 
 @contextmanager
-def named(name: str) -> Iterator[None]:
+def error_prefix(name: str) -> Iterator[None]:
     """Puts the name of the config before what a contract says of its numbers."""
     try:
         yield
@@ -86,7 +86,7 @@ def named(name: str) -> Iterator[None]:
         raise InvalidArgumentError(f"{name}: {error.message}", hint=error.hint) from error
 
 
-def refused(name: str, what: str) -> NotSupportedError:
+def unsupported(name: str, what: str) -> NotSupportedError:
     """The error for a config that no contract can keep to exactly."""
     return NotSupportedError(
         f"{name}: {what}.",

@@ -8,7 +8,7 @@ from ...errors import InvalidArgumentError
 from ..base.messages import did_you_mean
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from . import huggingface, timm
-from .config import Config, Source, named, read_config
+from .config import Config, Source, error_prefix, read_config
 
 _KEYS = (*WINDOWS_KEYS, *OUR_KEYS)
 
@@ -55,5 +55,5 @@ def _from_words(config: Config) -> ImageContract:
         raise InvalidArgumentError(
             f"{config.name}: the value of {wrong} is not text.", hint='Write "0.5,0.5,0.5", say.'
         )
-    with named(config.name):
+    with error_prefix(config.name):
         return ImageContract.from_metadata(config.values)

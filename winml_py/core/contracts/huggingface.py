@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
-from .config import Config, Source, named, read_config, refused, require_numbers
-from .processor_sizes import RULES, Geometry, Settings
+from .config import Config, Source, error_prefix, read_config, require_numbers, unsupported
+from .processor_sizes import RULES, Geometry, ProcessorSettings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
@@ -35,17 +35,17 @@ def contract_of(config: Config) -> ImageContract:
     """
     config = _image_processor(config)
     kind, processor = _processor(config)
-    settings = Settings(config.name, kind, _merge(config, kind, processor))
+    settings = ProcessorSettings(config.name, kind, _merge(config, kind, processor))
     if settings.is_on("do_grayscale"):
-        raise settings.refused("do_grayscale makes three equal channels")
-    with named(config.name):
-        made = ImageContract(
+        raise settings.unsupported("do_grayscale makes three equal channels")
+    with error_prefix(config.name):
+        contract = ImageContract(
             BitmapPixelFormat.BGR8 if settings.is_on("do_flip_channel_order") else BitmapPixelFormat.RGB8,
             **_numbers(settings),
             kernel=_kernel(settings),
             **_geometry(settings, processor),
         )
-        return _with_padding(made, settings)
+        return _with_padding(contract, settings)
 
 
 def _image_processor(config: Config) -> Config:
@@ -57,18 +57,18 @@ def _image_processor(config: Config) -> Config:
 
 def _processor(config: Config) -> tuple[str, Processor]:
     """The kind of processor that a config is for, by the name of its class."""
-    stated = config.values.get("image_processor_type") or config.values.get("feature_extractor_type")
-    if not isinstance(stated, str):
-        raise refused(config.name, "it names no image_processor_type, which says what the other keys mean")
-    kind = stated.removesuffix("Fast")
+    class_name = config.values.get("image_processor_type") or config.values.get("feature_extractor_type")
+    if not isinstance(class_name, str):
+        raise unsupported(config.name, "it names no image_processor_type, which says what the other keys mean")
+    kind = class_name.removesuffix("Fast")
     for suffix in ("ImageProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(suffix)
     if kind in UNLIKE_A_CONTRACT:
-        raise refused(config.name, f"no contract does what {stated} does: {UNLIKE_A_CONTRACT[kind]}")
-    for known, processor in PROCESSORS.items():  # GroundingDINO is also spelt GroundingDino
-        if known.lower() == kind.lower():
-            return stated, processor
-    raise refused(config.name, f"what {stated} does is not known; known are {', '.join(PROCESSORS)}")
+        raise unsupported(config.name, f"no contract does what {class_name} does: {UNLIKE_A_CONTRACT[kind]}")
+    for name, processor in PROCESSORS.items():  # GroundingDINO is also spelt GroundingDino
+        if name.lower() == kind.lower():
+            return class_name, processor
+    raise unsupported(config.name, f"what {class_name} does is not known; known are {', '.join(PROCESSORS)}")
 
 
 def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
@@ -81,7 +81,9 @@ def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
             require_numbers(config.name, key, value)
             values[key] = value
         elif values[key] and key not in _NULL_IS_DEFAULT:
-            raise refused(config.name, f"{key} is null, which means one thing to {kind} and another to its fast twin")
+            raise unsupported(
+                config.name, f"{key} is null, which means one thing to {kind} and another to its fast twin"
+            )
     return {**values, **processor.constants}
 
 
@@ -89,25 +91,25 @@ def _require_idle(name: str, kind: str, key: str, value: object) -> None:
     """Refuses a key that may change pixels, unless it says that nothing is done."""
     channels_first = key == "data_format" and value in ("channels_first", "ChannelDimension.FIRST")
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
-        raise refused(name, f"{key} is a key that {kind} is not known to read")
+        raise unsupported(name, f"{key} is a key that {kind} is not known to read")
 
 
-def _kernel(settings: Settings) -> ImageKernel:
+def _kernel(settings: ProcessorSettings) -> ImageKernel:
     resample = settings.values["resample"]
     if isinstance(resample, int) and not isinstance(resample, bool) and 0 <= resample < len(_KERNELS):
         return _KERNELS[resample]
-    raise settings.refused(f"resample is {resample!r}, and not a number from 0 to 5")
+    raise settings.unsupported(f"resample is {resample!r}, and not a number from 0 to 5")
 
 
-def _geometry(settings: Settings, processor: Processor) -> Geometry:
+def _geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:
     if settings.is_on("do_resize"):
         return RULES[processor.rule](settings)
     if settings.is_on("do_center_crop") or settings.values.get("pad_size") is not None:
-        raise settings.refused("pictures are cropped or padded without being resized")
+        raise settings.unsupported("pictures are cropped or padded without being resized")
     return {}
 
 
-def _numbers(settings: Settings) -> dict[str, Any]:
+def _numbers(settings: ProcessorSettings) -> dict[str, Any]:
     """Range, mean and std: number = ((byte * factor - offset) - mean) / std."""
     factor = settings.number("rescale_factor") if settings.is_on("do_rescale") else 1.0
     is_offset = settings.is_on("do_rescale") and (settings.is_on("offset") or settings.is_on("rescale_offset"))
@@ -132,15 +134,15 @@ def _fields(pixel_range: LearningModelPixelRange, mean: tuple[float, ...], std: 
     return {"pixel_range": pixel_range, "mean": mean if any(mean) else (), "std": std if set(std) != {1.0} else ()}
 
 
-def _channels(settings: Settings, key: str) -> tuple[float, float, float]:
+def _channels(settings: ProcessorSettings, key: str) -> tuple[float, float, float]:
     value = settings.values[key]
     numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * 3
     if len(numbers) != 3 or not all(isinstance(number, (int, float)) for number in numbers):
-        raise settings.refused(f"{key} is {value!r}, and not a number for each of three channels")
+        raise settings.unsupported(f"{key} is {value!r}, and not a number for each of three channels")
     return float(numbers[0]), float(numbers[1]), float(numbers[2])
 
 
-def _with_padding(contract: ImageContract, settings: Settings) -> ImageContract:
+def _with_padding(contract: ImageContract, settings: ProcessorSettings) -> ImageContract:
     """The contract with the bytes that become 0: processors pad after they have normalised.
 
     A mean between two bytes is rounded: the padding differs by half a gray level at most.

@@ -55,10 +55,10 @@ def labels_of(source: Source) -> tuple[str, ...]:
             return _lines(path)
     name, values = read_config(source, ("config.json",))
     inner = values.get("pretrained_cfg")
-    stated = values.get("id2label") or values.get("label_names")
-    if stated is None and isinstance(inner, Mapping):
-        stated = inner.get("label_names")
-    labels = _in_order(stated or ())
+    names = values.get("id2label") or values.get("label_names")
+    if names is None and isinstance(inner, Mapping):
+        names = inner.get("label_names")
+    labels = _ordered_labels(names or ())
     if labels is None:
         raise InvalidArgumentError(
             f"{name}: the names of the classes do not count from 0, or are not text that UTF-8 can write.",
@@ -79,11 +79,11 @@ def _lines(path: str) -> tuple[str, ...]:
         ) from error
 
 
-def _in_order(stated: object) -> tuple[str, ...] | None:
+def _ordered_labels(names: object) -> tuple[str, ...] | None:
     """Names as a tuple; None where they are no list of texts, and no mapping of 0, 1, 2... to texts."""
-    if isinstance(stated, Mapping):
-        numbered = {str(key): label for key, label in stated.items()}
-        stated = [numbered.get(str(number)) for number in range(len(numbered))]
-    if not isinstance(stated, (list, tuple)) or not all(map(is_text, stated)):
+    if isinstance(names, Mapping):
+        numbered = {str(key): label for key, label in names.items()}
+        names = [numbered.get(str(number)) for number in range(len(numbered))]
+    if not isinstance(names, (list, tuple)) or not all(map(is_text, names)):
         return None
-    return tuple(stated)
+    return tuple(names)

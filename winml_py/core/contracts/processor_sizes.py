@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from ..imaging.scaling import ImageScaling, Size
-from .config import refused
+from .config import unsupported
 
 Geometry = dict[str, Any]
 """The fields of a contract that say where a picture goes: size and scaling."""
 
 
-class Settings(NamedTuple):
+class ProcessorSettings(NamedTuple):
     """What a processor does: the config over the defaults of its kind.
 
     Attributes:
@@ -32,71 +32,71 @@ class Settings(NamedTuple):
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self.refused(f"{key} is {value!r}, and neither true nor false")
+        raise self.unsupported(f"{key} is {value!r}, and neither true nor false")
 
     def number(self, key: str) -> float:
         """A number above 0."""
         value = self.values.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
             return value
-        raise self.refused(f"{key} is {value!r}, and not a number above 0")
+        raise self.unsupported(f"{key} is {value!r}, and not a number above 0")
 
     def ratio(self, key: str) -> float:
         """A number that sizes are divided by, so large that what comes out is a size."""
         if (value := self.number(key)) < 1e-6:
-            raise self.refused(f"{key} is {value!r}, by which no size can be divided")
+            raise self.unsupported(f"{key} is {value!r}, by which no size can be divided")
         return value
 
     def pixels(self, key: str) -> int:
         """A whole number above 0."""
-        return self.whole(key, self.values.get(key))
+        return self.as_pixels(key, self.values.get(key))
 
-    def whole(self, key: str, value: object) -> int:
+    def as_pixels(self, key: str, value: object) -> int:
         """A value as a whole number above 0."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 20:
             return value
-        raise self.refused(f"{key} is {value!r}, and not a number of pixels")
+        raise self.unsupported(f"{key} is {value!r}, and not a number of pixels")
 
-    def edges(self, key: str, whole: str) -> dict[str, int]:
+    def edges(self, key: str, single: str) -> dict[str, int]:
         """A size by the names of its edges.
 
         Args:
             key: of the size.
-            whole: what a single number is: "square", or the name of an edge.
+            single: what a single number is: "square", or the name of an edge.
         """
         value = self.values.get(key)
         if isinstance(value, (list, tuple)) and len(value) == 2:
             value = dict(zip(("height", "width"), value, strict=True))
         elif not isinstance(value, Mapping):
-            value = {"height": value, "width": value} if whole == "square" else {whole: value}
-        return {edge: self.whole(f"{key}[{edge!r}]", side) for edge, side in value.items() if side is not None}
+            value = {"height": value, "width": value} if single == "square" else {single: value}
+        return {edge: self.as_pixels(f"{key}[{edge!r}]", side) for edge, side in value.items() if side is not None}
 
     def square_edges(self, key: str) -> Size:
         """A size of two fixed sides."""
-        return self.both(key, self.edges(key, "square"))
+        return self.height_and_width(key, self.edges(key, "square"))
 
-    def both(self, key: str, edges: Mapping[str, int]) -> Size:
+    def height_and_width(self, key: str, edges: Mapping[str, int]) -> Size:
         """Height and width, where these are what a size states."""
         if edges.keys() != {"height", "width"}:
-            raise self.refused(f"{self.kind} takes a height and a width, and {key} states {' and '.join(edges)}")
+            raise self.unsupported(f"{self.kind} takes a height and a width, and {key} states {' and '.join(edges)}")
         return edges["height"], edges["width"]
 
-    def only(self, edges: Mapping[str, int], edge: str) -> int:
+    def single_edge(self, edges: Mapping[str, int], edge: str) -> int:
         """The one edge that a size may state."""
         if edges.keys() != {edge}:
-            raise self.refused(f"{self.kind} takes a {edge}, and size states {' and '.join(edges)}")
+            raise self.unsupported(f"{self.kind} takes a {edge}, and size states {' and '.join(edges)}")
         return edges[edge]
 
-    def refused(self, what: str) -> WinMLError:
+    def unsupported(self, what: str) -> WinMLError:
         """The error for a config that no contract keeps to."""
-        return refused(self.name, what)
+        return unsupported(self.name, what)
 
 
 def _stretch(size: Size) -> Geometry:
     return {"scaling": ImageScaling(*size), "size": size}
 
 
-def _crop(settings: Settings, scaling: ImageScaling, least: Size, is_exact: bool = False) -> Geometry:
+def _crop(settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_exact: bool = False) -> Geometry:
     """A scaling, and the crop after it. A crop that is larger pads with black.
 
     Args:
@@ -111,15 +111,15 @@ def _crop(settings: Settings, scaling: ImageScaling, least: Size, is_exact: bool
     missing = [max(0, crop - side) for crop, side in zip(size, least, strict=True)]
     # An odd pixel of padding is on the left and above, and a contract has it on the other side.
     if any(missing) and (not is_exact or any(pixels % 2 for pixels in missing)):
-        raise settings.refused(f"crop_size is {size[0]}x{size[1]}, and larger than the scaled picture")
+        raise settings.unsupported(f"crop_size is {size[0]}x{size[1]}, and larger than the scaled picture")
     return {"scaling": scaling, "size": size}
 
 
-def _by_shortest(settings: Settings, side: int, **fields: Any) -> Geometry:
+def _by_shortest(settings: ProcessorSettings, side: int, **fields: Any) -> Geometry:
     return _crop(settings, ImageScaling(shortest_side=side, **fields), (side, side))
 
 
-def stretched(settings: Settings) -> Geometry:
+def stretched(settings: ProcessorSettings) -> Geometry:
     """Height and width, and a crop where one is asked for."""
     size = settings.square_edges("size")
     if not settings.is_on("do_center_crop"):
@@ -127,64 +127,68 @@ def stretched(settings: Settings) -> Geometry:
     return _crop(settings, ImageScaling(*size), size, is_exact=True)
 
 
-def shortest(settings: Settings) -> Geometry:
+def shortest(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or height and width, and a crop."""
     edges = settings.edges("size", "shortest_edge")
-    return stretched(settings) if "height" in edges else _by_shortest(settings, settings.only(edges, "shortest_edge"))
+    return (
+        stretched(settings)
+        if "height" in edges
+        else _by_shortest(settings, settings.single_edge(edges, "shortest_edge"))
+    )
 
 
-def levit(settings: Settings) -> Geometry:
+def levit(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, times 256 / 224, and a crop."""
     edges = settings.edges("size", "shortest_edge")
     if "height" in edges:
         return stretched(settings)
-    return _by_shortest(settings, int(256 / 224 * settings.only(edges, "shortest_edge")))
+    return _by_shortest(settings, int(256 / 224 * settings.single_edge(edges, "shortest_edge")))
 
 
-def convnext(settings: Settings) -> Geometry:
+def convnext(settings: ProcessorSettings) -> Geometry:
     """Below 384: the shortest edge over `crop_pct`, and a crop; from there on stretched."""
-    side = settings.only(settings.edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     if side >= 384:
         return _stretch((side, side))
     ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.ratio("crop_pct")
     return {"scaling": ImageScaling(shortest_side=int(side / ratio)), "size": (side, side)}
 
 
-def poolformer(settings: Settings) -> Geometry:
+def poolformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or that of a square, over `crop_pct`, and a crop."""
     edges = settings.edges("size", "shortest_edge")
     if "height" in edges and edges["height"] != edges.get("width"):
-        raise settings.refused("size is not a square, and crop_pct needs one")
-    side = edges.get("height") or settings.only(edges, "shortest_edge")
+        raise settings.unsupported("size is not a square, and crop_pct needs one")
+    side = edges.get("height") or settings.single_edge(edges, "shortest_edge")
     return _by_shortest(settings, int(side / settings.ratio("crop_pct")))
 
 
-def textnet(settings: Settings) -> Geometry:
+def textnet(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, both edges then up to a multiple, and a crop where one is asked for."""
-    side = settings.only(settings.edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     up = ImageRounding.UP
     return _by_shortest(settings, side, multiple=settings.pixels("size_divisor"), multiple_rounding=up)
 
 
-def perceiver(settings: Settings) -> Geometry:
+def perceiver(settings: ProcessorSettings) -> Geometry:
     """A square out of the middle, which is then scaled."""
     size = settings.square_edges("size")
     if not settings.is_on("do_center_crop"):
         return _stretch(size)
     crop = settings.square_edges("crop_size")
     if size[0] != size[1] or crop[0] != crop[1] or crop[0] < size[0]:
-        raise settings.refused("size and crop_size are no squares, or crop_size is the smaller one")
+        raise settings.unsupported("size and crop_size are no squares, or crop_size is the smaller one")
     return {"scaling": ImageScaling(crop_ratio=size[0] / crop[0], crops_first=True), "size": size}
 
 
-def glpn(settings: Settings) -> Geometry:
+def glpn(settings: ProcessorSettings) -> Geometry:
     """Both edges down to a multiple."""
     return {"scaling": ImageScaling(multiple=settings.pixels("size_divisor"))}
 
 
-def sam(settings: Settings) -> Geometry:
+def sam(settings: ProcessorSettings) -> Geometry:
     """The longest edge, then padding."""
-    side = settings.only(settings.edges("size", "longest_edge"), "longest_edge")
+    side = settings.single_edge(settings.edges("size", "longest_edge"), "longest_edge")
     half = ImageRounding.HALF_UP
     scaling = ImageScaling(side, side, keeps_aspect=True, rounding=half, anchor=ImageAnchor.TOP_LEFT)
     if not settings.is_on("do_pad"):
@@ -192,9 +196,9 @@ def sam(settings: Settings) -> Geometry:
     return {"scaling": scaling, "size": _pad(settings, (side, side))}
 
 
-def vilt(settings: Settings) -> Geometry:
+def vilt(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest at most 1333 / 800 of it; both edges then down to a multiple."""
-    side = settings.only(settings.edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     scaling = ImageScaling(
         shortest_side=side,
         longest_side=int(1333 / 800 * side),
@@ -205,7 +209,7 @@ def vilt(settings: Settings) -> Geometry:
     return {"scaling": scaling}
 
 
-def detr(settings: Settings) -> Geometry:
+def detr(settings: ProcessorSettings) -> Geometry:
     """The shortest edge with the longest as its limit, a box to fit into, or two fixed edges; then padding."""
     scaling = _detr_scaling(settings, settings.edges("size", "shortest_edge"))
     if settings.values.get("pad_size") is not None and settings.is_on("do_pad"):
@@ -216,7 +220,7 @@ def detr(settings: Settings) -> Geometry:
     return {"scaling": scaling}
 
 
-def _detr_scaling(settings: Settings, edges: dict[str, int]) -> ImageScaling:
+def _detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> ImageScaling:
     multiple = settings.values.get("multiple", 1)
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
         edges["longest_edge"] = settings.pixels("max_size")
@@ -226,21 +230,23 @@ def _detr_scaling(settings: Settings, edges: dict[str, int]) -> ImageScaling:
         return ImageScaling(shortest_side=short, longest_side=long, multiple=multiple, anchor=corner)
     if edges.keys() == {"max_height", "max_width"}:
         return ImageScaling(edges["max_height"], edges["max_width"], keeps_aspect=True, anchor=corner)
-    height, width = settings.both("size", edges)
+    height, width = settings.height_and_width("size", edges)
     return ImageScaling(height, width, anchor=corner)
 
 
-def maskformer(settings: Settings) -> Geometry:
+def maskformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest as its limit; both edges then up to a multiple, then padding."""
     edges = settings.edges("size", "shortest_edge")
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
         edges["longest_edge"] = settings.pixels("max_size")
     divisor = settings.pixels("size_divisor") if settings.values["size_divisor"] else 1
     if "height" in edges:
-        height, width = (-(-side // divisor) * divisor for side in settings.both("size", edges))
+        height, width = (-(-side // divisor) * divisor for side in settings.height_and_width("size", edges))
         return _stretch((height, width))
     if edges.keys() != {"shortest_edge", "longest_edge"}:
-        raise settings.refused(f"{settings.kind} takes a shortest_edge and a longest_edge, not {' and '.join(edges)}")
+        raise settings.unsupported(
+            f"{settings.kind} takes a shortest_edge and a longest_edge, not {' and '.join(edges)}"
+        )
     scaling = ImageScaling(
         shortest_side=edges["shortest_edge"],
         longest_side=edges["longest_edge"],
@@ -254,7 +260,7 @@ def maskformer(settings: Settings) -> Geometry:
     return {"scaling": scaling, "size": _pad(settings, (1, 1))}
 
 
-def dpt(settings: Settings) -> Geometry:
+def dpt(settings: ProcessorSettings) -> Geometry:
     """Two fixed edges, or the one that changes least; both then the nearest multiple, then padding."""
     height, width = settings.square_edges("size")
     multiple = settings.pixels("ensure_multiple_of")
@@ -262,22 +268,22 @@ def dpt(settings: Settings) -> Geometry:
     nearest: dict[str, Any] = {"multiple": multiple, "multiple_rounding": ImageRounding.HALF_EVEN, "pad_multiple": pads}
     if settings.is_on("keep_aspect_ratio"):
         if height != width:
-            raise settings.refused("keep_aspect_ratio with a size that is not a square")
+            raise settings.unsupported("keep_aspect_ratio with a size that is not a square")
         return {"scaling": ImageScaling(shortest_side=height, longest_side=width, changes_least=True, **nearest)}
     height, width = (round(side / multiple) * multiple for side in (height, width))
     scaling = ImageScaling(height, width, pad_multiple=pads)
     return {"scaling": scaling, "size": (scaling.padded(height), scaling.padded(width))}
 
 
-def _pad(settings: Settings, least: Size) -> Size:
+def _pad(settings: ProcessorSettings, least: Size) -> Size:
     """The size that is padded to."""
     size = settings.square_edges("pad_size")
     if size[0] < least[0] or size[1] < least[1]:
-        raise settings.refused(f"pad_size is {size[0]}x{size[1]}, and smaller than the scaled picture")
+        raise settings.unsupported(f"pad_size is {size[0]}x{size[1]}, and smaller than the scaled picture")
     return size
 
 
-RULES: dict[str, Callable[[Settings], Geometry]] = {
+RULES: dict[str, Callable[[ProcessorSettings], Geometry]] = {
     rule.__name__: rule
     for rule in (
         convnext,

@@ -10,7 +10,7 @@ from ...enums import BitmapPixelFormat, ImageRounding, LearningModelPixelRange
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
 from ..imaging.scaling import ImageScaling, Size
-from .config import Config, Source, named, read_config, refused, require_numbers
+from .config import Config, Source, error_prefix, read_config, require_numbers, unsupported
 
 NAME = "config.json"
 
@@ -76,23 +76,23 @@ def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
     """
     config = _pretrained(config)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
-        raise refused(config.name, f"{key} is a key that timm's evaluation is not known to read")
-    stated = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
-    for key, value in stated.items():
+        raise unsupported(config.name, f"{key} is a key that timm's evaluation is not known to read")
+    settings = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
+    for key, value in settings.items():
         require_numbers(config.name, key, value)
     if use_test_size:
-        stated |= {key: stated[f"test_{key}"] or stated[key] for key in ("input_size", "crop_pct")}
-    kernel = _KERNELS.get(str(stated["interpolation"]))
+        settings |= {key: settings[f"test_{key}"] or settings[key] for key in ("input_size", "crop_pct")}
+    kernel = _KERNELS.get(str(settings["interpolation"]))
     if kernel is None:
-        raise refused(config.name, f"interpolation is {stated['interpolation']!r}, and not {', '.join(_KERNELS)}")
-    with named(config.name):
+        raise unsupported(config.name, f"interpolation is {settings['interpolation']!r}, and not {', '.join(_KERNELS)}")
+    with error_prefix(config.name):
         return ImageContract(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
-            stated["mean"],
-            stated["std"],
+            settings["mean"],
+            settings["std"],
             kernel=kernel,
-            **_geometry(config.name, stated),
+            **_geometry(config.name, settings),
         )
 
 
@@ -100,24 +100,24 @@ def _pretrained(config: Config) -> Config:
     """The `pretrained_cfg` of a `config.json`, or the config itself."""
     inner = config.values.get("pretrained_cfg", config.values)
     if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
-        raise refused(config.name, "there is no pretrained_cfg of timm's in it")
+        raise unsupported(config.name, "there is no pretrained_cfg of timm's in it")
     return Config(config.name, inner)
 
 
-def _geometry(name: str, stated: Mapping[str, object]) -> dict[str, Any]:
+def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
     """Where a picture goes: size, scaling and padding."""
-    size, ratio, mode = _size(name, stated["input_size"]), stated["crop_pct"], stated["crop_mode"]
+    size, ratio, mode = _size(name, settings["input_size"]), settings["crop_pct"], settings["crop_mode"]
     if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
-        raise refused(name, f"crop_pct is {ratio!r}, and not above 0 and at most 1")
+        raise unsupported(name, f"crop_pct is {ratio!r}, and not above 0 and at most 1")
     height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity; ImageScaling refuses it
     half = ImageRounding.HALF_EVEN
     if mode == "squash":
         return {"size": size, "scaling": ImageScaling(height, width, crop_rounding=half)}
     if mode == "border":
         fitted = ImageScaling(height, width, keeps_aspect=True, rounding=half, crop_rounding=half)
-        return {"size": size, "scaling": fitted, "pad": _levels(name, stated["mean"])}
+        return {"size": size, "scaling": fitted, "pad": _levels(name, settings["mean"])}
     if mode != "center" or height != width:
-        raise refused(name, f"crop_mode is {mode!r}, and input_size {height}x{width}: center needs a square")
+        raise unsupported(name, f"crop_mode is {mode!r}, and input_size {height}x{width}: center needs a square")
     return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
 
 
@@ -129,10 +129,10 @@ def _size(name: str, value: object) -> Size:
         and all(type(side) is int and 0 < side <= 1 << 20 for side in value)
     ):
         return value[1], value[2]
-    raise refused(name, f"input_size is {value!r}, and not three channels, height and width")
+    raise unsupported(name, f"input_size is {value!r}, and not three channels, height and width")
 
 
 def _levels(name: str, mean: object) -> tuple[int, ...]:
     if isinstance(mean, (list, tuple)) and all(isinstance(number, (int, float)) for number in mean):
         return tuple(min(max(round(255 * number), 0), 255) for number in mean)
-    raise refused(name, f"mean is {mean!r}, and not a number for each channel")
+    raise unsupported(name, f"mean is {mean!r}, and not a number for each channel")

@@ -30,9 +30,9 @@ class Compiled:
 
     Attributes:
         inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
-        outputs: likewise.
-        is_silent: as the model's content.
-        missing_contracts: likewise.
+        outputs: the model's, by name, in the graph's order.
+        is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
+        missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine's bindings hold while they talk to a GPU.
         location: where the device's memory is, which can be bound; None for engines on the host.
         is_lost: whether the device has gone.
@@ -51,7 +51,7 @@ class Compiled:
     ) -> None:
         self._lease: Lease | None = lease
         content = inside(model)
-        features = overridden(content.inputs, lease.engine.options)
+        features = override_features(content.inputs, lease.engine.options)
         # The exporter's contract is asked again: an option may fix the sizes that it filled in, or leave them free.
         self.inputs = LiveFeatures(map(content.with_exporters_contract, features), content.contracts)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
@@ -115,8 +115,8 @@ class Compiled:
             return self.outputs[name], False
         folded = name.casefold() if isinstance(name, str) else None
         for features, is_input in ((self.inputs, True), (self.outputs, False)):
-            for known, descriptor in features.items():
-                if known.casefold() == folded:
+            for feature_name, descriptor in features.items():
+                if feature_name.casefold() == folded:
                     return descriptor, is_input
         raise InvalidBindingError(
             f"The model has no variable with name {name}.",
@@ -160,7 +160,7 @@ class CompiledModel(Object):
 # The model's features with the sizes that session options override.
 
 
-def overridden(features: Iterable[FeatureDescriptor], options: EngineOptions) -> list[FeatureDescriptor]:
+def override_features(features: Iterable[FeatureDescriptor], options: EngineOptions) -> list[FeatureDescriptor]:
     """The features, with the named dimensions and the shapes that the options fix.
 
     Raises:
@@ -174,48 +174,50 @@ def overridden(features: Iterable[FeatureDescriptor], options: EngineOptions) ->
                 f"The options override the shape of {name!r}, and the model has no such input.",
                 hint=f"Its inputs: {', '.join(names)}.",
             )
-    return [_overridden(feature, dict(options.dimensions), shapes.get(feature.name)) for feature in features]
+    return [_override_feature(feature, dict(options.dimensions), shapes.get(feature.name)) for feature in features]
 
 
-def _overridden(
-    feature: FeatureDescriptor, dimensions: dict[str, int], wanted: tuple[int, ...] | None
+def _override_feature(
+    feature: FeatureDescriptor, dimensions: dict[str, int], override: tuple[int, ...] | None
 ) -> FeatureDescriptor:
     if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-        if wanted is not None:
+        if override is not None:
             raise InvalidArgumentError(f"The input {feature.name} is no tensor, and its shape cannot be overridden.")
         return feature
     named = feature.dimension_names or ("",) * len(feature.shape)
     pairs = zip(feature.shape, named, strict=True)
     shape = tuple(dimensions.get(name, -1) if size < 0 else size for size, name in pairs)
-    if wanted is not None:
-        shape = _combine(feature, shape, wanted)
+    if override is not None:
+        shape = _combine_shapes(feature, shape, override)
     return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
 
 
-def _combine(
-    feature: TensorFeatureDescriptor | ImageFeatureDescriptor, shape: tuple[int, ...], wanted: tuple[int, ...]
+def _combine_shapes(
+    feature: TensorFeatureDescriptor | ImageFeatureDescriptor, shape: tuple[int, ...], override: tuple[int, ...]
 ) -> tuple[int, ...]:
-    fits = len(wanted) == len(shape) and all(
-        -1 in pair or len(set(pair)) == 1 for pair in zip(shape, wanted, strict=True)
+    fits = len(override) == len(shape) and all(
+        -1 in pair or len(set(pair)) == 1 for pair in zip(shape, override, strict=True)
     )
     if not fits:
         raise InvalidArgumentError(
-            f"The options override the shape of {feature.name} with {list(wanted)}, and the model says "
+            f"The options override the shape of {feature.name} with {list(override)}, and the model says "
             f"{list(feature.shape)}.",
             hint="Give one size for each dimension, and -1 where the model's stays.",
         )
-    return tuple(max(pair) for pair in zip(shape, wanted, strict=True))
+    # A free size is -1, so the larger one of a pair is the one that is stated. Pairs that contradict each other are
+    # refused above.
+    return tuple(max(pair) for pair in zip(shape, override, strict=True))
 
 
 def with_dimensions(features: Iterable[FeatureDescriptor], options: EngineOptions) -> EngineOptions:
     """The options, with overrides of the named dimensions among those that they fix by position.
 
     Raises:
-        InvalidArgumentError: as `overridden` does.
+        InvalidArgumentError: as `override_features` does.
     """
     dimensions = dict(options.dimensions)
     features = list(features)
-    for before, after in zip(features, overridden(features, options), strict=True):
+    for before, after in zip(features, override_features(features, options), strict=True):
         if isinstance(before, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
             fixed = zip(before.dimension_names, before.shape, getattr(after, "shape", ()), strict=False)
             dimensions |= {name: size for name, free, size in fixed if name and free < 0 <= size}

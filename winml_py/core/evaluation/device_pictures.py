@@ -192,7 +192,8 @@ def tensorize_graph(key: GraphKey) -> bytes:
     contract, layout = key.contract, layout_of(key.source)
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
     pixels = graph.input("pixels", np.uint8, "n", "height", "width", layout.channels)
-    value = pixels.cast(np.float32).transposed(0, 3, 1, 2)
+    value = pixels.cast(np.float32).transpose(0, 3, 1, 2)
+    # A gray picture with padding in a colour is computed in colour: the padding has to become gray by the same weights.
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
         value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
@@ -203,7 +204,7 @@ def tensorize_graph(key: GraphKey) -> bytes:
     factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
     value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
     if contract.layout is TensorLayout.NHWC:
-        value = value.transposed(0, 2, 3, 1)
+        value = value.transpose(0, 2, 3, 1)
     dtype: ScalarType = np.float16 if key.half else np.float32
     return graph.model(graph.node("Cast", value, dtype=dtype, to=onnx_type(dtype), output="tensor"))
 
@@ -277,6 +278,7 @@ def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel
     matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(
         resize(identity, axis.scaled, part, kernel, is_close=True)
     )
+    # The cache gives the same array to every caller.
     matrix.flags.writeable = False
     return matrix
 
@@ -287,8 +289,8 @@ def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) ->
     blocks = -(-part // block)
     matrix = np.zeros((blocks, axis.tensor), np.float32)
     identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
-    whole = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
-    matrix[:, axis.at : axis.at + axis.left] = axis.cut(whole)
+    resized = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
+    matrix[:, axis.at : axis.at + axis.left] = axis.cut(resized)
     matrix.flags.writeable = False
     return matrix
 

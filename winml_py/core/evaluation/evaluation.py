@@ -44,8 +44,8 @@ from .outputs import (
     OutputSlot,
     TensorOutput,
     UnboundOutput,
-    refill,
-    require_apart,
+    require_no_overlap,
+    slot_for_container,
     writable_array,
 )
 from .picture_inputs import PictureInputs, PictureTensor
@@ -155,10 +155,11 @@ class Evaluation:
         self._reset()
 
     def _reset(self) -> None:
-        # Only a binding on a device is given arrays of one: `_required_here` and `_tensor_slot` see to that.
+        # Only a binding on a device is given arrays of one: `_require_here` sees to that.
         self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
         self._pictures: PictureInputs | None = None
-        self._given: dict[str, TensorStorage] = {}  # the tensors among the inputs, which another evaluation may write
+        # The tensors among the inputs, which another evaluation may write.
+        self._bound_tensors: dict[str, TensorStorage] = {}
         self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
@@ -190,7 +191,7 @@ class Evaluation:
                 self.engine_binding.set_output(name, None)
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
             self._missing = set(self.compiled.inputs)
-            self._given, self.bound = {}, {}
+            self._bound_tensors, self.bound = {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
@@ -201,23 +202,23 @@ class Evaluation:
     def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `check_input` does, and where the session is closed."""
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
-        found = check_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
-        self.set_input(descriptor, value, found)
-        self.compiled.missing_contracts.tell(found, properties)  # without the lock: it calls what the program says
+        bindable = check_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
+        self.set_input(descriptor, value, bindable)
+        self.compiled.missing_contracts.tell(bindable, properties)  # without the lock: it calls what the program says
 
-    def set_input(self, descriptor: FeatureDescriptor, value: object, found: Bindable) -> None:
+    def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
         """Binds what `check_input` found in a value."""
         with self._lock:
-            self._given.pop(descriptor.name, None)
+            self._bound_tensors.pop(descriptor.name, None)
             try:
-                self._set_input(descriptor, found)
+                self._set_input(descriptor, bindable)
             except DeviceLostError:  # a picture is tensorized there
                 self.compiled.is_lost = True
                 raise
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
             if isinstance(value, Tensor):
-                self._given[descriptor.name] = inside(value)
+                self._bound_tensors[descriptor.name] = inside(value)
 
     def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name
@@ -234,6 +235,8 @@ class Evaluation:
             self.engine_binding.set_input(name, value.array)
         else:
             self._set_tensor(descriptor, value)
+        # The memory of the picture before is no longer what the engine reads. Kept, the next picture would be written
+        # there and not be bound.
         if self._pictures is not None:
             self._pictures.forget(name)
 
@@ -244,6 +247,7 @@ class Evaluation:
         self.engine_binding.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
 
     def _set_picture(self, name: str, tensor: PictureTensor) -> None:
+        # A picture of the same size is written over the one before, in memory that the engine reads already.
         if self.pictures.tensors.get(name) is not tensor:
             self.engine_binding.set_input(name, tensor)
             self.pictures.tensors[name] = tensor
@@ -273,10 +277,10 @@ class Evaluation:
         with self._lock if stop is None else held(self._lock, stop):
             if self._missing:
                 raise self._missing_inputs()
-            for storage in self._given.values():
+            for storage in self._bound_tensors.values():
                 storage.require_valid()
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
-                require_apart(self._slots)
+                require_no_overlap(self._slots)
                 self._is_checked = True
             try:
                 fresh = self.engine_binding.run(stop)
@@ -300,9 +304,9 @@ class Evaluation:
         sizes = {name: size for name, size in own_sizes.items() if name in self.bound}
         if not sizes or error.__cause__ is not None:  # an operator of the program's own said why
             return error
-        own = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
+        kept_sizes = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
         return EvaluationError(
-            f"{error.message} The model takes any size, and {own}.",
+            f"{error.message} The model takes any size, and {kept_sizes}.",
             hint="If the model was made for one, state it: ImageContract(size=(height, width)), or a scaling with "
             "pad_multiple for sides that must be multiples of a stride.",
         )
@@ -312,7 +316,7 @@ class Evaluation:
         """Where the pictures that are bound lie in their tensors, by the names of inputs."""
         if self._pictures is None:
             return {}
-        return {name: found for name, found in self._pictures.placements.items() if name in self.bound}
+        return {name: batch for name, batch in self._pictures.placements.items() if name in self.bound}
 
     def _missing_inputs(self) -> MissingInputError:
         missing = [feature for name, feature in self.compiled.inputs.items() if name in self._missing]
@@ -348,16 +352,16 @@ def check_input(
         InvalidBindingError: a tensor without data, or in the memory of another device.
         WinMLError: as `resolve` does, and where a picture does not fit into the tensor.
     """
-    found = resolve(value, descriptor, properties, before)
-    if isinstance(found, HostTensor):
-        _require_data(found.tensor, descriptor)
-    elif isinstance(found, (DeviceTensor, DevicePixels)):
+    bindable = resolve(value, descriptor, properties, before)
+    if isinstance(bindable, HostTensor):
+        _require_data(bindable.tensor, descriptor)
+    elif isinstance(bindable, (DeviceTensor, DevicePixels)):
         if isinstance(value, Tensor):
             inside(value).require_valid()
-        _require_here(found.array, descriptor.name, location)
-    elif isinstance(found, Pictures):
-        found.fit.placements  # noqa: B018 - it is asked for its errors
-    return found
+        _require_here(bindable.array, descriptor.name, location)
+    elif isinstance(bindable, Pictures):
+        bindable.fit.placements  # noqa: B018 - it is asked for its errors
+    return bindable
 
 
 def _require_data(tensor: Tensor, descriptor: FeatureDescriptor) -> None:
@@ -384,7 +388,7 @@ class CheckedOutput(NamedTuple):
 
     Attributes:
         slot: receives the output.
-        memory: see above.
+        memory: the host's or the device's; None where the engine allocates it.
         stays_on_device: whether it is left in the device's memory.
     """
 
@@ -408,7 +412,7 @@ def check_output(
     Raises:
         WinMLError: as `resolve` does, and where it cannot be written in place.
     """
-    slot = refill(bound, descriptor)
+    slot = slot_for_container(bound, descriptor)
     if slot is not None:
         return CheckedOutput(slot)
     value = resolve(bound, descriptor, properties)

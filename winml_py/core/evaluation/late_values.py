@@ -27,7 +27,7 @@ def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[B
         WinMLError: as a bind does, where no picture must be decoded to find it out.
     """
     compiled.require_open()
-    return [_checked(compiled, *compiled.find(name), value) for name, value in features.items()]
+    return [_check_feature(compiled, *compiled.find(name), value) for name, value in features.items()]
 
 
 def bind_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
@@ -41,24 +41,24 @@ def bind_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluat
         WinMLError: as a bind does.
     """
     evaluation = Evaluation(compiled)
-    with held(_cores(os.getpid()), stop):
+    with held(_core_slots(os.getpid()), stop):
         for bind in binds:
             stop.require_not_requested()
             bind(evaluation)
     return evaluation
 
 
-def _checked(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: object) -> Bind:
+def _check_feature(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: object) -> Bind:
     if not is_input:
         output = check_output(value, descriptor, NO_PROPERTIES, compiled.location)
         return lambda evaluation: evaluation.set_output(descriptor, value, output)
     if isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor):
         return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
     if _has_pillow(value):
-        return lambda evaluation: evaluation.bind_input(descriptor, _convert(value), NO_PROPERTIES)
-    found = check_input(value, descriptor, NO_PROPERTIES, compiled.location)
-    compiled.missing_contracts.tell(found, NO_PROPERTIES)
-    return lambda evaluation: evaluation.set_input(descriptor, value, found)
+        return lambda evaluation: evaluation.bind_input(descriptor, _convert_picture(value), NO_PROPERTIES)
+    bindable = check_input(value, descriptor, NO_PROPERTIES, compiled.location)
+    compiled.missing_contracts.tell(bindable, NO_PROPERTIES)
+    return lambda evaluation: evaluation.set_input(descriptor, value, bindable)
 
 
 def _has_pillow(value: object) -> bool:
@@ -66,21 +66,21 @@ def _has_pillow(value: object) -> bool:
     return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
 
 
-def _convert(value: object) -> Any:
+def _convert_picture(value: object) -> Any:
     """The value as pictures, where it is such: one thread at a time, for threads may share an image.
 
     Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.
     """
-    with _pillow(os.getpid()):
+    with _pillow_lock(os.getpid()):
         return as_picture(value) or value
 
 
 # Of a process each: in a forked one, nobody would release those of its parent.
 @cache
-def _pillow(process: int) -> threading.Lock:
+def _pillow_lock(process: int) -> threading.Lock:
     return threading.Lock()
 
 
 @cache
-def _cores(process: int) -> threading.Semaphore:
+def _core_slots(process: int) -> threading.Semaphore:
     return threading.Semaphore(usable_cores())

@@ -69,9 +69,9 @@ class UnboundOutput:
             if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
                 if tensor_class.tensor_kind is descriptor.tensor_kind:
                     return over(tensor_class, value)
-                raise _without_class(descriptor)  # the engine gives float8, say, as raw bytes
-            raise unexpected(descriptor, value)
-        return pythonic(value, descriptor)
+                raise _no_tensor_class(descriptor)  # the engine gives float8, say, as raw bytes
+            raise unexpected_output(descriptor, value)
+        return to_python(value, descriptor)
 
     def invalidate(self) -> None:
         """Nothing is bound: what earlier runs gave is the caller's, and stays."""
@@ -96,12 +96,14 @@ class ContainerOutput:
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills what was bound: a list with the elements of a tensor or of a sequence, a dict with a map's."""
-        made: Any = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else pythonic(value, self._descriptor)
+        content: Any = (
+            value.reshape(-1).tolist() if isinstance(value, np.ndarray) else to_python(value, self._descriptor)
+        )
         if isinstance(self._bound, MutableMapping):
             self._bound.clear()
-            self._bound.update(made)
+            self._bound.update(content)
         else:
-            self._bound[:] = made
+            self._bound[:] = content
         return self._bound
 
     def invalidate(self) -> None:
@@ -124,18 +126,18 @@ class BuffersOutput:
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the tensor's bytes."""
-        whole = _array(value, self._descriptor).tobytes()
+        data = _array(value, self._descriptor).tobytes()
         sizes = [part.nbytes for part in self._parts]
-        if sum(sizes) != len(whole):
+        if sum(sizes) != len(data):
             raise SizeMismatchError(
-                f"The model variable {self._descriptor.name} gave {len(whole)} bytes, and buffers of {sum(sizes)} "
+                f"The model variable {self._descriptor.name} gave {len(data)} bytes, and buffers of {sum(sizes)} "
                 "are bound to it.",
                 hint="Make them as large as the output together.",
             )
         start = 0
         for part, size in zip(self._parts, sizes, strict=True):
-            if size:
-                part[:] = whole[start : start + size]
+            if size:  # the view of an empty part is read-only
+                part[:] = data[start : start + size]
             start += size
         for buffer in self._bound:
             if isinstance(buffer, Buffer):
@@ -256,7 +258,7 @@ def spoil(array: Array | DeviceArray) -> None:
         array.fill(info.min or info.max)
 
 
-def refill(bound: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
+def slot_for_container(bound: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
     """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
 
     Raises:
@@ -292,19 +294,19 @@ def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | Ten
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
-def pythonic(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
+def to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
     """A map as a dict, a sequence as a list of dicts or of tensors."""
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
         return MapOutput(value)
     if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
         return ListOutput(_element(element, descriptor) for element in value)
-    raise unexpected(descriptor, value)
+    raise unexpected_output(descriptor, value)
 
 
 def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
     if isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE:
         return over(CLASSES_BY_DTYPE[value.dtype], value)
-    return pythonic(value, descriptor.element_descriptor)
+    return to_python(value, descriptor.element_descriptor)
 
 
 def writable_array(bound: Any, tensor: Tensor) -> Array | None:
@@ -325,6 +327,7 @@ def writable_array(bound: Any, tensor: Tensor) -> Array | None:
         )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
+    # Arrays without elements share no memory with any, and nothing is written to them.
     if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
         raise InvalidBindingError(
             "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy.",
@@ -336,27 +339,27 @@ def writable_array(bound: Any, tensor: Tensor) -> Array | None:
 def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Array:
     if isinstance(value, np.ndarray):
         return value
-    raise unexpected(descriptor, value)
+    raise unexpected_output(descriptor, value)
 
 
-def _without_class(descriptor: FeatureDescriptor) -> NotSupportedError:
+def _no_tensor_class(descriptor: FeatureDescriptor) -> NotSupportedError:
     return NotSupportedError(
         f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or bfloat16.",
         hint="Add a Cast to float32 to the model, behind that output.",
     )
 
 
-def require_apart(slots: Mapping[str, OutputSlot]) -> None:
+def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
     """Refuses outputs that would be written over each other.
 
     Raises:
         InvalidBindingError: two of them share memory.
     """
     bound = [(name, slot.memory) for name, slot in slots.items() if slot.memory is not None]
-    for (one, array), (other, another) in combinations(bound, 2):
+    for (first, array), (second, another) in combinations(bound, 2):
         if np.shares_memory(array, another):
             raise InvalidBindingError(
-                f"The outputs {one} and {other} are bound to the same memory: one would overwrite the other.",
+                f"The outputs {first} and {second} are bound to the same memory: one would overwrite the other.",
                 hint="Bind an array of its own to each output, or leave one unbound.",
             )
 
@@ -364,10 +367,10 @@ def require_apart(slots: Mapping[str, OutputSlot]) -> None:
 def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
     """Refuses an output that the model calls a picture and is none."""
     if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
-        raise unexpected(descriptor, value)
+        raise unexpected_output(descriptor, value)
 
 
-def unexpected(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
+def unexpected_output(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
     """The error for an output that is not what the model declares."""
     what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
     return EvaluationError(
@@ -410,13 +413,13 @@ class PlainArrays:
         Raises:
             WinMLError: what the engine raises, or an output is not what the model declares.
         """
-        given = dict(features)  # as another thread may change the caller's
-        if given.keys() != self._fits.keys():
+        inputs = dict(features)  # as another thread may change the caller's
+        if inputs.keys() != self._fits.keys():
             return None
-        for name, value in given.items():
+        for name, value in inputs.items():
             if type(value) is not np.ndarray or not self._fits[name].takes(value):
                 return None
-        fresh = run_once(given, UNLOCKED)
+        fresh = run_once(inputs, UNLOCKED)
         return {name: output.receive(fresh[name]) for name, output in self._outputs}
 
 
@@ -427,13 +430,13 @@ class _Fit(NamedTuple):
     shape: tuple[int, ...]
 
     def takes(self, array: Array) -> bool:
-        came, flags = array.shape, array.flags
+        shape, flags = array.shape, array.flags
         if array.dtype != self.dtype or not flags.c_contiguous or not flags.aligned:
             return False
-        if came == self.shape:
+        if shape == self.shape:
             return True
-        sizes = zip(came, self.shape, strict=False)
-        return len(came) == len(self.shape) and all(size in (-1, given) for given, size in sizes)
+        sizes = zip(shape, self.shape, strict=False)
+        return len(shape) == len(self.shape) and all(size in (-1, actual) for actual, size in sizes)
 
 
 def _fit_of(feature: FeatureDescriptor) -> _Fit | None:

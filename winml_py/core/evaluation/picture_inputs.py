@@ -43,8 +43,8 @@ class PictureInputs:
 
     def forget(self, name: str) -> None:
         """A tensor has been bound to the input."""
-        for kept in (self.tensors, self.placements, self.own_sizes):
-            kept.pop(name, None)
+        for values_by_name in (self.tensors, self.placements, self.own_sizes):
+            values_by_name.pop(name, None)
 
     def write(self, pictures: Pictures) -> PictureTensor:
         """The pictures as a tensor: on the device where it can, else by the CPU."""
@@ -77,7 +77,7 @@ class PictureInputs:
         self._note(pixels.descriptor.name, (PicturePlacement(pixels.placement),), False)
         assert self.device_tensorizer is not None  # where there is none, pixels of a device have been refused
         return self.device_tensorizer.write_pixels(
-            array.reshaped((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
+            array.reshape((1, *array.shape, *(() if len(array.shape) == 3 else (1,)))),
             pixels.pixel_format,
             pixels.contract,
             pixels.shape,

@@ -9,7 +9,7 @@ from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
-from ..features.ranking import Prediction, fitting, is_row, ranked
+from ..features.ranking import Prediction, fitting, is_row, rank_classes
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
 
@@ -149,12 +149,12 @@ class LearningModelEvaluationResult(Object):
         rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
         rows = [row for row in rows if is_row(row)]
         if len(rows) != 1:
-            found = "none" if not rows else "more than one"
+            how_many = "none" if not rows else "more than one"
             raise InvalidArgumentError(
-                f"Of the outputs {', '.join(names)} {found} is one row of scores.",
+                f"Of the outputs {', '.join(names)} {how_many} is one row of scores.",
                 hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
             )
-        return ranked(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
+        return rank_classes(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str:
         from ..features.html import error_html, outputs_html
@@ -167,15 +167,15 @@ class LearningModelEvaluationResult(Object):
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
 
 
-def completed(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:
+def for_stream_item(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:
     """The result, once it knows which item of a stream it is of. For streams, and no part of the public class."""
     result._source, result._index = source, index  # noqa: SLF001 - users read results, and streams make them
     return result
 
 
-def placed(
+def with_placements(
     result: LearningModelEvaluationResult, placements: Mapping[str, tuple[PicturePlacement, ...]]
 ) -> LearningModelEvaluationResult:
     """The result of pictures that were tensorized before they were bound."""
-    result._placements = dict(placements)  # noqa: SLF001 - as in `completed`
+    result._placements = dict(placements)  # noqa: SLF001 - as in `for_stream_item`
     return result

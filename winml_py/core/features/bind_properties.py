@@ -87,7 +87,7 @@ class BindProperties(NamedTuple):
                 "RGBA8, BGRA8 or GRAY8.",
                 hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
             )
-        return _overridden(contract, self.pixel_range, self.pixel_format)
+        return _override_contract(contract, self.pixel_range, self.pixel_format)
 
 
 NO_PROPERTIES = BindProperties()
@@ -95,7 +95,7 @@ NO_PROPERTIES = BindProperties()
 
 
 @lru_cache(64)  # a contract is checked when it is made, which takes longer than tensorizing a small picture
-def _overridden(
+def _override_contract(
     contract: ImageContract, pixel_range: LearningModelPixelRange | None, pixel_format: BitmapPixelFormat | None
 ) -> ImageContract:
     if pixel_range is not None:

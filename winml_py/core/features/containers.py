@@ -181,9 +181,9 @@ def from_buffers(buffers: Sequence[Any], descriptor: TensorFeatureDescriptor) ->
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None or tensor_class.dtype == object:
         return None
-    whole = bytearray().join(memoryview(buffer).cast("B") for buffer in buffers)
-    count = len(whole) // tensor_class.dtype.itemsize
-    return tensor_class.create_from_buffer(_shape(descriptor, count), whole)
+    data = bytearray().join(memoryview(buffer).cast("B") for buffer in buffers)
+    count = len(data) // tensor_class.dtype.itemsize
+    return tensor_class.create_from_buffer(_shape(descriptor, count), data)
 
 
 def _shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:

@@ -184,17 +184,17 @@ def _size(shape: tuple[int, ...], axis: int) -> int:
     return shape[axis] if len(shape) > axis and shape[axis] >= 0 else FREE
 
 
-def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, came: str, hint: str) -> WinMLError:
+def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str) -> WinMLError:
     """The error for a value that does not fit a feature, in the words of Windows ML.
 
     Args:
         kind: its class.
         descriptor: the feature.
-        came: the type of the value.
+        actual: the type of the value.
         hint: what to do.
     """
     return kind(
         f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
-        f"incompatible type {came}.",
+        f"incompatible type {actual}.",
         hint=hint,
     )

@@ -19,16 +19,16 @@ PREVIEW = 160
 _CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
 
 
-Features = Iterable[FeatureDescriptor]
+Descriptors = Iterable[FeatureDescriptor]
 
 
-def model_html(name: str, description: str, inputs: Features, outputs: Features) -> str:
+def model_html(name: str, description: str, inputs: Descriptors, outputs: Descriptors) -> str:
     """A model's name and features."""
     about = f"LearningModel <b>{escape(name or '(no name)')}</b> {escape(description)}"
     return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
-def session_html(name: str, device: str, engine: str, inputs: Features, outputs: Features) -> str:
+def session_html(name: str, device: str, engine: str, inputs: Descriptors, outputs: Descriptors) -> str:
     """A session's model, where it runs and on which engine, and the features."""
     about = f"LearningModelSession <b>{escape(name or '(no name)')}</b> on {escape(device)}: {escape(engine)}"
     return f"<div>{about}{_features(inputs, outputs)}</div>"
@@ -45,7 +45,7 @@ def error_html(error: Exception) -> str:
     return f"<div>LearningModelEvaluationResult failed: {escape(str(error))}</div>"
 
 
-def _features(inputs: Features, outputs: Features) -> str:
+def _features(inputs: Descriptors, outputs: Descriptors) -> str:
     rows = [
         (direction, escape(feature.name), escape(feature.describe()), escape(feature.description))
         for direction, features in (("input", inputs), ("output", outputs))
@@ -63,12 +63,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _value(value: object, labels: Sequence[str] = ()) -> str:
     try:
-        return _shown(value, labels)
+        return _format_value(value, labels)
     except WinMLError:  # what was closed, or cannot be read, is shown as text
         return _text(value)
 
 
-def _shown(value: object, labels: Sequence[str]) -> str:
+def _format_value(value: object, labels: Sequence[str]) -> str:
     if isinstance(value, ImageFeatureValue):
         return pictures_html(value, PREVIEW)
     if isinstance(value, VideoFrame):

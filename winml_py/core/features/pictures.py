@@ -11,7 +11,7 @@ from ...enums import BitmapPixelFormat, LearningModelFeatureKind, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.messages import type_name
 from ..base.winrt_object import Object
-from ..imaging.bitmap import LONGEST, SoftwareBitmap, figure
+from ..imaging.bitmap import LONGEST, SoftwareBitmap, html_figure
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.contract import ImageContract
 from ..imaging.formats import Pixels
@@ -113,6 +113,7 @@ class ImageFeatureValue(Object):
         """All pictures of the batch; decoded whole, where that has not been done."""
         encoded = self._encoded
         if encoded is not None:
+            # The frames first: another thread that finds no file any more has to find them.
             self._frames = (_frame(SoftwareBitmap.from_array(*encoded.decode())),)
             self._encoded = None
         return self._frames
@@ -154,6 +155,7 @@ class ImageFeatureValue(Object):
 def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
     """The pictures of a value. A JPEG that is not decoded yet is decoded smaller if the caller will shrink it a lot."""
     encoded = value._encoded  # noqa: SLF001 - users ask for `fast_decode`, and only bind knows the size
+    # To a half is the least that a JPEG can be reduced, and twice the wanted size has to be left.
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
@@ -167,7 +169,7 @@ def pictures_html(value: ImageFeatureValue, longest: int = LONGEST) -> str:
     """
     shrink = max(map(max, value.sizes)) / longest
     words = repr(value).strip("<>")
-    return "".join(figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
+    return "".join(html_figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
 
 
 def _frame(bitmap: SoftwareBitmap) -> VideoFrame:
@@ -194,7 +196,7 @@ class PictureFit:
         properties: those of the bind.
 
     Attributes:
-        descriptor: see above.
+        descriptor: the feature.
         contract: how each picture becomes numbers.
         sizes: width and height of each.
         bounds: the part of each to use; None for all of it.
@@ -254,16 +256,16 @@ def placements(
     """
     height, width = fixed_sides(descriptor, contract, properties)
     mode, scaling = contract.crop_mode, contract.scaling
-    found = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
-    tensors = {placement.tensor for placement in found}
+    per_picture = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
+    tensors = {placement.tensor for placement in per_picture}
     if len(tensors) > 1:
-        came = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
+        tensor_sizes = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
         raise InvalidArgumentError(
             f"The model variable {descriptor.name} takes any size, but pictures of one batch must agree on it; these "
-            f"become {came}.",
+            f"become {tensor_sizes}.",
             hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
         )
-    return found
+    return per_picture
 
 
 def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
@@ -285,17 +287,17 @@ def fixed_sides(
     _, rows, columns = contract.axes()
     height, width = descriptor.shape[rows], descriptor.shape[columns]
     model = (height if height >= 0 else None, width if width >= 0 else None)
-    stated = properties.size or contract.size
-    if stated is None:
+    size = properties.size or contract.size
+    if size is None:
         return model
     by = "the bind" if properties.size else "the image contract"
-    for side, of_model, wanted in zip(("height", "width"), model, stated, strict=True):
-        if None not in (of_model, wanted) and of_model != wanted:
+    for side, model_side, stated_side in zip(("height", "width"), model, size, strict=True):
+        if None not in (model_side, stated_side) and model_side != stated_side:
             raise InvalidBindingError(
-                f"The {side} of the model variable {descriptor.name} is {of_model}, and {by} states {wanted}.",
+                f"The {side} of the model variable {descriptor.name} is {model_side}, and {by} states {stated_side}.",
                 hint="Leave the size out, or check that the contract belongs to this model.",
             )
-    return model[0] or stated[0], model[1] or stated[1]
+    return model[0] or size[0], model[1] or size[1]
 
 
 def fitting_picture(
@@ -310,45 +312,45 @@ def fitting_picture(
         InvalidArgumentError: it has neither 1 nor 3 channels.
     """
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-        raise incompatible(InvalidBindingError, descriptor, _spell(value), "")
+        raise incompatible(InvalidBindingError, descriptor, _describe(value), "")
     _check_picture(value, descriptor, properties)
-    contract = contract_of(descriptor, properties)
+    contract = contract_for_bind(descriptor, properties)
     channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
     if channels not in (1, 3):
         hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
-        raise incompatible(InvalidArgumentError, descriptor, _spell(value), hint)
+        raise incompatible(InvalidArgumentError, descriptor, _describe(value), hint)
     if 0 in (height, width):
-        raise incompatible(SizeMismatchError, descriptor, _spell(value), "The model's picture has no pixels.")
+        raise incompatible(SizeMismatchError, descriptor, _describe(value), "The model's picture has no pixels.")
     if contract.channels != channels:
         hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
-        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
     return descriptor, contract
 
 
 def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, properties: BindProperties) -> None:
-    given = properties.contract
-    if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and given is None:
+    contract = properties.contract
+    if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and contract is None:
         hint = "The model's Image.* metadata ask for what nobody can do; bind a tensor, or state an ImageContract."
-        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
     if len(descriptor.shape) != 4:
         hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
-        raise incompatible(SizeMismatchError, descriptor, _spell(value), hint)
-    stated = given.tensor_kind if given is not None else None
-    if stated is not None and stated != descriptor.tensor_kind:
-        came = spell_kind(descriptor.tensor_kind)
-        hint = f"The contract is for {spell_kind(stated)}, and the feature's elements are {came}."
-        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
-    is_stated = stated is not None or isinstance(descriptor, ImageFeatureDescriptor)
+        raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
+    contract_kind = contract.tensor_kind if contract is not None else None
+    if contract_kind is not None and contract_kind != descriptor.tensor_kind:
+        element_type = spell_kind(descriptor.tensor_kind)
+        hint = f"The contract is for {spell_kind(contract_kind)}, and the feature's elements are {element_type}."
+        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
+    is_stated = contract_kind is not None or isinstance(descriptor, ImageFeatureDescriptor)
     if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:
         hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
-        raise incompatible(InvalidBindingError, descriptor, _spell(value), hint)
+        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
     batch, frames = descriptor.shape[0], len(value.sizes)
     if batch not in (-1, frames):
         hint = f"The batch is {frames}, not {batch}."
-        raise incompatible(SizeMismatchError, descriptor, _spell(value), hint)
+        raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
 
 
-def contract_of(descriptor: PictureDescriptor, properties: BindProperties) -> ImageContract:
+def contract_for_bind(descriptor: PictureDescriptor, properties: BindProperties) -> ImageContract:
     """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
     if isinstance(descriptor, ImageFeatureDescriptor):
         return properties.override(descriptor.contract)
@@ -383,6 +385,6 @@ def pixel_format_of(
     )
 
 
-def _spell(value: ImageFeatureValue) -> str:
+def _describe(value: ImageFeatureValue) -> str:
     width, height = value.sizes[0]
     return f"Image[{width}x{height}]"

@@ -37,10 +37,10 @@ def fitting(labels: Sequence[str], array: Array) -> Sequence[str]:
 
 def best_of(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
     """The best of an output that may be a row of scores, with labels that may fit it; none where it is no such row."""
-    return ranked(array, count, fitting(labels, array)) if is_row(array) and have_order(array) else []
+    return rank_classes(array, count, fitting(labels, array)) if is_row(array) and have_order(array) else []
 
 
-def ranked(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
     """The best of a row, the highest first; among equals the lower index.
 
     Raises:

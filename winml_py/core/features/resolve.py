@@ -48,7 +48,7 @@ from .pictures import (
     ImageFeatureValue,
     PictureDescriptor,
     PictureFit,
-    contract_of,
+    contract_for_bind,
     pixel_format_of,
     placements,
     takes_picture,
@@ -157,7 +157,7 @@ def resolve(
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
         pixel_format = pixel_format_of(array.shape, descriptor, properties)
-        contract = contract_of(descriptor, properties.without_pixel_format())
+        contract = contract_for_bind(descriptor, properties.without_pixel_format())
         placement = placements(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
         shape = tensor_shape(contract, 1, placement.tensor)
         return DevicePixels(array, pixel_format, descriptor, contract, shape, placement)
@@ -177,7 +177,7 @@ def _feature_value(
         InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    found: FeatureValue | None
+    feature_value: FeatureValue | None
     if isinstance(value, np.ndarray):
         # Bytes for an image are pixels, unless they have its four dimensions. Such an array uses up the pixel format:
         # it says how the array lies, which nothing else does. A frame knows that of itself, and there the property
@@ -186,32 +186,32 @@ def _feature_value(
         if is_image and value.dtype == np.uint8 and value.ndim != 4:
             pixel_format = pixel_format_of(value.shape, descriptor, properties)
             return ImageFeatureValue.from_array(value, pixel_format), properties.without_pixel_format()
-        found = as_tensor(value)
+        feature_value = as_tensor(value)
     else:
-        found = as_picture(value)
-        if found is None and not isinstance(value, Tensor) and exports_dlpack(value):
+        feature_value = as_picture(value)
+        if feature_value is None and not isinstance(value, Tensor) and exports_dlpack(value):
             return _feature_value(host_array(value), descriptor, properties)
-        found = found or as_tensor(value)
-    if found is None:
+        feature_value = feature_value or as_tensor(value)
+    if feature_value is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
-        found = value if is_list or isinstance(value, Mapping) else None
-    if found is None and isinstance(descriptor, TensorFeatureDescriptor):
-        found = _vector(value, descriptor)
-    if found is None:
+        feature_value = value if is_list or isinstance(value, Mapping) else None
+    if feature_value is None and isinstance(descriptor, TensorFeatureDescriptor):
+        feature_value = _vector(value, descriptor)
+    if feature_value is None:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} cannot be bound with the provided type: "
-            f"it expects {descriptor.expects()}, and {_spell(value)} came.",
+            f"it expects {descriptor.expects()}, and {_describe(value)} came.",
             hint=_hint(value, descriptor),
         )
-    return found, properties
+    return feature_value, properties
 
 
 def as_picture(value: object) -> ImageFeatureValue | None:
     """The value as pictures, or None where it is none."""
     if isinstance(value, (list, tuple)) and value:
         frames = [_frame(element) for element in value]
-        whole = [frame for frame in frames if frame is not None]
-        return ImageFeatureValue(whole) if len(whole) == len(value) else None
+        pictures = [frame for frame in frames if frame is not None]
+        return ImageFeatureValue(pictures) if len(pictures) == len(value) else None
     if isinstance(value, ImageFeatureValue):
         return value
     frame = _frame(value)
@@ -248,7 +248,7 @@ def _vector(value: object, descriptor: TensorFeatureDescriptor) -> Tensor | None
     return from_vector(value, descriptor)
 
 
-def _spell(value: object) -> str:
+def _describe(value: object) -> str:
     name = type_name(value)
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
@@ -283,29 +283,29 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         SizeMismatchError: another shape.
     """
 
-    def refused(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
+    def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
         return incompatible(kind, descriptor, spell_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
     if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-        raise refused(InvalidBindingError, "")
+        raise mismatch(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
-        wanted = TENSOR_CLASSES.get(descriptor.tensor_kind)
-        if wanted is None:
+        tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+        if tensor_class is None:
             hint = f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
         else:
-            kind = wanted.dtype.name if wanted.dtype == object else f"np.{wanted.dtype.name}"
-            hint = f"Bind a {wanted.__name__}, or an array of {wanted.dtype.name}: array.astype({kind})."
-        raise refused(InvalidBindingError, hint)
+            kind = tensor_class.dtype.name if tensor_class.dtype == object else f"np.{tensor_class.dtype.name}"
+            hint = f"Bind a {tensor_class.__name__}, or an array of {tensor_class.dtype.name}: array.astype({kind})."
+        raise mismatch(InvalidBindingError, hint)
     # A placeholder takes the shape that comes, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         sizes, wanted_sizes = inside(value).shape or (), descriptor.shape
         if len(sizes) != len(wanted_sizes):
             hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}; add or drop dimensions with reshape."
-            raise refused(SizeMismatchError, hint)
+            raise mismatch(SizeMismatchError, hint)
         wrong = [axis for axis, size in enumerate(wanted_sizes) if size not in (-1, sizes[axis])]
         if wrong:
             hint = " ".join(f"Dimension {axis} is {sizes[axis]}, not {wanted_sizes[axis]}." for axis in wrong)
-            raise refused(SizeMismatchError, hint)
+            raise mismatch(SizeMismatchError, hint)
     if value.has_open_references:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",

@@ -85,9 +85,9 @@ class Tensor(Closeable, Object):
         elements = cls._elements(data)
         sizes = _infer(_sizes(shape), elements.size)
         if elements.size > math.prod(sizes) or (cls._exact_length and elements.size != math.prod(sizes)):
-            came = "exceeds" if elements.size > math.prod(sizes) else "is not"
+            relation = "exceeds" if elements.size > math.prod(sizes) else "is not"
             raise InvalidArgumentError(
-                f"Argument size ({elements.size}) {came} the tensor size ({math.prod(sizes)}) of shape {sizes}.",
+                f"Argument size ({elements.size}) {relation} the tensor size ({math.prod(sizes)}) of shape {sizes}.",
                 hint="Check the shape; one size may be -1.",
                 hresult=cls._length_hresult,
             )
@@ -140,15 +140,15 @@ class Tensor(Closeable, Object):
         Raises:
             InvalidArgumentError: the array's dtype is not `dtype`; nothing is cast without being asked for.
         """
-        given = np.asarray(array)
-        if given.dtype != cls.dtype:
+        elements = np.asarray(array)
+        if elements.dtype != cls.dtype:
             raise InvalidArgumentError(
-                f"{cls.__name__} is made of {cls.dtype.name}, not of {given.dtype.name}.",
+                f"{cls.__name__} is made of {cls.dtype.name}, not of {elements.dtype.name}.",
                 hint=f"Cast it: array.astype(np.{cls.dtype.name}).",
             )
-        if not given.flags.carray:  # as most are; the look costs less than numpy's own
-            given = np.require(given, cls.dtype, ["C", "A"])
-        return cls._over(given, given.shape)
+        if not elements.flags.carray:  # as most are; the look costs less than numpy's own
+            elements = np.require(elements, cls.dtype, ["C", "A"])
+        return cls._over(elements, elements.shape)
 
     @classmethod
     def from_dlpack(cls, array: object, /) -> Self:
@@ -177,9 +177,9 @@ class Tensor(Closeable, Object):
     @classmethod
     def _require_numbers(cls, natural: Array) -> None:
         """Refuses values that numpy would convert by guessing or truncating: None, words, fractions."""
-        wanted, came = cls.view_dtype.kind, natural.dtype.kind
-        fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[wanted]
-        if natural.size and came not in fits:
+        expected, actual = cls.view_dtype.kind, natural.dtype.kind
+        fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[expected]
+        if natural.size and actual not in fits:
             raise TypeError(f"{natural.dtype.name} elements came")
 
     @classmethod

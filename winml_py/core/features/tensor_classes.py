@@ -43,10 +43,10 @@ class TensorFloat16Bit(Tensor):
         Raises:
             InvalidArgumentError: an array of another type.
         """
-        given = np.asarray(array)
-        if given.dtype == np.float32:
-            return cls.create_from_array(given.shape, given)
-        return super().from_numpy(given)
+        elements = np.asarray(array)
+        if elements.dtype == np.float32:
+            return cls.create_from_array(elements.shape, elements)
+        return super().from_numpy(elements)
 
 
 class TensorDouble(Tensor):
@@ -134,8 +134,8 @@ class TensorString(Tensor):
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
         """A tensor with a copy of an array of strings, of dtype `object` or `str`."""
-        given = np.asarray(array)
-        return cls.create_from_array(given.shape, given)
+        elements = np.asarray(array)
+        return cls.create_from_array(elements.shape, elements)
 
     @classmethod
     def _elements(cls, data: object) -> Array:

@@ -98,18 +98,18 @@ class SoftwareBitmap(Object, Closeable):
         # Gray pictures of height x width x 1 are what many libraries make.
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
-        one = layout.shape(1, 1)
-        rank = len(one)
-        if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != one[2:]:
-            wanted = ("3/2 height" if layout.is_planar else "height") + " x width"
-            wanted += "" if rank == 2 else f" x {layout.channels}"
+        unit_shape = layout.shape(1, 1)
+        rank = len(unit_shape)
+        if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != unit_shape[2:]:
+            expected = ("3/2 height" if layout.is_planar else "height") + " x width"
+            expected += "" if rank == 2 else f" x {layout.channels}"
             raise InvalidArgumentError(
-                f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {wanted} of "
-                f"{np.dtype(layout.dtype).name}; this one is {_spell(pixels)}.",
-                hint=_remedy(pixels),
+                f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {expected} of "
+                f"{np.dtype(layout.dtype).name}; this one is {_describe(pixels)}.",
+                hint=_hint(pixels),
             )
         if pixels.size == 0:
-            raise InvalidArgumentError(f"The array {_spell(pixels)} has no pixels.")
+            raise InvalidArgumentError(f"The array {_describe(pixels)} has no pixels.")
         # NV12 and its like: below the plane of brightness, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
@@ -195,10 +195,10 @@ class SoftwareBitmap(Object, Closeable):
         """
         if not isinstance(source, SoftwareBitmap):
             raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type_name(source)}.")
-        wanted = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
+        alpha_mode = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
-        pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, wanted)
-        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, wanted)
+        pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, alpha_mode)
+        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, alpha_mode)
 
     @classmethod
     def copy(cls, source: SoftwareBitmap, /) -> SoftwareBitmap:
@@ -232,10 +232,10 @@ class SoftwareBitmap(Object, Closeable):
         pixels = self.to_numpy()
         if self.is_read_only:
             raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
-        given = byte_view(source)
-        if given.nbytes < pixels.nbytes:
-            raise InvalidArgumentError(f"The buffer holds {given.nbytes} bytes, and the picture {pixels.nbytes}.")
-        pixels[:] = np.frombuffer(given[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
+        data = byte_view(source)
+        if data.nbytes < pixels.nbytes:
+            raise InvalidArgumentError(f"The buffer holds {data.nbytes} bytes, and the picture {pixels.nbytes}.")
+        pixels[:] = np.frombuffer(data[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
 
     def copy_to_buffer(self, target: object, /) -> None:
         """Copies the pixels into a writable buffer, which may be larger than the picture.
@@ -319,11 +319,11 @@ class SoftwareBitmap(Object, Closeable):
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
 
 
-def _spell(array: Pixels) -> str:
+def _describe(array: Pixels) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'a scalar'} of {array.dtype.name}"
 
 
-def _remedy(array: Pixels) -> str:
+def _hint(array: Pixels) -> str:
     """What to do with an array that is no picture, where that can be told."""
     if array.dtype.kind == "f":
         return "Bind numbers as they are: binding.bind(name, array)."
@@ -419,7 +419,7 @@ def png(image: Image, longest: int = LONGEST) -> bytes:
     return memory.getvalue()
 
 
-def figure(image: Image, words: str, longest: int = LONGEST) -> str:
+def html_figure(image: Image, words: str, longest: int = LONGEST) -> str:
     """A picture in HTML, with words below it."""
     data = base64.b64encode(png(image, longest)).decode()
     shown = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'

@@ -141,9 +141,9 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
         _translate_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
-        image = _opened(file, max_pixels, name)
+        image = _open_image(file, max_pixels, name)
         _require_allowed_size(image, max_pixels, name)
-        with allowed(image.width * image.height):
+        with raised_pillow_limit(image.width * image.height):
             yield image, file
 
 
@@ -183,14 +183,16 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 
-def _opened(file: BinaryIO, max_pixels: int, name: str) -> Image:
+def _open_image(file: BinaryIO, max_pixels: int, name: str) -> Image:
     from PIL import Image
 
     try:
         return _identify(file, name)
+    # Some of Pillow's readers ask its limit, which is the process's, before they give the size. The one that counts is
+    # the caller's, and is looked at next.
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         file.seek(0)
-        with allowed(max_pixels):
+        with raised_pillow_limit(max_pixels):
             return _identify(file, name)
 
 
@@ -203,6 +205,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
 
     Image.preinit()
     prefix = file.read(16)
+    # Pillow loads its most common readers first, and the others only when a file is none of theirs.
     for _ in range(2):
         for kind in Image.ID:
             factory, accepts = Image.OPEN[kind]
@@ -334,11 +337,11 @@ def _kind_of(name: str, kind: str) -> str:
     """The format that is asked for, or that a name ends with, where Pillow writes it."""
     from PIL import Image
 
-    known, ending = Image.registered_extensions(), os.path.splitext(name)[1].lower()
+    kinds, ending = Image.registered_extensions(), os.path.splitext(name)[1].lower()
     # No ending is no format's: Pillow registers whatever a SPIDER file was saved as, which may be none.
-    found = kind.upper() or (known.get(ending) if ending else None)
-    if found is not None and found in Image.SAVE:
-        return found
+    pillow_kind = kind.upper() or (kinds.get(ending) if ending else None)
+    if pillow_kind is not None and pillow_kind in Image.SAVE:
+        return pillow_kind
     if kind:
         raise PictureError(f"Pillow writes no {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
     raise PictureError(
@@ -396,13 +399,13 @@ def open_heif(file: BinaryIO, name: str) -> Image:
 
 
 _lock = threading.Lock()
-_wanted: list[int] = []
-_own: list[int] = []
+_raised_limits: list[int] = []
+_usual_limit: list[int] = []
 """Pillow's limit, while another is in force."""
 
 
 @contextmanager
-def allowed(pixels: int) -> Iterator[None]:
+def raised_pillow_limit(pixels: int) -> Iterator[None]:
     """Within the block, Pillow decodes pictures of so many pixels.
 
     Pillow has one limit for the whole process. So it is raised for pictures alone that are beyond it, and while one is
@@ -411,18 +414,18 @@ def allowed(pixels: int) -> Iterator[None]:
     from PIL import Image
 
     with _lock:
-        limit = _own[0] if _own else Image.MAX_IMAGE_PIXELS
+        limit = _usual_limit[0] if _usual_limit else Image.MAX_IMAGE_PIXELS
         is_raised = limit is not None and pixels > limit
         if is_raised and limit is not None:
-            _own[:] = [limit]
-            _wanted.append(pixels)
-            Image.MAX_IMAGE_PIXELS = max(_wanted)
+            _usual_limit[:] = [limit]
+            _raised_limits.append(pixels)
+            Image.MAX_IMAGE_PIXELS = max(_raised_limits)
     try:
         yield
     finally:
         if is_raised:
             with _lock:
-                _wanted.remove(pixels)
-                Image.MAX_IMAGE_PIXELS = max(_wanted, default=_own[0])
-                if not _wanted:
-                    _own.clear()
+                _raised_limits.remove(pixels)
+                Image.MAX_IMAGE_PIXELS = max(_raised_limits, default=_usual_limit[0])
+                if not _raised_limits:
+                    _usual_limit.clear()

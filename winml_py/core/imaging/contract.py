@@ -154,18 +154,18 @@ class ImageContract:
             )
 
     def _per_channel(self, name: str) -> Floats:
-        given = getattr(self, name)
+        value = getattr(self, name)
         try:
-            numbers = tuple(float(number) for number in given) if isinstance(given, Iterable) else (float(given),)
+            numbers = tuple(float(number) for number in value) if isinstance(value, Iterable) else (float(value),)
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"The {name} of an image contract is {given!r}: {error}.") from error
+            raise InvalidArgumentError(f"The {name} of an image contract is {value!r}: {error}.") from error
         if len(numbers) == 1:
             numbers *= self.channels
         with np.errstate(over="ignore"):
             fits = np.isfinite(np.array(numbers).astype(np.float32)).all()
         if len(numbers) not in (0, self.channels) or not fits:
             raise InvalidArgumentError(
-                f"The {name} of a {self.pixel_format.name} contract is {given!r}.",
+                f"The {name} of a {self.pixel_format.name} contract is {value!r}.",
                 hint=f"It is one finite number, or {self.channels}: one for each channel.",
             )
         return numbers
@@ -232,8 +232,8 @@ class ImageContract:
             >>> ImageContract.from_preprocessor_config({"image_processor_type": "ViTImageProcessor"}).size
             (224, 224)
         """
-        made: ImageContract = _reader("huggingface").from_preprocessor_config(source)
-        return made
+        contract: ImageContract = _reader("huggingface").from_preprocessor_config(source)
+        return contract
 
     @staticmethod
     def from_timm(source: JsonSource, *, use_test_size: bool = False) -> ImageContract:
@@ -254,8 +254,8 @@ class ImageContract:
             >>> ImageContract.from_timm({"input_size": (3, 288, 288), "crop_pct": 1.0}).size
             (288, 288)
         """
-        made: ImageContract = _reader("timm").from_timm(source, use_test_size)
-        return made
+        contract: ImageContract = _reader("timm").from_timm(source, use_test_size)
+        return contract
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
@@ -269,18 +269,18 @@ class ImageContract:
     def to_metadata(self) -> dict[str, str]:
         """The `metadata_props` that state the contract: Windows ML's keys always, ours where they are needed."""
         default = ImageContract(self.pixel_format)
-        stated = {"Image.ColorSpaceGamma": "SRGB"}
+        metadata = {"Image.ColorSpaceGamma": "SRGB"}
         for key, (name, words) in _FIELDS.items():
             value = getattr(self, name)
             if key not in WINDOWS_KEYS and value == getattr(default, name):
                 continue
             if words:
-                stated[key] = next(word for word, known in words.items() if known == value)
+                metadata[key] = next(word for word, meaning in words.items() if meaning == value)
             elif isinstance(value, ImageScaling):
-                stated[key] = value.to_text()
+                metadata[key] = value.to_text()
             else:
-                stated[key] = ",".join(map(repr, value))
-        return stated
+                metadata[key] = ",".join(map(repr, value))
+        return metadata
 
     @property
     def channels(self) -> int:

@@ -62,9 +62,9 @@ def detensorize(tensor: Array, contract: ImageContract, bitmap: SoftwareBitmap, 
         _fill(pixels, planes, contract, pixel_format, scratch)
         return
     colour = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
-    whole = scratch.get("whole", layout_of(colour).shape(width, height))
-    _fill(whole, planes, contract, colour, scratch)
-    scaled = resize(whole, bitmap.pixel_width, bitmap.pixel_height)
+    picture = scratch.get("whole", layout_of(colour).shape(width, height))
+    _fill(picture, planes, contract, colour, scratch)
+    scaled = resize(picture, bitmap.pixel_width, bitmap.pixel_height)
     if layout_of(pixel_format).is_gray and len(planes) > 1:  # truncated, as without scaling
         gray = scratch.get("gray", scaled.shape[:2])
         gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, scratch)

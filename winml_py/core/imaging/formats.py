@@ -83,10 +83,10 @@ def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
     """
     layout = _LAYOUTS.get(pixel_format)
     if layout is None:
-        known = ", ".join(known.name for known in _LAYOUTS)
+        names = ", ".join(held.name for held in _LAYOUTS)
         raise InvalidArgumentError(
             f"Pictures cannot be held as {getattr(pixel_format, 'name', repr(pixel_format))}.",
-            hint=f"Use one of {known}.",
+            hint=f"Use one of {names}.",
         )
     return layout
 
@@ -133,13 +133,14 @@ def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | 
     return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
 
 
-def _video_of(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
+def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     import cv2
 
     height, width = bgr.shape[:2]
     require_even(pixel_format, width, height)
     if pixel_format == BitmapPixelFormat.YUY2:
         return cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_YUY2)
+    # OpenCV reads NV12, and writes only I420, whose two planes of colour lie one behind the other.
     planes = cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_I420)
     colour = planes[height:].reshape(2, -1).T.reshape(height // 2, width)  # U and V by turns
     video = np.concatenate([planes[:height], colour])
@@ -174,21 +175,21 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     if source in VIDEO_FORMATS:
         return convert(video_to_bgr(pixels, source), BitmapPixelFormat.BGR8, target)
     if target in VIDEO_FORMATS:
-        return _video_of(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
-    origin, wanted = layout_of(source), layout_of(target)
-    if origin.dtype != wanted.dtype:
-        pixels = to_eight_bits(pixels) if wanted.dtype == np.uint8 else pixels.astype(np.uint16) * 257
-    if origin.is_gray and wanted.is_gray:
+        return _to_video_format(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
+    source_layout, target_layout = layout_of(source), layout_of(target)
+    if source_layout.dtype != target_layout.dtype:
+        pixels = to_eight_bits(pixels) if target_layout.dtype == np.uint8 else pixels.astype(np.uint16) * 257
+    if source_layout.is_gray and target_layout.is_gray:
         return pixels
-    planes = [pixels] * 3 if origin.is_gray else [pixels[..., index] for index in origin.rgb]
-    if wanted.is_gray:
+    planes = [pixels] * 3 if source_layout.is_gray else [pixels[..., index] for index in source_layout.rgb]
+    if target_layout.is_gray:
         gray = linear_gray([to_eight_bits(plane) for plane in planes])
-        return gray if wanted.dtype == np.uint8 else gray.astype(np.uint16) * 257
+        return gray if target_layout.dtype == np.uint8 else gray.astype(np.uint16) * 257
     height, width = pixels.shape[:2]
-    result = np.full(wanted.shape(width, height), np.iinfo(wanted.dtype).max, wanted.dtype)
-    for index, plane in zip(wanted.rgb, planes, strict=True):
+    result = np.full(target_layout.shape(width, height), np.iinfo(target_layout.dtype).max, target_layout.dtype)
+    for index, plane in zip(target_layout.rgb, planes, strict=True):
         result[..., index] = plane
-    if wanted.channels == 4 and origin.channels == 4:
+    if target_layout.channels == 4 and source_layout.channels == 4:
         result[..., 3] = pixels[..., 3]
     return result
 
@@ -289,8 +290,8 @@ class Scratch:
         """What `make(*key)` gives; where the last key was the same, what it gave then. One function a scratch."""
         if self._last is None or self._last[0] != key:
             self._last = (key, make(*key))
-        made: T = self._last[1]
-        return made
+        value: T = self._last[1]
+        return value
 
     def get(self, name: str, shape: tuple[int, ...], dtype: object = np.uint8) -> Array:
         """An array that holds what was last written to it, or undefined numbers; a name has one dtype."""

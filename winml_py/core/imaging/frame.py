@@ -105,9 +105,9 @@ class VideoFrame(Object, Closeable):
             pixels, pixel_format = to_interleaved(pixels, pixel_format)
         pixels = resize(crop(pixels, part), where.width, where.height)
         if target.bitmap_pixel_format in VIDEO_FORMATS:  # pixels share colours: the whole picture is written again
-            whole, interleaved_format = to_interleaved(target.to_numpy(), target.bitmap_pixel_format)
-            crop(whole, where)[:] = convert(pixels, pixel_format, interleaved_format)
-            target.to_numpy()[:] = convert(whole, interleaved_format, target.bitmap_pixel_format)
+            interleaved, interleaved_format = to_interleaved(target.to_numpy(), target.bitmap_pixel_format)
+            crop(interleaved, where)[:] = convert(pixels, pixel_format, interleaved_format)
+            target.to_numpy()[:] = convert(interleaved, interleaved_format, target.bitmap_pixel_format)
             return
         pixels = convert(pixels, pixel_format, target.bitmap_pixel_format)
         pixels = convert_alpha(pixels, target.bitmap_pixel_format, source.bitmap_alpha_mode, target.bitmap_alpha_mode)

@@ -98,33 +98,33 @@ def compute_placement(
     """
     if bounds is not None:
         require_inside(bounds, width, height)
-    given = bounds or BitmapBounds(0, 0, width, height)
+    region = bounds or BitmapBounds(0, 0, width, height)
     picture = (height, width)
     if tensor_width is None and tensor_height is None and scaling is None:
         tensor_height, tensor_width = picture
     if tensor_width is not None and tensor_height is not None:
         tensor = (tensor_height, tensor_width)
         if scaling is not None and scaling.crops_first:
-            return _whole(_square(given, scaling), tensor, picture)
+            return _stretch_to_tensor(_square(region, scaling), tensor, picture)
         if scaling is not None:
-            return _crop_or_pad(given, scaling.scaled(given.width, given.height, tensor), tensor, picture, scaling)
-        part, target = _CROP_RULES[mode](given, BitmapBounds(0, 0, tensor_width, tensor_height))
+            return _crop_or_pad(region, scaling.scaled(region.width, region.height, tensor), tensor, picture, scaling)
+        part, target = _CROP_RULES[mode](region, BitmapBounds(0, 0, tensor_width, tensor_height))
         # Bounds are the part, also where the mode would take less of them.
         scaled = (target.height, target.width)
-        return Placement(bounds or part, scaled, _all_of(scaled), target, picture, tensor)
+        return Placement(bounds or part, scaled, _full_bounds(scaled), target, picture, tensor)
     scaling = scaling or ImageScaling()
-    scaled = _free_size(given, tensor_width, tensor_height, scaling)
+    scaled = _free_size(region, tensor_width, tensor_height, scaling)
     tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
-    return _crop_or_pad(given, scaled, tensor, picture, scaling)
+    return _crop_or_pad(region, scaled, tensor, picture, scaling)
 
 
-def _free_size(given: BitmapBounds, width: int | None, height: int | None, scaling: ImageScaling) -> Size:
+def _free_size(region: BitmapBounds, width: int | None, height: int | None, scaling: ImageScaling) -> Size:
     """The size that a picture is scaled to where at least one side of the tensor is free."""
     if scaling.states_size or (width is None and height is None):
-        return scaling.scaled(given.width, given.height)
+        return scaling.scaled(region.width, region.height)
     if height is not None:
-        return height, scaling.followed(height * given.width / given.height)
-    return scaling.followed((width or 1) * given.height / given.width), width or 1
+        return height, scaling.followed(height * region.width / region.height)
+    return scaling.followed((width or 1) * region.height / region.width), width or 1
 
 
 def _crop_or_pad(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
@@ -134,26 +134,26 @@ def _crop_or_pad(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, 
             f"A picture of {picture[1]}x{picture[0]} would be scaled to {scaled[1]}x{scaled[0]} pixels.",
             hint="Bind a part of it, BitmapBounds, or state another scaling in the contract.",
         )
-    top, left = (scaling.offset(side, whole) for side, whole in zip(scaled, tensor, strict=True))
+    top, left = (scaling.offset(side, room) for side, room in zip(scaled, tensor, strict=True))
     height, width = min(scaled[0], tensor[0]), min(scaled[1], tensor[1])
     cut = BitmapBounds(max(0, left), max(0, top), width, height)  # an offset below 0 is room before the picture
     target = BitmapBounds(max(0, -left), max(0, -top), width, height)
     return Placement(part, scaled, cut, target, picture, tensor)
 
 
-def _whole(part: BitmapBounds, tensor: Size, picture: Size) -> Placement:
-    return Placement(part, tensor, _all_of(tensor), _all_of(tensor), picture, tensor)
+def _stretch_to_tensor(part: BitmapBounds, tensor: Size, picture: Size) -> Placement:
+    return Placement(part, tensor, _full_bounds(tensor), _full_bounds(tensor), picture, tensor)
 
 
-def _all_of(size: Size) -> BitmapBounds:
+def _full_bounds(size: Size) -> BitmapBounds:
     return BitmapBounds(0, 0, size[1], size[0])
 
 
-def _square(given: BitmapBounds, scaling: ImageScaling) -> BitmapBounds:
+def _square(region: BitmapBounds, scaling: ImageScaling) -> BitmapBounds:
     """The middle of a picture, square."""
-    side = max(1, int((scaling.crop_ratio or 1) * min(given.width, given.height)))
-    x, y = (given.width - side) // 2, (given.height - side) // 2
-    return BitmapBounds(given.x + x, given.y + y, side, side)
+    side = max(1, int((scaling.crop_ratio or 1) * min(region.width, region.height)))
+    x, y = (region.width - side) // 2, (region.height - side) // 2
+    return BitmapBounds(region.x + x, region.y + y, side, side)
 
 
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:

@@ -92,8 +92,8 @@ class PicturePlacement(Object):
             InvalidArgumentError: the last dimension is not 4.
         """
         scale, shift = self._scale_and_shift
-        found = _numbers(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
-        return np.asarray(np.clip(found, 0, [self.picture_width, self.picture_height] * 2) if clip else found)
+        mapped = _numbers(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
+        return np.asarray(np.clip(mapped, 0, [self.picture_width, self.picture_height] * 2) if clip else mapped)
 
     def boxes_to_tensor(self, boxes: object) -> Array:
         """Boxes of the picture as boxes of the tensor."""
@@ -151,6 +151,6 @@ def _sample(mask: object, x: Array, y: Array, outside: object) -> Array:
         raise InvalidArgumentError(f"A mask of shape {mask.shape} came.", hint="It is height x width.")
     rows, columns = (np.floor(share * size).astype(np.int64) for share, size in zip((y, x), mask.shape, strict=True))
     is_row, is_column = (rows >= 0) & (rows < mask.shape[0]), (columns >= 0) & (columns < mask.shape[1])
-    found = np.full((len(y), len(x)), outside, mask.dtype)
-    found[np.ix_(is_row, is_column)] = mask[np.ix_(rows[is_row], columns[is_column])]
-    return found
+    samples = np.full((len(y), len(x)), outside, mask.dtype)
+    samples[np.ix_(is_row, is_column)] = mask[np.ix_(rows[is_row], columns[is_column])]
+    return samples

@@ -33,6 +33,7 @@ class Kernel(NamedTuple):
 KERNELS: Mapping[ImageKernel, Kernel] = {
     ImageKernel.NEAREST: Kernel("NEAREST"),
     ImageKernel.LINEAR: Kernel(opencv="INTER_LINEAR", resize_attributes={"mode": "linear"}),
+    # -0.75 is OpenCV's coefficient; Pillow's is -0.5.
     ImageKernel.CUBIC: Kernel(opencv="INTER_CUBIC", resize_attributes={"mode": "cubic", "cubic_coeff_a": -0.75}),
     ImageKernel.AREA: Kernel(opencv="INTER_AREA"),
     ImageKernel.ANTIALIASED_LINEAR: Kernel("BILINEAR", is_antialiased=True),
@@ -96,6 +97,7 @@ def _resize_with_pillow(pixels: Pixels, width: int, height: int, name: str, is_c
     across, down = block_size(source_width, source_height, width, height, is_close)
     if across > 1 or down > 1:
         pixels = _average(pixels, across, down)
+    # The last block may stand for fewer pixels than the others. So Pillow is told where the picture really ends.
     return scale_with_pillow(pixels, width, height, name, (source_width / across, source_height / down))
 
 

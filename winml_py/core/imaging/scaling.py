@@ -111,14 +111,16 @@ class ImageScaling:
 
     def __str__(self) -> str:
         """The fields that do not have their default."""
-        stated = ((field.name, getattr(self, field.name)) for field in fields(self))
-        words = [f"{name} {_word(value)}" for name, value in stated if value != getattr(_DEFAULT, name)]
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        words = [f"{name} {_format_value(value)}" for name, value in values if value != getattr(_DEFAULT, name)]
         return f"scaling ({', '.join(words)})" if words else "no scaling"
 
     def to_text(self) -> str:
         """The fields that do not have their default, as a model's metadata hold them: `shortest_side=256,...`."""
-        stated = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ",".join(f"{name}={_word(value)}" for name, value in stated.items() if value != getattr(_DEFAULT, name))
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ",".join(
+            f"{name}={_format_value(value)}" for name, value in values.items() if value != getattr(_DEFAULT, name)
+        )
 
     @classmethod
     def from_text(cls, text: str) -> ImageScaling:
@@ -140,7 +142,7 @@ class ImageScaling:
 
         Args:
             width: of the picture, or of the part of it that is used.
-            height: likewise.
+            height: of the picture, or of the part of it that is used.
             tensor: height and width of the tensor; `crop_ratio` needs it.
 
         Returns:
@@ -219,34 +221,34 @@ class ImageScaling:
         return 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
 
 
-def _rounding(word: str) -> ImageRounding:
+def _parse_rounding(word: str) -> ImageRounding:
     return ImageRounding[word.upper()]
 
 
-def _truth(word: str) -> bool:
+def _parse_bool(word: str) -> bool:
     return {"True": True, "False": False}[word]
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "height": int,
     "width": int,
-    "keeps_aspect": _truth,
+    "keeps_aspect": _parse_bool,
     "shortest_side": int,
     "longest_side": int,
     "crop_ratio": float,
-    "crops_first": _truth,
-    "changes_least": _truth,
-    "limits_rounded": _truth,
-    "rounding": _rounding,
+    "crops_first": _parse_bool,
+    "changes_least": _parse_bool,
+    "limits_rounded": _parse_bool,
+    "rounding": _parse_rounding,
     "multiple": int,
-    "multiple_rounding": _rounding,
-    "crop_rounding": _rounding,
+    "multiple_rounding": _parse_rounding,
+    "crop_rounding": _parse_rounding,
     "pad_multiple": int,
     "anchor": lambda word: ImageAnchor[word.upper()],
 }
 
 
-def _word(value: object) -> str:
+def _format_value(value: object) -> str:
     return value.name.lower() if isinstance(value, (ImageRounding, ImageAnchor)) else str(value)
 
 

@@ -123,20 +123,22 @@ def _pad(
     if layout_of(pixel_format).is_gray and not has_gray_padding(contract):
         pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
     layout = layout_of(pixel_format)
-    whole = scratch.get("padded", (*placement.tensor, *pixels.shape[2:]))
+    padded = scratch.get("padded", (*placement.tensor, *pixels.shape[2:]))
     if layout.is_gray:
-        whole[:] = contract.pad[0]
+        padded[:] = contract.pad[0]
     else:
         for index, level in zip(layout.rgb, contract.pad, strict=True):
-            whole[..., index] = level
-    crop(whole, placement.target)[:] = pixels
-    return whole, pixel_format
+            padded[..., index] = level
+    crop(padded, placement.target)[:] = pixels
+    return padded, pixel_format
 
 
 def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
     """The gray Windows ML makes of a picture, of colours or of gray itself: see `gray_table`."""
     layout = layout_of(pixel_format)
     if layout.is_gray:
+        # With numpy's default mode, the result would go to a buffer first, and be copied. No byte lies outside of the
+        # table.
         return np.take(gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
     gray = scratch.get("gray", pixels.shape[:2])
     gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)
@@ -186,7 +188,7 @@ def _fill_pixels(
     source = pixels[..., None] if pixels.ndim == 2 else pixels
     pairs = [number for target, index in enumerate(channel_order(pixel_format, contract)) for number in (index, target)]
     cv2.mixChannels([_contiguous_rows(source)], [ordered], pairs)
-    entries = np.ascontiguousarray(table.T).view(_words(out.dtype)).reshape(1, 256, 3)
+    entries = np.ascontiguousarray(table.T).view(_lut_dtype(out.dtype)).reshape(1, 256, 3)
     cv2.LUT(ordered, entries, out.view(entries.dtype))
 
 
@@ -205,17 +207,17 @@ def _look_up(plane: Pixels, numbers: Array, slot: Array) -> None:
     """Writes the number of each byte of a contiguous plane into a contiguous slot."""
     import cv2
 
-    words = _words(numbers.dtype)
+    words = _lut_dtype(numbers.dtype)
     if numbers.dtype == np.float16 and _takes_pairs() and plane.size >= 1 << 16:
         count = plane.size // 2 * 2
         pairs = plane.reshape(1, -1)[:, :count].view(np.uint16)
-        cv2.LUT(pairs, _pairs(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
+        cv2.LUT(pairs, _pair_table(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
         slot.reshape(-1)[count:] = numbers[plane.reshape(-1)[count:]]
         return
     cv2.LUT(plane, numbers.view(words), slot.view(words))
 
 
-def _words(dtype: DType) -> DType:
+def _lut_dtype(dtype: DType) -> DType:
     """The type that OpenCV sees: it has no look-up for float16, so it moves the 16 bits as an integer."""
     return np.dtype(np.int16) if dtype == np.float16 else dtype
 
@@ -233,7 +235,7 @@ def _takes_pairs() -> bool:
 
 
 @lru_cache(16)
-def _pairs(numbers: bytes) -> Array:
+def _pair_table(numbers: bytes) -> Array:
     """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
     halves = np.frombuffer(numbers, np.uint16)
     low, high = np.meshgrid(halves, halves)
@@ -244,9 +246,9 @@ def _pairs(numbers: bytes) -> Array:
 def _contiguous(plane: Pixels, scratch: Scratch) -> Pixels:
     if plane.flags.c_contiguous:
         return plane
-    whole = scratch.get("plane", plane.shape)
-    whole[:] = plane
-    return whole
+    contiguous = scratch.get("plane", plane.shape)
+    contiguous[:] = plane
+    return contiguous
 
 
 def _contiguous_rows(pixels: Pixels) -> Pixels:

@@ -113,10 +113,11 @@ class VideoReader(Closeable):
         return self._live_frames().read()
 
     def _live_frames(self) -> LiveFrames:
+        # Two threads that ask for the first frame at once must not start two readers of one camera.
         with self._start:
             if self._live is None:
-                kept = 1 if self._policy is FramePolicy.LATEST else self._kept
-                self._live = LiveFrames(self._capture.read, kept)
+                capacity = 1 if self._policy is FramePolicy.LATEST else self._kept
+                self._live = LiveFrames(self._capture.read, capacity)
             return self._live
 
     def __iter__(self) -> Iterator[VideoFrame]:
@@ -140,9 +141,9 @@ class _Capture:
     def __init__(self, source: str | os.PathLike[str] | BinaryIO | int) -> None:
         import cv2
 
-        copy = _copy_of(source) if is_stream(source) else ""
+        copy = _copy_to_file(source) if is_stream(source) else ""
         self._remove_copy = weakref.finalize(self, _remove, copy) if copy else None
-        self.name, self._native = _opened(copy or source)
+        self.name, self._native = _open_capture(copy or source)
         self.name = "The stream" if copy else self.name
         self._index = 0
         self._lock = threading.Lock()
@@ -194,7 +195,7 @@ class _Capture:
                 self._remove_copy()
 
 
-def _copy_of(stream: object) -> str:
+def _copy_to_file(stream: object) -> str:
     """The path of a temporary file with what is left in a stream: OpenCV's reader of streams can end the process."""
     data = read_bytes(stream, "The video stream", PictureError)
     descriptor, path = tempfile.mkstemp(suffix=".video")
@@ -208,7 +209,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _opened(source: object) -> tuple[str, Any]:
+def _open_capture(source: object) -> tuple[str, Any]:
     import cv2
 
     if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
@@ -231,15 +232,15 @@ class LiveFrames:
 
     Args:
         read: gives the next frame, or None at the end of the source.
-        kept: how many frames wait to be asked for, at most.
+        capacity: how many frames wait to be asked for, at most.
 
     Attributes:
         dropped: how many frames nobody was given.
     """
 
-    def __init__(self, read: Callable[[], VideoFrame | None], kept: int) -> None:
+    def __init__(self, read: Callable[[], VideoFrame | None], capacity: int) -> None:
         self.dropped = 0
-        self._state = _State(read, kept)
+        self._state = _State(read, capacity)
         self._is_inherited = False
         child_process.watch_forks(self)
         threading.Thread(target=self._state.run, name="winml-py camera", daemon=True).start()
@@ -280,8 +281,8 @@ class LiveFrames:
 class _State:
     """What the thread and the readers share. The thread holds this alone, so that a reader nobody has is collected."""
 
-    def __init__(self, read: Callable[[], VideoFrame | None], kept: int) -> None:
-        self._read, self._kept = read, kept
+    def __init__(self, read: Callable[[], VideoFrame | None], capacity: int) -> None:
+        self._read, self._capacity = read, capacity
         self.frames: deque[VideoFrame] = deque()
         self.is_ended = False
         self._dropped = 0
@@ -299,7 +300,7 @@ class _State:
 
     def _put(self, frame: VideoFrame) -> None:
         with self._changed:
-            if len(self.frames) == self._kept:
+            if len(self.frames) == self._capacity:
                 self.frames.popleft()
                 self._dropped += 1
             self.frames.append(frame)

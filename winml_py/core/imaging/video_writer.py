@@ -152,7 +152,7 @@ class VideoWriter(Closeable):
         if self._native is None:
             raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
         self._native.release()
-        if not _holds(self._file.path, self._count):  # OpenCV says nothing of frames that it could not write
+        if not _holds_frames(self._file.path, self._count):  # OpenCV says nothing of frames that it could not write
             raise StorageAccessError(
                 f"{self._path} could not be written whole.", hint="Is there room for it, and does the codec fit?"
             )
@@ -192,9 +192,9 @@ class _HiddenFile:
         """Makes it the file that was asked for."""
         with written_to(self._shown):
             with open(self.path, "rb+") as file:
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # or a crash could leave the name without its contents
             if os.path.exists(self._target):
-                shutil.copymode(self._target, self.path)
+                shutil.copymode(self._target, self.path)  # whoever set the mode keeps it
             os.replace(self.path, self._target)
 
     def remove(self) -> None:
@@ -203,14 +203,14 @@ class _HiddenFile:
             os.unlink(self.path)
 
 
-def _holds(path: str, frames: int) -> bool:
+def _holds_frames(path: str, frames: int) -> bool:
     """Whether a file is a video of so many frames: by its header, or by counting where that says less."""
     import cv2
 
     capture = cv2.VideoCapture(path)
     try:
-        stated = capture.get(cv2.CAP_PROP_FRAME_COUNT)
-        return stated >= frames or sum(1 for _ in iter(capture.grab, False)) >= frames
+        frame_count = capture.get(cv2.CAP_PROP_FRAME_COUNT)
+        return frame_count >= frames or sum(1 for _ in iter(capture.grab, False)) >= frames
     finally:
         capture.release()
 

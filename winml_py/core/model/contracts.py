@@ -163,7 +163,7 @@ class MissingContracts:
 
     def __init__(self, is_silent: bool) -> None:
         self._is_silent = is_silent
-        self._told: dict[str, object] = {}
+        self._warned: dict[str, object] = {}
 
     def tell(self, value: Bindable, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture that was bound to an input without a contract, the first time.
@@ -174,7 +174,7 @@ class MissingContracts:
         if self._is_silent or not isinstance(value, (Pictures, DevicePixels)) or _is_stated(value, properties):
             return
         mine, name = object(), value.descriptor.name
-        if self._told.setdefault(name, mine) is mine:  # of several threads, one
+        if self._warned.setdefault(name, mine) is mine:  # of several threads, one
             warn_caller(MissingContractWarning(_message(name, value.contract, properties)))
 
 
@@ -219,7 +219,7 @@ EXPORTERS: tuple[Exporter, ...] = (ultralytics,)
 
 def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, by the first exporter that finds them in a model's metadata; none where none does."""
-    return next((found for exporter in EXPORTERS if (found := exporter.labels_of(metadata))), ())
+    return next((labels for exporter in EXPORTERS if (labels := exporter.labels_of(metadata))), ())
 
 
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
@@ -227,8 +227,8 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
 
     Windows ML's keys and ours come first, where the input is denoted an image.
     """
-    stated = (exporter.contract_of(metadata) for exporter in EXPORTERS)
-    contract = next((contract for contract in stated if contract is not None), None)
+    contracts = (exporter.contract_of(metadata) for exporter in EXPORTERS)
+    contract = next((contract for contract in contracts if contract is not None), None)
     if contract is None or not isinstance(feature, PictureDescriptor) or not fits(feature, contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
@@ -237,13 +237,14 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
     _, rows, columns = contract.axes()
     sides = feature.shape[rows], feature.shape[columns]
     if contract.size is not None and not _leaves_room(sides, contract.size):
+        # The size is that of the export. Where it contradicts the model, every bind would be refused.
         contract = replace(contract, size=None)
     return as_image(feature, contract)
 
 
 def _leaves_room(sides: tuple[int, ...], size: tuple[int, int]) -> bool:
     """Whether the model leaves a side free, and fixes none to another size."""
-    return -1 in sides and all(side in (-1, wanted) for side, wanted in zip(sides, size, strict=True))
+    return -1 in sides and all(side in (-1, fixed_side) for side, fixed_side in zip(sides, size, strict=True))
 
 
 # Which features an image contract fits, and such a feature as an image.
@@ -283,13 +284,14 @@ def fitting_inputs(
     Raises:
         InvalidArgumentError: none fits, or a named one does not.
     """
-    known = {feature.name for feature in features}
-    if names - known:
+    input_names = {feature.name for feature in features}
+    if names - input_names:
         raise InvalidArgumentError(
-            f"The model has no input {', '.join(sorted(names - known))}.", hint=f"Its inputs: {', '.join(known)}."
+            f"The model has no input {', '.join(sorted(names - input_names))}.",
+            hint=f"Its inputs: {', '.join(input_names)}.",
         )
     tensors = (feature for feature in features if isinstance(feature, PictureDescriptor))
-    fitting = [tensor for tensor in tensors if tensor.name in (names or known) and fits(tensor, contract)]
+    fitting = [tensor for tensor in tensors if tensor.name in (names or input_names) and fits(tensor, contract)]
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "

@@ -18,7 +18,7 @@ from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
-from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopened
+from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
 from ..runtime.pool import EnginePool
 from .contracts import AttachedContracts, MissingContracts, exporters_labels, with_exporters_contract
 from .operators import ModelOperators, OperatorProvider, Operators
@@ -80,14 +80,14 @@ class LearningModel(Closeable, Object):
             NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
             InvalidArgumentError: the source is none of these, or an operator is no operator.
         """
-        found = ModelOperators.of(operators)
+        model_operators = ModelOperators.of(operators)
         if isinstance(source, (str, os.PathLike)):
-            return cls._of_file(source, found)
+            return cls._from_file(source, model_operators)
         if isinstance(source, (bytes, bytearray, memoryview)):
-            return cls(*BytesSource.open(source), found)
+            return cls(*BytesSource.open(source), model_operators)
         if is_model_proto(source):
-            return cls(*BytesSource.open(serialized(source)), found)
-        return cls._of_stream(cast(BinaryIO, source), found)
+            return cls(*BytesSource.open(serialize_proto(source)), model_operators)
+        return cls._from_stream(cast(BinaryIO, source), model_operators)
 
     @classmethod
     def load_from_file_path(
@@ -99,7 +99,7 @@ class LearningModel(Closeable, Object):
             file_path: the path of an .onnx file.
             operator_provider: has an attribute `operators`, as `load` takes them; or None.
         """
-        return cls._of_file(file_path, ModelOperators.provided(operator_provider))
+        return cls._from_file(file_path, ModelOperators.from_provider(operator_provider))
 
     @classmethod
     def load_from_stream(cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /) -> Self:
@@ -107,16 +107,16 @@ class LearningModel(Closeable, Object):
 
         Whatever has a `read()` that gives bytes is a stream. The operator provider is that of `load_from_file_path`.
         """
-        return cls._of_stream(stream, ModelOperators.provided(operator_provider))
+        return cls._from_stream(stream, ModelOperators.from_provider(operator_provider))
 
     @classmethod
-    def _of_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
+    def _from_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
         if not isinstance(file_path, (str, os.PathLike)):
             raise InvalidArgumentError(f"A model is loaded from a path, not from {type_name(file_path)}.")
         return cls(*FileSource.open(file_path), operators)
 
     @classmethod
-    def _of_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
+    def _from_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
         if not is_stream(stream):
             raise InvalidArgumentError(
                 f"A model is loaded from a path, bytes, a binary stream or an onnx.ModelProto, not from "
@@ -289,7 +289,7 @@ def _unpickle(
     contracts: Mapping[str, ImageContract],
     name: str,
 ) -> LearningModel:
-    model = cls(*reopened(source), operators)
+    model = cls(*reopen(source), operators)
     model.contracts.update(contracts)
     rename(model, name)
     return model
@@ -368,7 +368,7 @@ def is_model_proto(value: object) -> bool:
     return kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx"
 
 
-def serialized(model: Any) -> bytes:
+def serialize_proto(model: Any) -> bytes:
     """A `ModelProto` as the bytes of its file.
 
     Raises:

@@ -23,7 +23,7 @@ class OperatorProvider(Protocol):
 
     @property
     def operators(self) -> Operators:
-        """See above."""
+        """Those that it provides."""
 
 
 class ModelOperators(NamedTuple):
@@ -54,17 +54,17 @@ class ModelOperators(NamedTuple):
             raise InvalidArgumentError(
                 f"Operators are a list, and {type_name(operators)} came.", hint="Write operators=[operator]."
             )
-        given = list(operators)
-        functions = [operator for operator in given if isinstance(operator, CustomOperator)]
+        items = list(operators)
+        functions = [operator for operator in items if isinstance(operator, CustomOperator)]
         names = [str(operator) for operator in functions]
         for name in names:
             if names.count(name) > 1:
                 raise InvalidArgumentError(f"There are two functions for the operator {name}.", hint="Pass one.")
-        paths = [operator for operator in given if not isinstance(operator, CustomOperator)]
+        paths = [operator for operator in items if not isinstance(operator, CustomOperator)]
         return cls(tuple(functions), tuple(map(_library, paths)))
 
     @classmethod
-    def provided(cls, provider: OperatorProvider | None) -> ModelOperators:
+    def from_provider(cls, provider: OperatorProvider | None) -> ModelOperators:
         """Those of an operator provider.
 
         Raises:

@@ -40,58 +40,58 @@ class Expression:
         return self if dtype is self.dtype else self.graph.node("Cast", self, dtype=dtype, to=onnx_type(dtype))
 
     def __add__(self, other: Operand) -> Expression:
-        return self._with("Add", other)
+        return self._apply_binary("Add", other)
 
     def __sub__(self, other: Operand) -> Expression:
-        return self._with("Sub", other)
+        return self._apply_binary("Sub", other)
 
     def __rsub__(self, other: Number) -> Expression:
-        return self.graph.like(self, other)._with("Sub", self)
+        return self.graph.constant_like(self, other)._apply_binary("Sub", self)
 
     def __mul__(self, other: Operand) -> Expression:
-        return self._with("Mul", other)
+        return self._apply_binary("Mul", other)
 
     def __truediv__(self, other: Operand) -> Expression:
-        whole = self.cast(np.float64) if self.dtype is np.int64 else self
-        return whole._with("Div", other)
+        dividend = self.cast(np.float64) if self.dtype is np.int64 else self
+        return dividend._apply_binary("Div", other)
 
     def __rtruediv__(self, other: Number) -> Expression:
         return self.graph.constant(other, np.float64) / self
 
     def __floordiv__(self, other: Operand) -> Expression:
         """Of whole numbers that are not negative: others are not rounded down."""
-        return self._with("Div", other)
+        return self._apply_binary("Div", other)
 
     def __mod__(self, other: Operand) -> Expression:
         """Of whole numbers that are not negative."""
-        return self._with("Mod", other)
+        return self._apply_binary("Mod", other)
 
     def __lt__(self, other: Operand) -> Expression:
-        return self._with("Less", other, np.bool_)
+        return self._apply_binary("Less", other, np.bool_)
 
     def __le__(self, other: Operand) -> Expression:
-        return self._with("LessOrEqual", other, np.bool_)
+        return self._apply_binary("LessOrEqual", other, np.bool_)
 
     def __gt__(self, other: Operand) -> Expression:
-        return self._with("Greater", other, np.bool_)
+        return self._apply_binary("Greater", other, np.bool_)
 
     def __ge__(self, other: Operand) -> Expression:
-        return self._with("GreaterOrEqual", other, np.bool_)
+        return self._apply_binary("GreaterOrEqual", other, np.bool_)
 
     def equals(self, other: Operand) -> Expression:
         """Where two values are equal."""
-        return self._with("Equal", other, np.bool_)
+        return self._apply_binary("Equal", other, np.bool_)
 
     def __and__(self, other: Expression) -> Expression:
         return self.graph.node("And", self, other, dtype=np.bool_)
 
     def at_least(self, other: Operand) -> Expression:
         """The larger one of two."""
-        return self._with("Max", other)
+        return self._apply_binary("Max", other)
 
     def at_most(self, other: Operand) -> Expression:
         """The smaller one of two."""
-        return self._with("Min", other)
+        return self._apply_binary("Min", other)
 
     def __abs__(self) -> Expression:
         return self.apply("Abs")
@@ -104,15 +104,15 @@ class Expression:
         """The parts of it at these positions of an axis."""
         return self.graph.node("Gather", self, indices, dtype=self.dtype, axis=axis)
 
-    def transposed(self, *axes: int) -> Expression:
+    def transpose(self, *axes: int) -> Expression:
         """With its axes in this order."""
         return self.apply("Transpose", perm=axes)
 
-    def reshaped(self, *shape: Operand) -> Expression:
+    def reshape(self, *shape: Operand) -> Expression:
         """In another shape; of the sizes, -1 is what is left over."""
         return self.graph.node("Reshape", self, self.graph.vector(*shape), dtype=self.dtype)
 
-    def unsqueezed(self, *axes: int) -> Expression:
+    def unsqueeze(self, *axes: int) -> Expression:
         """With axes of size 1 at these positions."""
         return self.graph.node("Unsqueeze", self, self.graph.vector(*axes), dtype=self.dtype)
 
@@ -120,7 +120,7 @@ class Expression:
         """The sums along axes."""
         return self.graph.node("ReduceSum", self, self.graph.vector(*axes), dtype=self.dtype, keepdims=int(keepdims))
 
-    def part(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Expression:
+    def slice(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Expression:
         """What begins at `starts`, and has `sizes`, along axes."""
         first = self.graph.vector(*starts)
         last = first + self.graph.vector(*sizes)
@@ -131,10 +131,10 @@ class Expression:
         shape = self.graph.node("Shape", self, dtype=np.int64)
         return shape.take(self.graph.constant(axis, np.int64), 0)
 
-    def _with(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
+    def _apply_binary(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
         """What an operator makes of two values, in the wider of their types."""
         if not isinstance(other, Expression):
-            other = self.graph.like(self, other)
+            other = self.graph.constant_like(self, other)
         wider = max(self.dtype, other.dtype, key=_rank)
         return self.graph.node(operator, self.cast(wider), other.cast(wider), dtype=dtype or wider)
 
@@ -192,6 +192,7 @@ class GraphWriter:
         from onnx import helper, numpy_helper
 
         array = np.asarray(value, dtype if dtype is not np.str_ else object)
+        # By their spelling, because as keys 0.0 and -0.0 are equal, and NaN is not equal to itself.
         key = (repr(array.tolist()).encode(), dtype.__name__, array.shape)
         if key not in self._constants:
             tensor = (
@@ -202,32 +203,32 @@ class GraphWriter:
             self._constants[key] = self.node("Constant", dtype=dtype, value=tensor)
         return self._constants[key]
 
-    def like(self, value: Expression, number: Number) -> Expression:
+    def constant_like(self, value: Expression, number: Number) -> Expression:
         """A number as a constant of a value's type; one with a fraction, beside whole numbers, is a float64."""
         is_wider = isinstance(number, float) and value.dtype is np.int64
         return self.constant(number, np.float64 if is_wider else value.dtype)
 
-    def of(self, operand: Operand) -> Expression:
+    def as_expression(self, operand: Operand) -> Expression:
         """A value as it is; a number as a constant."""
         if isinstance(operand, Expression):
             return operand
         return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
 
-    def own(self, operand: Operand) -> Expression:
+    def adopt(self, operand: Operand) -> Expression:
         """A value of another graph of the same model, of which nodes are made in this one."""
-        value = operand if isinstance(operand, Expression) else self.of(operand)
+        value = operand if isinstance(operand, Expression) else self.as_expression(operand)
         return Expression(self, value.name, value.dtype)
 
     def vector(self, *numbers: Operand) -> Expression:
         """Whole numbers in a row."""
         if not any(isinstance(number, Expression) for number in numbers):
             return self.constant(numbers, np.int64)
-        parts = [self.of(number).reshaped(1) for number in numbers]
+        parts = [self.as_expression(number).reshape(1) for number in numbers]
         return self.node("Concat", *parts, dtype=np.int64, axis=0)
 
     def where(self, condition: Expression, if_true: Operand, if_false: Operand) -> Expression:
         """One of two, element by element."""
-        one, other = self.of(if_true), self.of(if_false)
+        one, other = self.as_expression(if_true), self.as_expression(if_false)
         wider = max(one.dtype, other.dtype, key=_rank)
         return self.node("Where", condition, one.cast(wider), other.cast(wider), dtype=wider)
 

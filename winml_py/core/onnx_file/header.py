@@ -18,13 +18,13 @@ from .protobuf import (
     LOCATION,
     MAX_NESTING,
     VARINT,
-    Buffer,
     Field,
+    ModelBytes,
     corrupt,
     encode_field,
     encode_varint,
     fields,
-    found,
+    find_messages,
     tag_of,
 )
 
@@ -119,7 +119,7 @@ class Header:
         self.graphs: list[Field] = []
 
 
-def read_header(buffer: Buffer) -> Header:
+def read_header(buffer: ModelBytes) -> Header:
     """Reads a ModelProto that stands in `buffer`, without its nodes and weights.
 
     Raises:
@@ -156,7 +156,7 @@ def read_header(buffer: Buffer) -> Header:
     return header
 
 
-def _read_graph(buffer: Buffer, graph: Field, header: Header) -> None:
+def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
     graph.require(BYTES)
     header.graphs.append(graph)
     for item in fields(buffer, graph.value, graph.end):
@@ -179,7 +179,7 @@ def _append_named(values: list[ValueInfo], value: ValueInfo | None) -> None:
         values.append(value)
 
 
-def _weight(buffer: Buffer, tensor: Field) -> Weight:
+def _weight(buffer: ModelBytes, tensor: Field) -> Weight:
     tensor.require(BYTES)
     name, location, element = "", "", 0
     data: list[Field] = []
@@ -201,17 +201,17 @@ def _in_a_row(data: list[Field]) -> Field | None:
     return data[0] if len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value else None
 
 
-def _parts(buffer: Buffer, message: Field) -> dict[int, Field]:
+def _parts(buffer: ModelBytes, message: Field) -> dict[int, Field]:
     """The fields of a message by their numbers; of one that stands there twice the last, as protobuf has it."""
     message.require(BYTES)
     return {item.number: item for item in fields(buffer, message.value, message.end)}
 
 
-def _text(buffer: Buffer, parts: dict[int, Field], number: int) -> str:
+def _text(buffer: ModelBytes, parts: dict[int, Field], number: int) -> str:
     return parts[number].text(buffer) if number in parts else ""
 
 
-def _value_info(buffer: Buffer, info: Field) -> ValueInfo | None:
+def _value_info(buffer: ModelBytes, info: Field) -> ValueInfo | None:
     """A value without a type says nothing that could be bound: None, as Windows ML skips it."""
     parts = _parts(buffer, info)
     kind = _type(buffer, parts[2]) if 2 in parts else None
@@ -221,7 +221,7 @@ def _value_info(buffer: Buffer, info: Field) -> ValueInfo | None:
 _OTHER_TYPES = {7: "opaque", 8: "sparse_tensor", 9: "optional"}
 
 
-def _type(buffer: Buffer, proto: Field, nesting: int = 0) -> OnnxType | None:
+def _type(buffer: ModelBytes, proto: Field, nesting: int = 0) -> OnnxType | None:
     if nesting > MAX_NESTING:
         raise corrupt(f"a type is nested more than {MAX_NESTING} deep")
     parts = _parts(buffer, proto)
@@ -235,44 +235,44 @@ def _type(buffer: Buffer, proto: Field, nesting: int = 0) -> OnnxType | None:
     return next((OtherType(name) for number, name in _OTHER_TYPES.items() if number in parts), None)
 
 
-def _inner_type(buffer: Buffer, parts: dict[int, Field], number: int, nesting: int) -> OnnxType:
+def _inner_type(buffer: ModelBytes, parts: dict[int, Field], number: int, nesting: int) -> OnnxType:
     inner = _type(buffer, parts[number], nesting + 1) if number in parts else None
     return inner or OtherType("untyped")
 
 
-def _tensor_type(buffer: Buffer, proto: Field, denotation: str) -> TensorType:
+def _tensor_type(buffer: ModelBytes, proto: Field, denotation: str) -> TensorType:
     parts = _parts(buffer, proto)
     dimensions = None
     if shape := parts.get(2):
         shape.require(BYTES)
-        found = fields(buffer, shape.value, shape.end)
-        dimensions = tuple(_dimension(buffer, dimension) for dimension in found if dimension.number == 1)
+        shape_fields = fields(buffer, shape.value, shape.end)
+        dimensions = tuple(_dimension(buffer, dimension) for dimension in shape_fields if dimension.number == 1)
     return TensorType(parts[1].signed() if 1 in parts else 0, dimensions, denotation)
 
 
-def _dimension(buffer: Buffer, proto: Field) -> Dimension:
+def _dimension(buffer: ModelBytes, proto: Field) -> Dimension:
     parts = _parts(buffer, proto)
     return Dimension(parts[1].signed() if 1 in parts else None, _text(buffer, parts, 2), _text(buffer, parts, 3))
 
 
-def _key_value(buffer: Buffer, proto: Field) -> tuple[str, str]:
+def _key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:
     parts = _parts(buffer, proto)
     return _text(buffer, parts, 1), _text(buffer, parts, 2)
 
 
-def external_locations(buffer: Buffer) -> Iterator[tuple[str, str]]:
+def external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
     """Names the tensors that are kept in other files, and those files: of graphs, subgraphs, attributes and functions.
 
     Raises:
         CorruptModelError: subgraphs nested too deep to be meant.
     """
-    for tensor in found(buffer, "tensor", "model", 0, len(buffer)):
+    for tensor in find_messages(buffer, "tensor", "model", 0, len(buffer)):
         weight = _weight(buffer, tensor)
         if weight.location:
             yield weight.name, weight.location
 
 
-def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
+def cut_weights(buffer: ModelBytes, header: Header, location: str) -> bytes:
     """Writes the model in `buffer` with its large initializers as references into `location`.
 
     Args:
@@ -291,9 +291,10 @@ def cut_weights(buffer: Buffer, header: Header, location: str) -> bytes:
     return b"".join((*pieces, buffer[position:]))
 
 
-def _cut_graph(buffer: Buffer, header: Header, graph: Field, location: str) -> bytes:
+def _cut_graph(buffer: ModelBytes, header: Header, graph: Field, location: str) -> bytes:
     pieces: list[bytes] = []
     position = graph.value
+    # The weights were read in the order of the file, so those of one part of the graph are neighbours.
     first, last = (bisect_left(header.weights, place, key=_place) for place in (graph.value, graph.end))
     for weight in header.weights[first:last]:
         if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE:
@@ -307,7 +308,7 @@ def _place(weight: Weight) -> int:
     return weight.field.tag
 
 
-def _external_tensor(buffer: Buffer, tensor: Field, data: Field, location: str) -> bytes:
+def _external_tensor(buffer: ModelBytes, tensor: Field, data: Field, location: str) -> bytes:
     entries = {"location": location, "offset": str(data.value), "length": str(data.end - data.value)}
     pieces = [buffer[tensor.value : data.tag], buffer[data.end : tensor.end]]
     for key, value in entries.items():

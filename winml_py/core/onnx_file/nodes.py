@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError, NotSupportedError
 from .header import Header, ValueInfo, Weight
-from .protobuf import BYTES, Buffer, Field, fields, found
+from .protobuf import BYTES, Field, ModelBytes, fields, find_messages
 
 if TYPE_CHECKING:
     import onnx
@@ -36,7 +36,7 @@ class ModelGraph(NamedTuple):
     weights: dict[str, onnx.TensorProto]
 
 
-def read_graph(buffer: Buffer, header: Header) -> ModelGraph:
+def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
     """Reads the nodes of the graph.
 
     Args:
@@ -66,7 +66,7 @@ def read_graph(buffer: Buffer, header: Header) -> ModelGraph:
         ) from error
 
 
-def _tensor(buffer: Buffer, weight: Weight) -> onnx.TensorProto:
+def _tensor(buffer: ModelBytes, weight: Weight) -> onnx.TensorProto:
     import onnx
 
     if weight.field.end - weight.field.value <= SMALL or weight.element in (
@@ -110,7 +110,7 @@ class _Size(NamedTuple):
     calls: int
 
 
-def require_bounded(buffer: Buffer) -> None:
+def require_bounded(buffer: ModelBytes) -> None:
     """Refuses functions that call each other so often, or so deep, that the runtime would not come to an end.
 
     Raises:
@@ -132,8 +132,8 @@ def require_bounded(buffer: Buffer) -> None:
                 raise _endless(f"so often that they become {nodes:.1e} nodes, and {MAX_NODES:,} are allowed")
 
 
-def _call(buffer: Buffer, kind: str, message: Field) -> Counter[_Name]:
-    nodes = found(buffer, "node", kind, message.value, message.end)
+def _call(buffer: ModelBytes, kind: str, message: Field) -> Counter[_Name]:
+    nodes = find_messages(buffer, "node", kind, message.value, message.end)
     return Counter(_name(buffer, node, _NODE_NAME) for node in nodes)
 
 
@@ -145,6 +145,7 @@ def _size(called: Counter[_Name], bodies: dict[_Name, Counter[_Name]], sizes: di
             if calls >= MAX_CALLS:
                 raise _too_deep()
             sizes[name] = _size(bodies[name], bodies, sizes, calls + 1)
+        # What is no function is one node and no call: -1 here, and 1 below, make 0.
         inner = sizes.get(name, _Size(1, -1))
         nodes, deepest = nodes + times * inner.nodes, max(deepest, inner.calls + 1)
     if calls + deepest > MAX_CALLS:
@@ -152,7 +153,7 @@ def _size(called: Counter[_Name], bodies: dict[_Name, Counter[_Name]], sizes: di
     return _Size(nodes, deepest)
 
 
-def _name(buffer: Buffer, message: Field, numbers: tuple[int, int, int]) -> _Name:
+def _name(buffer: ModelBytes, message: Field, numbers: tuple[int, int, int]) -> _Name:
     texts = {
         item.number: item.text(buffer) for item in fields(buffer, message.value, message.end) if item.number in numbers
     }
@@ -216,21 +217,21 @@ def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     import onnx
     from onnx import shape_inference, version_converter
 
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
     # Before version 4 of the format all weights are inputs, too. Runtimes take models where they are not; the converter
     # does not.
-    made.ir_version = max(made.ir_version, 4)
+    result.ir_version = max(result.ir_version, 4)
     try:
-        converted = version_converter.convert_version(made, version)
+        converted = version_converter.convert_version(result, version)
         onnx.checker.check_model(converted)
         shape_inference.infer_shapes(converted, strict_mode=True)
     except Exception as error:  # of many classes, RuntimeError and IndexError among them
         raise ValueError((str(error).strip().splitlines() or ["it says nothing"])[0]) from error
     for field in ("node", "initializer"):
-        made.graph.ClearField(field)
-        getattr(made.graph, field).extend(getattr(converted.graph, field))
-    made.graph.ClearField("value_info")
-    del made.opset_import[:]
-    made.opset_import.extend(converted.opset_import)
-    return made
+        result.graph.ClearField(field)
+        getattr(result.graph, field).extend(getattr(converted.graph, field))
+    result.graph.ClearField("value_info")
+    del result.opset_import[:]
+    result.opset_import.extend(converted.opset_import)
+    return result

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...errors import CorruptModelError
 
-Buffer = bytes | mmap
+ModelBytes = bytes | mmap
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -34,7 +34,7 @@ class Field(NamedTuple):
     tag: int  # where the tag starts
     end: int  # behind the value
 
-    def text(self, buffer: Buffer) -> str:
+    def text(self, buffer: ModelBytes) -> str:
         """The value as a string."""
         self.require(BYTES)
         try:
@@ -53,14 +53,14 @@ class Field(NamedTuple):
             raise corrupt(f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}")
 
 
-def fields(buffer: Buffer, start: int, end: int, wanted: Container[int] | None = None) -> Iterator[Field]:
+def fields(buffer: ModelBytes, start: int, end: int, listed_tags: Container[int] | None = None) -> Iterator[Field]:
     """Yields the fields of the message that stands in `buffer[start:end]`, in file order.
 
     Args:
         buffer: what the message stands in.
         start: where it starts.
         end: where it ends.
-        wanted: the tags (see `tag_of`) of the fields that the caller looks for; all where it is None. Of a list of
+        listed_tags: the tags (see `tag_of`) of the fields that the caller looks for; all where it is None. Of a list of
             other fields the first two are given, and the rest is passed over quickly.
 
     Raises:
@@ -71,7 +71,7 @@ def fields(buffer: Buffer, start: int, end: int, wanted: Container[int] | None =
         tag = position
         key, position = varint(buffer, position, end)
         number, wire_type = key >> 3, key & 7
-        if not 0 < number < 1 << 29:
+        if not 0 < number < 1 << 29:  # protobuf's own bound
             raise corrupt(f"byte {tag} starts a field numbered {number}")
         if wire_type == BYTES:
             length, value = varint(buffer, position, end)
@@ -86,7 +86,7 @@ def fields(buffer: Buffer, start: int, end: int, wanted: Container[int] | None =
         if position > end:
             raise corrupt(f"a field at byte {tag} runs {position - end:,} bytes past its message")
         yield Field(number, wire_type, value, tag, position)
-        if wanted is not None and key == last and key not in wanted:
+        if listed_tags is not None and key == last and key not in listed_tags:
             position = _behind_list(buffer, key, position, end)
         last = key
 
@@ -105,7 +105,7 @@ _VALUES = {
 """A value of each wire type; of those with a length the short ones."""
 
 
-def _behind_list(buffer: Buffer, key: int, position: int, end: int) -> int:
+def _behind_list(buffer: ModelBytes, key: int, position: int, end: int) -> int:
     """The end of the fields with one tag that start at a position; found in a twentieth of the time of a loop."""
     pattern = _list_pattern(key)
     while matched := pattern.match(buffer, position, end):
@@ -120,7 +120,7 @@ def _list_pattern(key: int) -> re.Pattern[bytes]:
     return re.compile(b"(?:%s%s){1,1000}" % (re.escape(encode_varint(key)), _VALUES[key & 7]), re.DOTALL)
 
 
-def varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
+def varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
     """Reads a base-128 number; gives it and the position behind it."""
     value = shift = 0
     while position < end and shift < 70:
@@ -128,7 +128,7 @@ def varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, position
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position  # ten bytes hold 70 bits, and protobuf keeps 64
         shift += 7
     raise corrupt(f"a number at byte {position} has no end")
 
@@ -182,12 +182,14 @@ _LARGE_ATTRIBUTE = 1 << 10  # bytes
 _LONG_LIST = 64  # fields
 
 
-def found(buffer: Buffer, wanted: str, kind: str, start: int, end: int, nesting: int = 0) -> Iterator[Field]:
+def find_messages(
+    buffer: ModelBytes, target: str, kind: str, start: int, end: int, nesting: int = 0
+) -> Iterator[Field]:
     """Yields the nodes, or the tensors, in the message that stands in `buffer[start:end]`.
 
     Args:
         buffer: a ModelProto.
-        wanted: "node" or "tensor". Of the tensors in long lists, those in this file may be left out.
+        target: "node" or "tensor". Of the tensors in long lists, those in this file may be left out.
         kind: what the message is: "model", "graph" or "function", say.
         start: where the message starts.
         end: where it ends.
@@ -201,13 +203,13 @@ def found(buffer: Buffer, wanted: str, kind: str, start: int, end: int, nesting:
     children = _CHILDREN[kind]
     for item in fields(buffer, start, end, children):
         child = children.get(tag_of(item.number, item.wire_type))
-        if child == wanted:
+        if child == target:
             yield item
         if child is not None and child in _CHILDREN and not (child == "attribute" and _is_list_of_values(buffer, item)):
-            yield from found(buffer, wanted, child, item.value, item.end, nesting + (kind == "attribute"))
+            yield from find_messages(buffer, target, child, item.value, item.end, nesting + (kind == "attribute"))
 
 
-def _is_list_of_values(buffer: Buffer, attribute: Field) -> bool:
+def _is_list_of_values(buffer: ModelBytes, attribute: Field) -> bool:
     """Whether an attribute is a long list, and names no file.
 
     A decision tree has lists of millions of numbers. To search them for a word takes a hundredth of the time of walking

@@ -16,7 +16,7 @@ from ..base.arguments import is_text
 from ..base.file_kinds import HEAD, ONNX, kind_of
 from .header import Header, cut_weights, external_locations, read_header
 from .nodes import ModelGraph, read_graph, require_bounded
-from .protobuf import Buffer
+from .protobuf import ModelBytes
 
 MAPPED_FROM = 16 << 20
 """Bytes of weights from which a model's file is mapped by the engine, not read whole."""
@@ -40,7 +40,7 @@ class Skeleton(NamedTuple):
     name: str = ""
 
     @property
-    def whole(self) -> str | bytes:
+    def path_or_bytes(self) -> str | bytes:
         """The model with its weights: the path of its file, or its bytes."""
         if isinstance(self.model, str):
             return self.model
@@ -122,7 +122,7 @@ class FileSource(NamedTuple):
             require_bounded(buffer)
             self._require_data_files(external)
             if is_private:
-                return self._read_whole(external)
+                return self._read_with_data_files(external)
             cut = sum(weight.size for weight in header.weights)
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
             if cut < max(MAPPED_FROM, self.size // 2) or external or not is_text(real):
@@ -130,11 +130,12 @@ class FileSource(NamedTuple):
             folder, name = os.path.split(real)
             return Skeleton(cut_weights(buffer, header, name), folder, name=name)
 
-    def _read_whole(self, external: list[tuple[str, str]]) -> str | Skeleton:
+    def _read_with_data_files(self, external: list[tuple[str, str]]) -> str | Skeleton:
         files, stamps = {}, self.data_stamps()
         for location in sorted({location for _, location in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
+        # While one file was read, another may have been replaced.
         self.require_unchanged(stamps)
         return Skeleton(self.path, files=files) if files else self.path
 
@@ -149,11 +150,11 @@ class FileSource(NamedTuple):
             self.require_same(stamp)
             return read_graph(buffer, header)
 
-    def mappable(self, header: Header) -> int:
+    def mappable_size(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
-        return self.beside(header) + sum(weight.size for weight in header.weights)
+        return self.external_size(header) + sum(weight.size for weight in header.weights)
 
-    def beside(self, header: Header) -> int:
+    def external_size(self, header: Header) -> int:
         """Bytes of the files beside the model that hold weights."""
         files = {weight.location for weight in header.weights if weight.location}
         return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
@@ -178,16 +179,16 @@ class FileSource(NamedTuple):
             CorruptModelError: a file has been replaced or changed since.
         """
         if self._stamps([stamp.name for stamp in stamps]) != stamps:
-            raise self._changed()
+            raise self._changed_error()
 
     def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
         try:
-            found = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
+            statuses = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
         except OSError as error:
-            raise self._changed() from error
+            raise self._changed_error() from error
         return tuple(
             FileStamp(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
-            for name, status in found
+            for name, status in statuses
         )
 
     def require_same(self, stamp: tuple[int, ...]) -> None:
@@ -197,9 +198,9 @@ class FileSource(NamedTuple):
             CorruptModelError: if the file was replaced or written since.
         """
         if stamp != self.stamp:
-            raise self._changed()
+            raise self._changed_error()
 
-    def _changed(self) -> CorruptModelError:
+    def _changed_error(self) -> CorruptModelError:
         return CorruptModelError(
             f"{self.path}: The file, or a file with its weights, has changed since the model was loaded from it.",
             hint="Load it again, and replace model files by renaming, never in place.",
@@ -293,10 +294,11 @@ def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptMod
 
 
 @contextmanager
-def _map(path: str, shown: str = "") -> Iterator[tuple[Buffer, tuple[int, ...]]]:
+def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, tuple[int, ...]]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
         with open(path, "rb") as file:
+            # Of the file that is open: by now, the path may name another one.
             status = os.fstat(file.fileno())
             stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
             if status.st_size == 0:
@@ -340,6 +342,7 @@ def _neighbours(path: str) -> str:
 
 
 def _is_inside(path: str, folder: str) -> bool:
+    # With a separator at the end, or "models2" would count as inside of "models".
     return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))
 
 
@@ -392,7 +395,7 @@ def packed(source: ModelSource) -> PackedFile | BytesSource:
     return source if isinstance(source, BytesSource) else _pack(source)
 
 
-def reopened(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
+def reopen(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
     """The model that `packed` gave, and its header; raises as `PackedFile.open` does."""
     return BytesSource.open(source.data) if isinstance(source, BytesSource) else source.open()
 
@@ -405,8 +408,8 @@ def _pack(source: FileSource) -> PackedFile:
 @lru_cache(16)
 def _digest(folder: str, stamps: tuple[FileStamp, ...]) -> str:
     """Of the contents of all the files. Read once for each state of them."""
-    whole = hashlib.blake2b(digest_size=20)
+    digest = hashlib.blake2b(digest_size=20)
     for stamp in stamps:
         with open(os.path.join(folder, stamp.name), "rb") as file:
-            whole.update(hashlib.file_digest(file, "blake2b").digest())
-    return whole.hexdigest()
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()

@@ -54,11 +54,11 @@ class LearningModelDevice(Object):
         self._inside = _compiler(self._device)
 
     @classmethod
-    def _of(cls, device: ProviderDevice) -> LearningModelDevice:
-        made = cls()
-        made._kind, made._device = LearningModelDeviceKind.DIRECTX, device
-        made._inside = _compiler(device)
-        return made
+    def _from_provider_device(cls, device: ProviderDevice) -> LearningModelDevice:
+        instance = cls()
+        instance._kind, instance._device = LearningModelDeviceKind.DIRECTX, device
+        instance._inside = _compiler(device)
+        return instance
 
     @classmethod
     def find_all(cls) -> list[LearningModelDevice]:
@@ -69,8 +69,8 @@ class LearningModelDevice(Object):
         """
         from .providers import plugins  # not with the class: sessions on the CPU ask no provider
 
-        found = plugins.gpus() + plugins.devices("npu")
-        return [cls(LearningModelDeviceKind.CPU), *(cls._of(device) for device in found)]
+        devices = plugins.gpus() + plugins.devices("npu")
+        return [cls(LearningModelDeviceKind.CPU), *(cls._from_provider_device(device) for device in devices)]
 
     @classmethod
     def find(cls, name: str, /) -> LearningModelDevice:
@@ -81,18 +81,19 @@ class LearningModelDevice(Object):
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
-        wanted = name.casefold()
-        known = cls.find_all()
-        for device in known:
-            if wanted in device.hardware:
+        needle = name.casefold()
+        devices = cls.find_all()
+        for device in devices:
+            # Kinds come before names, because "cpu" stands in the names of software GPUs as well.
+            if needle in device.hardware:
                 return device
-        for device in known:
-            if wanted in f"{device.name} {device.provider}".casefold():
+        for device in devices:
+            if needle in f"{device.name} {device.provider}".casefold():
                 return device
-        names = ", ".join(f"{device.name} ({device.hardware})" for device in known)
+        names = ", ".join(f"{device.name} ({device.hardware})" for device in devices)
         raise InvalidDeviceError(
             f"There is no device named {name!r}; there are {names}.",
-            hint=_extra_for(wanted),
+            hint=_extra_for(needle),
         )
 
     @classmethod
@@ -171,22 +172,22 @@ class LearningModelDevice(Object):
 
 
 def _find_again(name: str, provider: str) -> LearningModelDevice:
-    known = LearningModelDevice.find_all()
-    found = next((device for device in known if (device.name, device.provider) == (name, provider)), None)
-    if found is None:
+    devices = LearningModelDevice.find_all()
+    match = next((device for device in devices if (device.name, device.provider) == (name, provider)), None)
+    if match is None:
         raise InvalidDeviceError(
             f"The device {name} by {provider} was pickled, and this machine has none of that name; there are "
-            f"{', '.join(device.name for device in known)}.",
+            f"{', '.join(device.name for device in devices)}.",
             hint="Pickle a kind or a word instead, and look for the device where it is used.",
         )
-    return found
+    return match
 
 
 def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
     """Whether two objects stand for one device, by one provider."""
     if one is other:
         return True
-    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - as above
+    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - of its own class
 
 
 def require_different(devices: Sequence[LearningModelDevice]) -> None:
@@ -217,13 +218,13 @@ def _compiler(device: ProviderDevice | None) -> Compiler:
 def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
     from .providers import plugins
 
-    found = plugins.gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
-    if not found:
-        raise InvalidDeviceError(f"There is no device for {kind.name}: {_why_none()}.", hint=_remedy())
-    return found[0]
+    devices = plugins.gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
+    if not devices:
+        raise InvalidDeviceError(f"There is no device for {kind.name}: {_no_device_reason()}.", hint=_install_hint())
+    return devices[0]
 
 
-def _why_none() -> str:
+def _no_device_reason() -> str:
     from .providers import plugins
 
     return plugins.problems() or "no installed package has a provider for one"
@@ -251,11 +252,11 @@ _EXTRAS = (
 
 def _extra_for(name: str) -> str:
     """What would bring a device of that name, or why it is not there although that is installed."""
-    found = next(((package, remedy) for words, package, remedy in _EXTRAS if any(word in name for word in words)), None)
-    if found is None:
+    extra = next(((package, remedy) for words, package, remedy in _EXTRAS if any(word in name for word in words)), None)
+    if extra is None:
         return "See `winml-py devices`."
-    package, remedy = found
-    return f"{_why_none() if _is_installed(package) else remedy}; `winml-py doctor` says more."
+    package, remedy = extra
+    return f"{_no_device_reason() if _is_installed(package) else remedy}; `winml-py doctor` says more."
 
 
 def _is_installed(package: str) -> bool:
@@ -267,7 +268,7 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _remedy() -> str:
+def _install_hint() -> str:
     return (
         "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver; "
         "`winml-py doctor` says what is missing."

@@ -68,9 +68,9 @@ class Tuning:
     denormals_as_zero: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
-            if getattr(self, name) not in known:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(known)}.")
+        for name, words in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
+            if getattr(self, name) not in words:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(words)}.")
         whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
         whole_number(self.dynamic_block_base, "dynamic_block_base", most=MAX_BLOCK_BASE)
         for field in fields(self):

@@ -79,6 +79,7 @@ class EnginePool:
         """
         with self._lock:
             shared = self._shared.setdefault(key, _Shared())
+            # Counted before the engine is there: a session that closes meanwhile must not take it for unused.
             shared.users += 1
         try:
             with held(shared.compiling, stop):
@@ -97,4 +98,5 @@ class EnginePool:
                 return
             del self._shared[key]
         if shared.engine is not None:
+            # Without the lock: to free a large model takes a while, and other sessions must not wait for that.
             shared.engine.close()

@@ -20,7 +20,7 @@ T = TypeVar("T")
 @contextmanager
 def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
     """Within the block, `stop` calls `terminate`; the error is ours, because each provider has another one for that."""
-    with stop.reaching(terminate):
+    with stop.on_request(terminate):
         try:
             yield
         except Exception:
@@ -100,7 +100,7 @@ class BoundInputs:
         if is_copied:
             self._copies[name] = read
 
-    def keep_apart(self, outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:
+    def prevent_overlap(self, outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:
         """Binds copies of the inputs that outputs are written over, and the other inputs themselves."""
         for name, value in list(self._values.items()):
             is_read_only = not (self._takes_read_only or value.flags.writeable)

@@ -50,9 +50,9 @@ def compile_request(
         ),
         ModelOrigin(
             size=model.size,
-            total_size=model.size + (file.beside(header) if file else 0),
+            total_size=model.size + (file.external_size(header) if file else 0),
             # What a library's kernels fold into a saved graph would outlive the library.
-            mappable_weights=file.mappable(header) if file and not is_private and not libraries else 0,
+            mappable_weights=file.mappable_size(header) if file and not is_private and not libraries else 0,
             stamp=(file.path, *file.stamp) if file else (),
             data_stamps=data_stamps,
             graph=partial(source.graph, header),
@@ -86,6 +86,7 @@ def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict
         for info in header.inputs
         if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
     }
+    # -1 is a free size, so the larger one is the one that is stated; `overridden` has refused shapes that contradict.
     return {name: tuple(map(max, size, shapes.get(name, size))) for name, size in sizes.items()}
 
 
@@ -108,10 +109,10 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
     """
     types = [info.type for info in header.inputs]
     shapes = [kind.dimensions or () for kind in types if isinstance(kind, TensorType)]
-    known = dict.fromkeys(dimension.name for shape in shapes for dimension in shape if dimension.name)
+    dimension_names = dict.fromkeys(dimension.name for shape in shapes for dimension in shape if dimension.name)
     for name in options.named_dimension_overrides:
-        if name not in known:
+        if name not in dimension_names:
             raise InvalidArgumentError(
                 f"The options override the dimension {name!r}, and no input of the model has it.",
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, dimension_names),
             )

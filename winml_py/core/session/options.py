@@ -82,19 +82,22 @@ class Setting(Generic[T]):
         default: Any = self.default()
         if isinstance(default, IntEnum):
             words = {kind.name.lower(): kind for kind in type(default)}
-            return self.check(words[self._known(value, words)])
+            return self.check(words[self._match_word(value, words)])
         if is_dataclass(default) and not isinstance(default, type):
-            known = {field.name: field for field in fields(default)}
-            return self.check(replace(default, **{self._known(key, known): item for key, item in value.items()}))
+            fields_by_name = {field.name: field for field in fields(default)}
+            return self.check(
+                replace(default, **{self._match_word(key, fields_by_name): item for key, item in value.items()})
+            )
+        # The check of these settings is `bool`, which would take the text "false" for true.
         if isinstance(default, bool) and not isinstance(value, bool):
             raise TypeError(f"{self.key} is {value!r}, and not true or false")
         return self.check(value)
 
-    def _known(self, word: object, known: Mapping[str, Any]) -> str:
+    def _match_word(self, word: object, words: Mapping[str, Any]) -> str:
         """The word in the spelling of the known ones."""
         spelling = word.lower() if isinstance(word, str) else word
-        if not isinstance(spelling, str) or spelling not in known:
-            raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, known))
+        if not isinstance(spelling, str) or spelling not in words:
+            raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, words))
         return spelling
 
 
@@ -359,7 +362,7 @@ class LearningModelSessionOptions(Object):
         try:
             return cls.from_dict(read_options(path))
         except InvalidArgumentError as error:
-            if error.message.startswith(f"{name_of(path)}: "):
+            if error.message.startswith(f"{name_of(path)}: "):  # it names the file already
                 raise
             raise InvalidArgumentError(
                 f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."

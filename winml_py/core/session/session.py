@@ -115,9 +115,9 @@ class LearningModelSession(Closeable, CompiledModel):
         """
 
         def make(stop: Stop) -> LearningModelSession:
-            made = cls.__new__(cls)
-            made._open(model, device, options, stop)  # noqa: SLF001 - its own
-            return made
+            session = cls.__new__(cls)
+            session._open(model, device, options, stop)  # noqa: SLF001 - its own
+            return session
 
         return AsyncOperation(make)
 
@@ -126,10 +126,12 @@ class LearningModelSession(Closeable, CompiledModel):
         options = with_dimensions(model.input_features, options)
         content = inside(model)
         source = content.open()  # a disposed model is refused, also where another session has the engine
-        own = object() if options.is_profiled else None  # a profile is of one session
+        unique_key = object() if options.is_profiled else None  # a profile is of one session
         lease = content.engines.lease(
-            (compiler.key(options), options, own),
-            lambda: _compiled(compiler, compile_request(model, source, options, stop), content.operators.functions),
+            (compiler.key(options), options, unique_key),
+            lambda: _compile_engine(
+                compiler, compile_request(model, source, options, stop), content.operators.functions
+            ),
             stop,
         )
         lock = compiler.session_lock()
@@ -258,7 +260,7 @@ class LearningModelSession(Closeable, CompiledModel):
             EvaluationError: an operator failed; the message has the engine's words.
             DeviceLostError: the device has gone; so has the session.
         """
-        evaluation = self._own(binding)
+        evaluation = self._evaluation_of(binding)
         if timeout is None:
             return self._run(evaluation, correlation_id, None)
         stop = Stop(seconds_above_zero(timeout, "The timeout"))
@@ -276,7 +278,7 @@ class LearningModelSession(Closeable, CompiledModel):
         Raises:
             ClosedError: the session has been closed. Everything else is raised by the operation.
         """
-        evaluation = self._own(binding)
+        evaluation = self._evaluation_of(binding)
         return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_features(
@@ -296,6 +298,7 @@ class LearningModelSession(Closeable, CompiledModel):
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         compiled = self._inside
+        # A property may ask for debug output, which shows what is bound; here nothing is.
         if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
             run_once = compiled.engine.run_once  # there is one: see `Compiled`
             outputs = compiled.plain_arrays.evaluate(run_once, features) if run_once is not None else None
@@ -424,7 +427,7 @@ class LearningModelSession(Closeable, CompiledModel):
             return "of another process"
         return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
 
-    def _own(self, binding: LearningModelBinding) -> Evaluation:
+    def _evaluation_of(self, binding: LearningModelBinding) -> Evaluation:
         """The inside of a binding, which must be this session's."""
         self._inside.require_open()
         require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
@@ -446,7 +449,7 @@ class LearningModelSession(Closeable, CompiledModel):
         )
 
 
-def _compiled(compiler: Compiler, request: CompileRequest, functions: Sequence[CustomOperator]) -> Engine:
+def _compile_engine(compiler: Compiler, request: CompileRequest, functions: Sequence[CustomOperator]) -> Engine:
     if not functions:
         return compiler.compile(request)
     from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it

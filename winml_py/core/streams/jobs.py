@@ -25,7 +25,7 @@ from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import inside
 from ..evaluation.evaluation import LearningModelBinding
-from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, completed
+from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
@@ -48,21 +48,21 @@ class Loading:
 
     Attributes:
         inputs: the model's, by name.
-        copies: see above.
+        copies: whether values are copied that the source of the items may write again.
     """
 
     def __init__(self, inputs: Mapping[str, FeatureDescriptor], fast_decode: bool, copies: bool = True) -> None:
         self.inputs, self._fast_decode, self.copies = inputs, fast_decode, copies
         self._spelling = spelling(inputs)
 
-    def taken(self, item: Item) -> Item:
+    def detach(self, item: Item) -> Item:
         """The item with values that its source can no longer write; outputs to be written are left as they are."""
         value = item.value
         try:
             if isinstance(value, Mapping):
-                value = {name: taken(each) if name in self._spelling else each for name, each in value.items()}
+                value = {name: detach(each) if name in self._spelling else each for name, each in value.items()}
             elif not isinstance(value, WinMLError):
-                value = taken(value)
+                value = detach(value)
         except WinMLError as error:  # it stays with its item
             value = error
         return item._replace(value=value)
@@ -108,7 +108,9 @@ class Jobs:
         batch: how many items to evaluate together, at most.
 
     Attributes:
-        loading, runner, batch: see above.
+        loading: reads the items.
+        runner: evaluates values.
+        batch: how many items are evaluated together, at most.
 
     Raises:
         InvalidArgumentError: a batch below 1, or one for a model that has none.
@@ -130,9 +132,11 @@ class Jobs:
         """The items' results, in their order; those that failed say so."""
         loaded = [self._load(item) for item in items]
         good = [features for features in loaded if not isinstance(features, WinMLError)]
-        results = iter(self._together(good) if len(good) > 1 else map(self._alone, good))
+        results = iter(self._run_batch(good) if len(good) > 1 else map(self._run_one, good))
         return [
-            completed(_failed(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number)
+            for_stream_item(
+                _failed_result(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
+            )
             for entry, item in zip(loaded, items, strict=True)
         ]
 
@@ -142,29 +146,31 @@ class Jobs:
         except WinMLError as error:
             return error
 
-    def _alone(self, features: Features) -> LearningModelEvaluationResult:
+    def _run_one(self, features: Features) -> LearningModelEvaluationResult:
         try:
             return self.runner.run(features)
         except WinMLError as error:
-            return _failed(error)
+            return _failed_result(error)
 
-    def _together(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
+    def _run_batch(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
         """One evaluation for all; if that fails, one for each, so that an error stays with its item."""
         inputs = self.loading.inputs
         if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
-            return [self._alone(features) for features in items]  # values of outputs, or names that the model lacks
+            return [self._run_one(features) for features in items]  # values of outputs, or names that the model lacks
         try:
-            whole = self.runner.run({name: joined([features[name] for features in items]) for name in items[0]})
+            result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
-            parts = {name: split(name, value, counts) for name, value in whole.outputs.items()}
+            parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
+        # Arrays whose shapes do not fit each other are a ValueError of numpy's. One by one, only the items that are at
+        # fault fail.
         except (WinMLError, KeyError, ValueError):
-            return [self._alone(features) for features in items]
+            return [self._run_one(features) for features in items]
         return [
             LearningModelEvaluationResult(
                 "",
                 {name: values[index] for name, values in parts.items()},
-                placements={name: found[start:end] for name, found in whole.placements.items()},
-                facts=ModelFacts(whole.labels, whole.metadata),
+                placements={name: per_picture[start:end] for name, per_picture in result.placements.items()},
+                facts=ModelFacts(result.labels, result.metadata),
             )
             for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]
@@ -191,7 +197,7 @@ def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescrip
     return fitting
 
 
-def _failed(error: WinMLError) -> LearningModelEvaluationResult:
+def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
     if isinstance(error, (ClosedError, DeviceLostError)):  # all items after this one would fail as well
         raise error
     return LearningModelEvaluationResult("", {}, error)
@@ -200,7 +206,7 @@ def _failed(error: WinMLError) -> LearningModelEvaluationResult:
 # Batches: the values of several items as one, and each item's part of the outputs.
 
 
-def joined(values: Sequence[object]) -> Any:
+def concatenate(values: Sequence[object]) -> Any:
     """The values of several items as one: pictures in a list, tensors end to end.
 
     Raises:
@@ -225,7 +231,7 @@ def count(value: object) -> int:
     return len(picture.sizes) if picture is not None else len(_array(value))
 
 
-def split(name: str, value: object, counts: Sequence[int]) -> list[Any]:
+def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
     """Each item's part of an output.
 
     Raises:
@@ -322,7 +328,7 @@ class SessionRunner:
 # makes the next ones. So what the program can still write is copied; what cannot change is not.
 
 
-def taken(value: Any) -> Any:
+def detach(value: Any) -> Any:
     """A value that nobody else writes: itself, or a deep copy.
 
     Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
@@ -335,9 +341,9 @@ def taken(value: Any) -> Any:
     if isinstance(value, VideoFrame) and value.is_stable:
         return value
     if isinstance(value, Mapping):
-        return {key: taken(element) for key, element in value.items()}
+        return {key: detach(element) for key, element in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(map(taken, value))
+        return type(value)(map(detach, value))
     if is_pil_image(value):
         return value if getattr(value, "tile", None) else value.copy()  # tiles are what is still to be decoded
     try:

@@ -18,7 +18,7 @@ from ..base.winrt_object import inside
 from ..evaluation.compiled import Compiled
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.picture_inputs import PictureInputs
-from ..evaluation.result import LearningModelEvaluationResult, placed
+from ..evaluation.result import LearningModelEvaluationResult, with_placements
 from ..features.bind_properties import BindProperties
 from ..features.resolve import Pictures, resolve
 from ..imaging.contract import ImageContract
@@ -97,38 +97,38 @@ def open_stream(
     """
     concurrency, batch, contract, fast_decode, progress, devices, copy = settings
     threads = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
-    together = 1 if batch is None else whole_number(batch, "batch", 1)
+    batch_size = 1 if batch is None else whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
         raise InvalidArgumentError(f"progress is {progress!r}.", hint="Write a function of two numbers: done, total.")
-    own = StreamSession.of(session)
-    inputs_by_name = own.compiled.inputs
+    stream_session = StreamSession.of(session)
+    inputs_by_name = stream_session.compiled.inputs
     fitting = frozenset[str]() if contract is None else require_fitting(contract, inputs_by_name)
     properties = {name: {"ImageContract": contract} for name in fitting}
     # Nothing of the program's runs between two items of a list: they are all there, each in memory of its own.
     copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
     loading = Loading(inputs_by_name, truth(fast_decode, "fast_decode"), copies)
-    with ExitStack() as made:
-        sessions = [own] if devices is None else _sessions(own, devices, new_session, made)
+    with ExitStack() as cleanup:
+        sessions = [stream_session] if devices is None else _sessions(stream_session, devices, new_session, cleanup)
         runner = _runner(sessions, properties, threads)
-        jobs = Jobs(loading, own.compiled.outputs, runner, together)
+        jobs = Jobs(loading, stream_session.compiled.outputs, runner, batch_size)
         waiting = sum(one.slots for one in sessions) if len(sessions) > 1 else 0
-        return EvaluationStream(jobs, Sources(inputs), threads + waiting, progress, made.pop_all())
+        return EvaluationStream(jobs, Sources(inputs), threads + waiting, progress, cleanup.pop_all())
 
 
 def _sessions(
-    own: StreamSession,
+    stream_session: StreamSession,
     devices: Sequence[LearningModelDevice],
     new_session: Callable[[LearningModelDevice], Evaluates],
-    made: ExitStack,
+    cleanup: ExitStack,
 ) -> list[StreamSession]:
-    """A session for each device; `made` closes those that are new."""
+    """A session for each device; `cleanup` closes those that are new."""
     require_different(devices)
     sessions = []
     for device in devices:
-        is_own = are_same(device, own.device)
-        sessions.append(own if is_own else StreamSession.of(new_session(device)))
+        is_own = are_same(device, stream_session.device)
+        sessions.append(stream_session if is_own else StreamSession.of(new_session(device)))
         if not is_own:
-            made.callback(sessions[-1].close)
+            cleanup.callback(sessions[-1].close)
     return sessions
 
 
@@ -230,7 +230,7 @@ class DevicesRunner:
             while True:
                 lane = self._lanes.take()
                 try:
-                    return placed(lane.runner.run(values), pictures.placements)
+                    return with_placements(lane.runner.run(values), pictures.placements)
                 except DeviceLostError as loss:
                     self._lanes.drop(lane, loss)
                 finally:
@@ -252,7 +252,7 @@ class Preparation:
             name: BindProperties.read(properties.get(name), compiled.is_silent) for name in compiled.inputs
         }
         self._spelling = spelling(compiled.inputs)
-        self._kept: SimpleQueue[PictureInputs] = SimpleQueue()
+        self._idle_pictures: SimpleQueue[PictureInputs] = SimpleQueue()
 
     @contextmanager
     def prepared(self, features: Features) -> Iterator[tuple[dict[str, Any], PictureInputs]]:
@@ -264,11 +264,11 @@ class Preparation:
         pictures = self._host_pictures()
         pictures.placements.clear()  # those of the item before
         yield {name: self._value(name, value, pictures) for name, value in features.items()}, pictures
-        self._kept.put(pictures)  # not where it failed: a device that is lost may still read the memory
+        self._idle_pictures.put(pictures)  # not where it failed: a device that is lost may still read the memory
 
     def _host_pictures(self) -> PictureInputs:
         try:
-            return self._kept.get_nowait()
+            return self._idle_pictures.get_nowait()
         except Empty:
             pictures = PictureInputs(self._compiled)
             pictures.device_tensorizer = None
@@ -278,17 +278,17 @@ class Preparation:
         if name not in self._spelling:  # an output's, or unknown
             return value
         feature, properties = self._compiled.inputs[self._spelling[name]], self._properties[self._spelling[name]]
-        found = resolve(value, feature, properties)
-        if not isinstance(found, Pictures):
+        bindable = resolve(value, feature, properties)
+        if not isinstance(bindable, Pictures):
             return value
-        tensor = pictures.tensors[feature.name] = pictures.write(found)
-        self._compiled.missing_contracts.tell(found, properties)
+        tensor = pictures.tensors[feature.name] = pictures.write(bindable)
+        self._compiled.missing_contracts.tell(bindable, properties)
         return tensor
 
     def clear(self) -> None:
         """Lets go of the memory."""
         while True:
             try:
-                self._kept.get_nowait()
+                self._idle_pictures.get_nowait()
             except Empty:
                 return

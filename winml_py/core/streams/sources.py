@@ -33,7 +33,7 @@ class Item(NamedTuple):
 
 
 @dataclass
-class Known:
+class SourceState:
     """What is known of a stream's inputs by now.
 
     Attributes:
@@ -56,7 +56,7 @@ class Sources:
         inputs: what was passed to `evaluate_many`.
 
     Attributes:
-        known: what is known of them by now.
+        state: what is known of them by now.
 
     Raises:
         WinMLError: `inputs` itself is a folder or a pattern without files, or a video that cannot be opened.
@@ -64,8 +64,8 @@ class Sources:
 
     def __init__(self, inputs: Any) -> None:
         alone = _stands_alone(inputs)
-        self.known = Known(1 if alone else len(inputs) if isinstance(inputs, Sized) else None)
-        self._values = _values([(inputs, _expand(inputs))] if alone else _each(inputs), self.known)
+        self.state = SourceState(1 if alone else len(inputs) if isinstance(inputs, Sized) else None)
+        self._values = _values([(inputs, _expand(inputs))] if alone else _expand_each(inputs), self.state)
         self._numbers = count()
 
     def __next__(self) -> Item:
@@ -77,30 +77,30 @@ class Sources:
             self._values.close()
 
 
-def _values(expansions: Iterable[tuple[Any, Any]], known: Known) -> Generator[tuple[Any, Any]]:
+def _values(expansions: Iterable[tuple[Any, Any]], state: SourceState) -> Generator[tuple[Any, Any]]:
     for source, expansion in expansions:
         if isinstance(expansion, VideoReader):
-            yield from _frames(expansion, known, is_ours=expansion is not source)
+            yield from _frames(expansion, state, is_ours=expansion is not source)
         elif expansion is None:
             yield source, _content(source)
         elif isinstance(expansion, WinMLError):
             yield source, expansion
         else:
-            known.grow(len(expansion) - 1)
+            state.grow(len(expansion) - 1)
             yield from ((file, file) for file in expansion)
 
 
-def _frames(reader: VideoReader, known: Known, is_ours: bool) -> Generator[tuple[Any, Any]]:
-    stated, read = reader.frame_count, 0
-    known.grow(stated - 1 if stated else None)
-    known.reader = reader
+def _frames(reader: VideoReader, state: SourceState, is_ours: bool) -> Generator[tuple[Any, Any]]:
+    frame_count, read = reader.frame_count, 0
+    state.grow(frame_count - 1 if frame_count else None)
+    state.reader = reader
     try:
         while (frame := reader.read()) is not None:
             read += 1
             yield frame, frame
-        known.grow(read - stated)  # a header may be wrong
+        state.grow(read - frame_count)  # a header may be wrong
     finally:
-        known.reader = None
+        state.reader = None
         if is_ours:
             reader.close()
 
@@ -112,14 +112,14 @@ def _stands_alone(inputs: object) -> bool:
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
 
-def _each(inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
+def _expand_each(inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     for source in inputs:
         try:
-            found = _expand(source)
+            expansion = _expand(source)
         except WinMLError as error:  # it stays with its item
             yield source, error
         else:
-            yield source, found
+            yield source, expansion
 
 
 def _expand(source: object) -> Sequence[Any] | VideoReader | None:
@@ -220,6 +220,7 @@ def files_matching(pattern: str) -> list[str]:
 
 def is_pattern(path: str) -> bool:
     """Whether a path is a pattern, and not the name of a file."""
+    # A file may be called "photo[1].jpg": what is there goes before what it could mean.
     return has_magic(path) and not os.path.lexists(path)
 
 
@@ -236,4 +237,5 @@ def in_natural_order(names: Iterable[str]) -> list[str]:
 
 def _natural_key(name: str) -> tuple[list[str | int], str]:
     parts = re.split(r"(\d+)", name.casefold())  # words and numbers take turns, a word comes first
+    # The name itself comes last, so that names that differ in their case alone always have one order.
     return [int(part) if index % 2 else part for index, part in enumerate(parts)], name

@@ -73,7 +73,7 @@ class EvaluationStream(Closeable):
         result = self._next()
         if result is None:
             raise StopIteration
-        return self._told(result)
+        return self._report_progress(result)
 
     def _next(self) -> LearningModelEvaluationResult | None:
         """The next result; None at the end."""
@@ -81,6 +81,7 @@ class EvaluationStream(Closeable):
             self._fill()
             if self._pending:
                 self._ready.extend(self._finish(self._pending.popleft()))
+                # A thread is free now. It gets work before the caller looks at the results, which may take long.
                 self._fill(is_idle=False)
         if self._ready:
             return self._ready.popleft()
@@ -99,9 +100,9 @@ class EvaluationStream(Closeable):
             wait([job], GLANCE)
         return job.result()
 
-    def _told(self, result: LearningModelEvaluationResult) -> LearningModelEvaluationResult:
+    def _report_progress(self, result: LearningModelEvaluationResult) -> LearningModelEvaluationResult:
         if self._progress is not None and result.index is not None:
-            self._progress(result.index + 1, self._sources.known.total)
+            self._progress(result.index + 1, self._sources.state.total)
         return result
 
     def __aiter__(self) -> EvaluationStream:
@@ -124,7 +125,7 @@ class EvaluationStream(Closeable):
         result = awaited.result()
         if result is None:
             raise StopAsyncIteration
-        return self._told(result)
+        return self._report_progress(result)
 
     def close(self) -> None:
         """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
@@ -134,19 +135,20 @@ class EvaluationStream(Closeable):
         self._ready.clear()
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        # Only now, because the threads used the bindings and the sessions until they ended.
         self._jobs.runner.clear()
         self._sources.close()
         self._sessions.close()
 
     @property
     def _is_live(self) -> bool:
-        reader = self._sources.known.reader
+        reader = self._sources.state.reader
         return reader is not None and reader.policy is not FramePolicy.WAIT
 
     @property
     def _limit(self) -> int:
         """How many jobs may be begun or wait. None of them waits on the latest frame of a camera: it would get old."""
-        reader = self._sources.known.reader
+        reader = self._sources.state.reader
         is_fresh = reader is not None and reader.policy is FramePolicy.LATEST
         return self._workers if is_fresh else self._workers * AHEAD
 
@@ -157,7 +159,7 @@ class EvaluationStream(Closeable):
             is_idle: whether there is nothing better to do than to wait for a camera's next frame.
         """
         while len(self._pending) < self._limit and not self._is_exhausted:
-            reader = self._sources.known.reader
+            reader = self._sources.state.reader
             if reader is not None and not reader.is_ready and (self._pending or not is_idle):
                 return
             items = self._take()
@@ -170,7 +172,7 @@ class EvaluationStream(Closeable):
         try:
             while len(items) < self._jobs.batch:
                 item = next(self._sources)
-                items.append(loading.taken(item) if loading.copies else item)
+                items.append(loading.detach(item) if loading.copies else item)
         except StopIteration:
             self._is_exhausted = True
         except Exception as failure:  # whatever the caller's own iterator raises is given back to the caller

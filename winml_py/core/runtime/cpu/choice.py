@@ -22,7 +22,7 @@ from ..request import CompileRequest
 from .chosen import ChosenEngine
 from .compile import compile_cached
 from .decision import CpuChoice, memory_of, refusal, shortage
-from .exact import obstacle
+from .exact import inexact_reason
 
 AUTO = "auto"
 
@@ -43,7 +43,7 @@ class CpuCompiler:
                 "Work is recorded by GPUs alone, and the session is for the CPU.",
                 hint="Set options.graph_capture = None.",
             )
-        allowed = _allowed(request)
+        allowed = _allowed_targets(request)
         require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
         if len(allowed.targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
@@ -62,7 +62,7 @@ class CpuCompiler:
 
 
 @dataclass(frozen=True)
-class _Allowed:
+class _AllowedTargets:
     """What the options allow.
 
     Attributes:
@@ -74,25 +74,25 @@ class _Allowed:
     reason: str = ""
 
 
-def _allowed(request: CompileRequest) -> _Allowed:
-    wanted, precision = request.options.engine, request.options.precision
-    if wanted is not None and wanted != AUTO:
-        return _allowed_by_name(request, wanted)
+def _allowed_targets(request: CompileRequest) -> _AllowedTargets:
+    engine_name, precision = request.options.engine, request.options.precision
+    if engine_name is not None and engine_name != AUTO:
+        return _targets_by_name(request, engine_name)
     types = _half_types(request)
-    if wanted is None and not types:
-        return _Allowed([Target()], "as asked for" if precision is Precision.FLOAT32 else "by default")
+    if engine_name is None and not types:
+        return _AllowedTargets([Target()], "as asked for" if precision is Precision.FLOAT32 else "by default")
     devices, reason = _exact_devices(request) if request.features.has_only_numbers else ([], "")
-    others = [Target(device) for device in devices if wanted == AUTO]
+    others = [Target(device) for device in devices if engine_name == AUTO]
     others += [half for device in devices for half in _halves(device) if half.half_type in types]
     if not others:
         missing = "no installed engine computes in half precision on this processor"
         nothing = "there is no other engine for such a model here"
-        return _Allowed([Target()], reason or (missing if devices and types else nothing))
+        return _AllowedTargets([Target()], reason or (missing if devices and types else nothing))
     # In the order in which they say why: what gave wrong answers before, then what there is no memory for.
     refused = {target: refusal(request, target) for target in others}
     others = [target for target in others if not refused[target]]
     problem = next(filter(None, refused.values()), "") if not others else shortage(request, others)
-    return _Allowed([Target()], problem) if problem else _Allowed([Target(), *others])
+    return _AllowedTargets([Target()], problem) if problem else _AllowedTargets([Target(), *others])
 
 
 def _half_types(request: CompileRequest) -> tuple[str, ...]:
@@ -108,17 +108,17 @@ def _half_types(request: CompileRequest) -> tuple[str, ...]:
     return ("float16",) if is_own_type else ()
 
 
-def _allowed_by_name(request: CompileRequest, wanted: str) -> _Allowed:
+def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTargets:
     """The engine of that name; in half precision too, where that is asked for, with its own float32 as reference."""
     wants_half = request.options.precision is Precision.HALF
-    if wanted == ONNXRUNTIME or full_name(wanted) == CPU_NAME:
+    if engine_name == ONNXRUNTIME or full_name(engine_name) == CPU_NAME:
         if wants_half:
             raise NotSupportedError(
                 "ONNX Runtime computes in float32 on the CPU, and the options ask it for half precision.",
                 hint='Leave options.engine out, or set it to "auto", or to an engine that has half precision.',
             )
-        return _Allowed([Target()], "as asked for")
-    device = _find_engine(wanted)
+        return _AllowedTargets([Target()], "as asked for")
+    device = _find_engine(engine_name)
     if _ignores_tuning(device, request.options):
         raise NotSupportedError(
             f"{device.engine} takes none of the settings in options.tuning, which are ONNX Runtime's.",
@@ -126,12 +126,12 @@ def _allowed_by_name(request: CompileRequest, wanted: str) -> _Allowed:
         )
     halves = _halves(device) if wants_half else []
     if not wants_half:
-        return _Allowed([Target(device)], "as asked for")
+        return _AllowedTargets([Target(device)], "as asked for")
     if not halves:
         problem = f"{device.engine} has no half precision on this processor"
         warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options ask for half precision."))
-        return _Allowed([Target(device)], f"as asked for; {problem}")
-    return _Allowed([Target(device), *halves])
+        return _AllowedTargets([Target(device)], f"as asked for; {problem}")
+    return _AllowedTargets([Target(device), *halves])
 
 
 def _halves(device: ProviderDevice) -> list[Target]:
@@ -145,7 +145,7 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     devices, reason = [], ""
     for device in _prefer(plugins.devices("cpu")):
         exact = provider_of(device.provider).exact_operators
-        problem = obstacle(request.origin.graph(), exact)
+        problem = inexact_reason(request.origin.graph(), exact)
         if _ignores_tuning(device, request.options):
             reason = f"{device.engine} takes none of the settings in options.tuning"
         elif problem:
@@ -162,9 +162,10 @@ def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
 
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:
     """Without the plugin of an engine whose own package is there."""
-    own = [device for device in devices if provider_of(device.provider).package]
-    names = {device.engine for device in own}
-    return own + [device for device in devices if device.engine not in names]
+    # The package runs on processors of any maker, and keeps what it compiled. The plugin has nothing more on a CPU.
+    packaged = [device for device in devices if provider_of(device.provider).package]
+    names = {device.engine for device in packaged}
+    return packaged + [device for device in devices if device.engine not in names]
 
 
 def _find_engine(name: str) -> ProviderDevice:
@@ -172,9 +173,9 @@ def _find_engine(name: str) -> ProviderDevice:
     for device in [device for device in devices if device.provider == name] or _prefer(devices):
         if device.engine == short(name):
             return device
-    known = dict.fromkeys(device.provider for device in devices)
+    provider_names = dict.fromkeys(device.provider for device in devices)
     raise InvalidDeviceError(
-        f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *known])}.",
+        f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *provider_names])}.",
         hint=_engine_hint(full_name(name)),
     )
 

@@ -81,7 +81,7 @@ class Choice(Protocol):
             WinMLError: the reference refuses the inputs.
         """
 
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], came: Mapping[str, object]) -> str:
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
         """Why an engine's answer is not the reference's, in words; "" where they agree."""
 
     def without_reference(self, explanation: Explanation) -> Explanation:
@@ -135,6 +135,7 @@ class ChosenEngine:
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
         if self._is_decided and self.rival is None and self._reference is not None:
+            # Once the reference was kept, no evaluation is checked any more, so nothing here has to look at the inputs.
             run_once = self._reference.run_once
             if run_once is not None:
                 return run_once(inputs, lock)
@@ -175,11 +176,11 @@ class ChosenEngine:
                 self._require_open()
                 if self._is_decided:
                     return
-                found = self.choice.decide(require_open(self._reference), inputs, stop)
+                decision = self.choice.decide(require_open(self._reference), inputs, stop)
                 with self._lock:
-                    self.rival, self.explanation, self._is_decided = *found[:2], True
-                    self._checks_left = len(CHECKED) if found.rival is not None and found.checked is None else 0
-                    self._checked = set() if found.checked is None else found.checked
+                    self.rival, self.explanation, self._is_decided = *decision[:2], True
+                    self._checks_left = len(CHECKED) if decision.rival is not None and decision.checked is None else 0
+                    self._checked = set() if decision.checked is None else decision.checked
         finally:
             if self._is_closed:  # meanwhile; `close` sets this before it looks whether somebody decides
                 self._close_both()
@@ -230,7 +231,9 @@ class ChosenEngine:
             if self.rival is not rival:  # another thread was first
                 return
             self.rival, self._checks_left = None, 0
+        # Outside of the lock, because this writes to the disk.
         before, self.explanation = self.explanation, self.choice.refuse(self.explanation, problem)
+        # Before the warning, which the program may have made an error.
         rival.close()
         name = f"{before.engine} in {before.number_type or before.precision.name.lower()}"
         warn_caller(
@@ -270,6 +273,8 @@ class ChosenEngine:
     def close(self) -> None:
         """Frees both; while one is being chosen, as soon as that is done."""
         self._is_closed = True
+        # Whoever decides is using both engines now. That thread closes them when it is done, because `_is_closed` is
+        # set.
         if self._deciding.acquire(blocking=False):
             try:
                 self._close_both()
@@ -323,7 +328,7 @@ class _ChosenBinding(HeldValues):
         shapes = tuple(arrays[name].shape for name in sorted(arrays))
         try:
             check = engine.next_check(shapes)
-            return self._bind_to(rival, False).run(stop) if check is None else self._checked(rival, check, stop)
+            return self._bind_to(rival, False).run(stop) if check is None else self._run_checked(rival, check, stop)
         except ClosedError:
             if engine.rival is rival:
                 raise
@@ -335,22 +340,24 @@ class _ChosenBinding(HeldValues):
 
     def _bind_to(self, engine: Engine, is_reference: bool) -> EngineBinding:
         """The engine's own binding of what is bound here, made once."""
-        kept = self._natives.get(is_reference)
-        if kept is None or kept[0] is not engine:
-            kept = engine, _bound(engine, self._lock, self.inputs, self.outputs)
-            self._natives[is_reference] = kept
-        return kept[1]
+        entry = self._natives.get(is_reference)
+        if entry is None or entry[0] is not engine:
+            entry = engine, _bind_engine(engine, self._lock, self.inputs, self.outputs)
+            self._natives[is_reference] = entry
+        return entry[1]
 
-    def _checked(self, rival: Engine, check: Check, stop: Stop | None) -> Mapping[str, Any]:
+    def _run_checked(self, rival: Engine, check: Check, stop: Stop | None) -> Mapping[str, Any]:
         """Runs both. The reference goes first, into arrays of its own: what is bound as output may lie over inputs."""
         engine = self._engine
         try:
             with engine.reference(is_needed_again=engine.has_made_all_checks) as reference:
-                expected = dict(_bound(reference, self._lock, self.inputs, {}).run(stop))
+                expected = dict(_bind_engine(reference, self._lock, self.inputs, {}).run(stop))
             try:
                 fresh = self._bind_to(rival, False).run(stop)
-                came = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
-                problem = engine.choice.problem_of(engine.explanation, expected, came)
+                actual = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
+                problem = engine.choice.problem_of(engine.explanation, expected, actual)
+            # None of these says that the engine is wrong: a size that does not match is that of the caller's own
+            # output.
             except (CanceledError, ClosedError, SizeMismatchError):
                 raise
             except WinMLError as error:
@@ -361,12 +368,12 @@ class _ChosenBinding(HeldValues):
         if not problem:
             engine.pass_check(rival, check)
             return fresh
-        rest = fill(self.outputs, expected)
+        remaining = fill(self.outputs, expected)
         engine.refuse(rival, problem)
-        return rest
+        return remaining
 
 
-def _bound(
+def _bind_engine(
     engine: Engine,
     lock: AbstractContextManager[object],
     inputs: Mapping[str, Value],

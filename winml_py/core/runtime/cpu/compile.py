@@ -33,6 +33,6 @@ def compile_model(request: CompileRequest, target: Target) -> Engine:
     """
     if not provider_of(target.provider).package:
         return ort.compile_model(request, target)
-    from ..openvino.compile import compile_model  # as above
+    from ..openvino.compile import compile_model  # importing it takes a while
 
     return compile_model(request, target)

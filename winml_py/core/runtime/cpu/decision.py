@@ -30,7 +30,7 @@ from .compile import compile_cached
 from .measure import compare
 
 _trusted: dict[str, set[Shapes]] = {}
-"""Models and engines, by `_trust_of`, that all checks of this process agreed on, and the shapes that were checked."""
+"""Models and engines, by `_trust_key`, that all checks of this process agreed on, and the shapes that were checked."""
 
 
 class CpuChoice:
@@ -49,27 +49,30 @@ class CpuChoice:
 
     def compile_reference(self) -> Engine:
         """See `chosen.Choice`. A file that has changed since the session was made is refused."""
-        request = self._later(None) if self._is_compiled else self._request
+        request = self._reopened_request(None) if self._is_compiled else self._request
         self._is_compiled = True
         return compile_cached(request, self._targets[0])
 
-    def _later(self, stop: Stop | None) -> CompileRequest:
+    def _reopened_request(self, stop: Stop | None) -> CompileRequest:
         model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
         return replace(self._request, model=model, stop=stop)
 
     def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
         """See `chosen.Choice`. What was the fastest on such inputs before is taken; else they are timed."""
-        request = self._later(stop)
+        request = self._reopened_request(stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+        # A profile changes nothing about who is the fastest, and the engines that are compared stand in the key
+        # themselves.
         options = list(request.options._replace(is_profiled=False, engine=None))
         key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
-        found = self._remembered(request, key)
-        if found is None:
+        decision = self._recall(request, key)
+        if decision is None:
             with answers.asking(key, request.require_not_stopped):
-                found = self._remembered(request, key) or self._measure(request, key, reference, inputs)
-        return found
+                # Another process may have answered while this one waited.
+                decision = self._recall(request, key) or self._measure(request, key, reference, inputs)
+        return decision
 
-    def _remembered(self, request: CompileRequest, key: str) -> Decision | None:
+    def _recall(self, request: CompileRequest, key: str) -> Decision | None:
         facts = answers.read(key)
         if facts is None:
             return None
@@ -120,31 +123,31 @@ class CpuChoice:
 
     def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
-        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_of(request, target)))
+        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_key(request, target)))
 
     def _target_of(self, explanation: Explanation) -> Target:
-        taken = (*explanation[:2], explanation.number_type)
-        return next(target for target in self._targets if (*target.spelling, target.half_type) == taken)
+        spelling = (*explanation[:2], explanation.number_type)
+        return next(target for target in self._targets if (*target.spelling, target.half_type) == spelling)
 
     def without_reference(self, explanation: Explanation) -> Explanation:
         """See `chosen.Choice`."""
         return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
 
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], came: Mapping[str, object]) -> str:
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
         """See `chosen.Choice`."""
         tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
-        agreement = compare_outputs(expected, came, tolerance)
+        agreement = compare_outputs(expected, actual, tolerance)
         return "" if agreement.is_good else str(agreement)
 
     def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
         """See `chosen.Choice`."""
-        _trusted[_trust_of(self._request, self._target_of(explanation))] = checked
+        _trusted[_trust_key(self._request, self._target_of(explanation))] = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         """See `chosen.Choice`."""
         target, (reference, *_) = self._target_of(explanation), self._targets
         _remember_refusal(self._request, target, problem)
-        words = f"{_words(target)} gave another answer on an input of the program's: {problem}"
+        words = f"{_describe_target(target)} gave another answer on an input of the program's: {problem}"
         candidates = tuple(
             candidate._replace(problem=words) if candidate[:2] == target.spelling else candidate
             for candidate in explanation.candidates
@@ -154,7 +157,7 @@ class CpuChoice:
 
 def refusal(request: CompileRequest, target: Target) -> str:
     """Why an engine is not tried on a model again, or "": its answer was wrong on an input of the program's."""
-    facts = answers.read(_refusal_of(request, target))
+    facts = answers.read(_refusal_key(request, target))
     return str(facts.get("reason", "")) if facts else ""
 
 
@@ -165,10 +168,10 @@ def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> 
         "engine": engine,
         "precision": precision.name,
         "number_type": target.half_type,
-        "reason": f"{_words(target)} gave another answer in an earlier session: {problem}",
+        "reason": f"{_describe_target(target)} gave another answer in an earlier session: {problem}",
         "model": _model_name(request),
     }
-    answers.write(_refusal_of(request, target), facts)
+    answers.write(_refusal_key(request, target), facts)
 
 
 def _question(request: CompileRequest, *parts: object) -> str:
@@ -176,11 +179,11 @@ def _question(request: CompileRequest, *parts: object) -> str:
     return answers.key_of(request.digest(), parts, plugins.versions(), machine.processor_fingerprint())
 
 
-def _trust_of(request: CompileRequest, target: Target) -> str:
+def _trust_key(request: CompileRequest, target: Target) -> str:
     return _question(request, "trusted", _name(target), request.options.provider_options)
 
 
-def _refusal_of(request: CompileRequest, target: Target) -> str:
+def _refusal_key(request: CompileRequest, target: Target) -> str:
     return _question(request, "refused", _name(target), request.options.provider_options)
 
 
@@ -188,7 +191,7 @@ def _name(target: Target) -> tuple[str, bool, str]:
     return target.provider, target.half, target.half_type
 
 
-def _words(target: Target) -> str:
+def _describe_target(target: Target) -> str:
     engine, precision = target.spelling
     return f"{engine} in {target.half_type or precision.name.lower()}"
 
@@ -197,10 +200,10 @@ def _model_name(request: CompileRequest) -> str:
     return str(request.origin.stamp[0]) if request.origin.stamp else f"{request.origin.size} bytes in memory"
 
 
-def _reason(taken: Target, reference: Target) -> str:
-    if taken is reference:
+def _reason(chosen: Target, reference: Target) -> str:
+    if chosen is reference:
         return "no other is right and faster"
-    return f"{taken.half_type or 'half precision'} is right and faster" if taken.half else "it agrees and is faster"
+    return f"{chosen.half_type or 'half precision'} is right and faster" if chosen.half else "it agrees and is faster"
 
 
 def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> Facts:
@@ -210,6 +213,7 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
         "number_type": explanation.number_type,
         "reason": explanation.reason,
         "candidates": [
+            # An error may be infinite, which JSON cannot say.
             candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
             for candidate in explanation.candidates
         ],

@@ -46,7 +46,7 @@ class Range(NamedTuple):
     high: int
 
 
-class Known(NamedTuple):
+class ValueFacts(NamedTuple):
     """What is known of a value of the graph.
 
     Attributes:
@@ -56,7 +56,7 @@ class Known(NamedTuple):
         is_steady: whether they alone decide its shape.
         may_be_empty: whether it may hold no numbers at all, though the model's inputs do.
         rank: at least so many dimensions; 0 where that is not known.
-        length: at least so many numbers in a row of counts; 0 likewise.
+        length: at least so many numbers in a row of counts; 0 where that is not known.
     """
 
     kind: Kind
@@ -71,7 +71,7 @@ class Known(NamedTuple):
 MOST = (1 << 31) - 1
 """The largest number of 32 bits."""
 
-ONE = Known(Kind.COUNT, Range(1, 1), is_constant=True)
+ONE = ValueFacts(Kind.COUNT, Range(1, 1), is_constant=True)
 
 SIZE = Range(1, 1 << 28)
 """A dimension that is not known: of more numbers than that, a row of float32 would take a gigabyte."""
@@ -101,38 +101,38 @@ _MOST_INPUTS = {"LSTM": 7}  # the eighth are peepholes
 _MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
 
 
-def obstacle(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
+def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
     """Why another engine might give other results, in words; "" where it is known not to.
 
     Args:
         graph: the model's.
         exact_operators: ONNX operators that the engine computes as ONNX Runtime does.
     """
-    values = {"": Known(Kind.FLOAT, is_constant=True)}
+    values = {"": ValueFacts(Kind.FLOAT, is_constant=True)}
     for end in graph.inputs:
         kind = _ELEMENTS.get(end.type.element, Kind.OTHER) if isinstance(end.type, TensorType) else Kind.OTHER
         if kind not in _BOUND:
             return f"the input {end.name} is no tensor of float32, float16 or bool"
         rank = len(end.type.dimensions or ()) if isinstance(end.type, TensorType) else 0
-        values[end.name] = Known(kind, rank=rank)
+        values[end.name] = ValueFacts(kind, rank=rank)
     values |= {name: _constant(tensor) for name, tensor in graph.weights.items()}
     used = graph.outputs.union(*(node.input for node in graph.nodes))
     for node in graph.nodes:
         if node.domain not in ("", "ai.onnx") or node.op_type not in exact_operators:
             return f"the operator {node.op_type} is not known to be exact there"
-        given = [values.get(name, Known(Kind.OTHER)) for name in node.input]
+        inputs = [values.get(name, ValueFacts(Kind.OTHER)) for name in node.input]
         try:
-            made = _make(node, given)
+            output = _infer_output(node, inputs)
         except (IndexError, TypeError, ValueError):  # inputs are missing, say: ONNX Runtime's error will say it
             return f"the operator {node.op_type} is not written as ONNX states it"
-        if problem := _problem(node, given, made, used):
+        if problem := _problem(node, inputs, output, used):
             return problem
-        values |= dict.fromkeys(node.output, made)
+        values |= dict.fromkeys(node.output, output)
     return ""
 
 
-def _problem(node: onnx.NodeProto, given: list[Known], made: Known, used: AbstractSet[str]) -> str:
-    operator, kinds = node.op_type, [value.kind for value in given]
+def _problem(node: onnx.NodeProto, inputs: list[ValueFacts], output: ValueFacts, used: AbstractSet[str]) -> str:
+    operator, kinds = node.op_type, [value.kind for value in inputs]
     attributes = {attribute.name for attribute in node.attribute if attribute.i or attribute.s}
     if Kind.OTHER in kinds:
         return f"the operator {operator} computes in types that are not known to be exact there"
@@ -144,75 +144,78 @@ def _problem(node: onnx.NodeProto, given: list[Known], made: Known, used: Abstra
         return f"the operator {operator} has inputs that are not known to be exact there"
     if used & set(node.output[_MOST_OUTPUTS.get(operator, len(node.output)) :]):
         return f"the operator {operator} has outputs that are not known to be exact there"
-    if operator == "Cast" and not _is_exact_cast(kinds[0], made.kind):
+    if operator == "Cast" and not _is_exact_cast(kinds[0], output.kind):
         return "a Cast to integers, or to float64, makes other numbers there of NaN and of what is large"
-    if operator == "Gather" and not given[1].is_constant:
+    if operator == "Gather" and not inputs[1].is_constant:
         return "a Gather at computed positions gives 0 there where ONNX Runtime refuses them"
-    is_about_nothing = any(value.may_be_empty for value in given) and (
+    is_about_nothing = any(value.may_be_empty for value in inputs) and (
         operator in _COUNTING or operator in ("Gather", "Expand") or operator.startswith("Reduce")
     )
     # A Shape of a single number is empty: constants and counts often are single numbers.
-    is_about_nothing |= operator == "Shape" and (kinds[0] is Kind.COUNT or given[0].is_constant)
-    if is_about_nothing or (made.kind is Kind.COUNT and made.may_be_empty):
+    is_about_nothing |= operator == "Shape" and (kinds[0] is Kind.COUNT or inputs[0].is_constant)
+    if is_about_nothing or (output.kind is Kind.COUNT and output.may_be_empty):
         return f"there may be no numbers at all where {operator} looks, which ends the process there"
-    if not made.is_steady:
+    if not output.is_steady:
         return f"the shape of what {operator} gives depends on the numbers that come"
-    numbers = [value.range for value in (*([] if operator == "Slice" else given), made) if value.kind is Kind.COUNT]
+    # The end of a Slice is often the largest int64, which only means "to the end".
+    numbers = [value.range for value in (*([] if operator == "Slice" else inputs), output) if value.kind is Kind.COUNT]
     if operator != "Constant" and any(each.low < -MOST or each.high > MOST for each in numbers):
         return f"the operator {operator} computes with integers that may not fit into 32 bits"
     return ""
 
 
-def _is_exact_cast(given: Kind, made: Kind) -> bool:
-    return made is Kind.FLOAT or (made in (Kind.COUNT, Kind.TRUTH) and given in (Kind.COUNT, Kind.TRUTH))
+def _is_exact_cast(source: Kind, target: Kind) -> bool:
+    return target is Kind.FLOAT or (target in (Kind.COUNT, Kind.TRUTH) and source in (Kind.COUNT, Kind.TRUTH))
 
 
-def _make(node: onnx.NodeProto, given: list[Known]) -> Known:
+def _infer_output(node: onnx.NodeProto, inputs: list[ValueFacts]) -> ValueFacts:
     """What is known of a node's outputs."""
     operator = node.op_type
     if operator == "Constant":
-        return _stated(node)
+        return _constant_value(node)
     is_steady = operator != "NonZero"
     if operator in ("Shape", "Size"):
         numbers = SIZE if operator == "Shape" else Range(1, MOST)
-        return Known(Kind.COUNT, numbers, is_constant=True, length=given[0].rank)
+        return ValueFacts(Kind.COUNT, numbers, is_constant=True, length=inputs[0].rank)
     if operator not in _ELEMENTWISE:
         # What is not the data says what the result's shape is: the axes, the shape itself, the ends of a slice.
         first = 0 if operator in ("ConstantOfShape", "Range") else 1
-        is_steady &= all(value.is_constant for value in given[first:] if _decides_shape(operator, value))
-    is_constant = all(value.is_constant for value in given)
-    kind, numbers = _kind_made(node, given), Range(0, 1)
+        is_steady &= all(value.is_constant for value in inputs[first:] if _decides_shape(operator, value))
+    is_constant = all(value.is_constant for value in inputs)
+    kind, numbers = _infer_kind(node, inputs), Range(0, 1)
     if kind is Kind.COUNT:
-        numbers = _stated(node).range if operator == "ConstantOfShape" else _range_made(operator, given)
-    rank, length = _rank_made(operator, given), 0
+        numbers = _constant_value(node).range if operator == "ConstantOfShape" else _infer_range(operator, inputs)
+    rank, length = _infer_rank(operator, inputs), 0
     if operator in ("Cast", "Concat", "Identity"):
-        length = sum(value.length for value in given)
-    return Known(kind, numbers, is_constant, is_steady, _may_be_empty(operator, given), rank, length)
+        length = sum(value.length for value in inputs)
+    return ValueFacts(kind, numbers, is_constant, is_steady, _may_be_empty(operator, inputs), rank, length)
 
 
-def _rank_made(operator: str, given: Sequence[Known]) -> int:
+def _infer_rank(operator: str, inputs: Sequence[ValueFacts]) -> int:
     """The least number of dimensions of a result; most operators keep those of what they are given."""
     if operator in _ELEMENTWISE:
-        return max(value.rank for value in given)
+        return max(value.rank for value in inputs)
     if operator in ("Reshape", "Expand", "ConstantOfShape"):
-        return given[-1].length
+        return inputs[-1].length
     is_other = operator in _COUNTING or operator in ("Flatten", "Gather", "Squeeze") or operator.startswith("Reduce")
-    return 0 if is_other or not given else given[0].rank
+    return 0 if is_other or not inputs else inputs[0].rank
 
 
-def _may_be_empty(operator: str, given: Sequence[Known]) -> bool:
+def _may_be_empty(operator: str, inputs: Sequence[ValueFacts]) -> bool:
     if operator == "Slice":
-        return given[0].may_be_empty or len(given) < 3 or not _is_something_left(*given)
+        return inputs[0].may_be_empty or len(inputs) < 3 or not _is_something_left(*inputs)
     if operator in ("ConstantOfShape", "Expand"):
-        return given[-1].range.low < 1 or any(value.may_be_empty for value in given)
+        return inputs[-1].range.low < 1 or any(value.may_be_empty for value in inputs)
     if operator in _MOVING - {"Concat"} or operator in _COUNTING or operator == "Split":
-        return given[0].may_be_empty  # an empty row of sizes makes a single number
+        return inputs[0].may_be_empty  # an empty row of sizes makes a single number
     # Products and convolutions are where a network begins anew: it was not trained on nothing.
     is_passed_on = operator in _ELEMENTWISE or operator == "Gather"
-    return operator == "Range" or (is_passed_on and any(value.may_be_empty for value in given))
+    return operator == "Range" or (is_passed_on and any(value.may_be_empty for value in inputs))
 
 
-def _is_something_left(data: Known, start: Known, end: Known, axes: Known | None = None, step: Known = ONE) -> bool:
+def _is_something_left(
+    data: ValueFacts, start: ValueFacts, end: ValueFacts, axes: ValueFacts | None = None, step: ValueFacts = ONE
+) -> bool:
     """Whether a Slice surely leaves something: the first ones, the last ones, or a part of a row of known length."""
     if step.kind is Kind.COUNT and step.range.low < 1:
         return False
@@ -222,11 +225,12 @@ def _is_something_left(data: Known, start: Known, end: Known, axes: Known | None
     return is_first or is_last or is_inside
 
 
-def _decides_shape(operator: str, value: Known) -> bool:
+def _decides_shape(operator: str, value: ValueFacts) -> bool:
+    # Resize takes its factors as floats, and they decide the shape all the same.
     return value.kind is Kind.COUNT or operator == "Resize"
 
 
-def _kind_made(node: onnx.NodeProto, given: list[Known]) -> Kind:
+def _infer_kind(node: onnx.NodeProto, inputs: list[ValueFacts]) -> Kind:
     operator = node.op_type
     if operator in _COUNTING:
         return Kind.COUNT
@@ -235,15 +239,15 @@ def _kind_made(node: onnx.NodeProto, given: list[Known]) -> Kind:
     if operator == "Cast":
         return _ELEMENTS.get(next((a.i for a in node.attribute if a.name == "to"), 0), Kind.OTHER)
     if operator == "ConstantOfShape":
-        return _stated(node).kind
+        return _constant_value(node).kind
     if operator in ("QuantizeLinear", "DequantizeLinear"):
         return Kind.QUANTIZED if operator == "QuantizeLinear" else Kind.FLOAT
-    return given[1].kind if operator == "Where" else given[0].kind if given else Kind.OTHER
+    return inputs[1].kind if operator == "Where" else inputs[0].kind if inputs else Kind.OTHER
 
 
-def _range_made(operator: str, given: Sequence[Known]) -> Range:
+def _infer_range(operator: str, inputs: Sequence[ValueFacts]) -> Range:
     """The whole numbers that an operator may make of such; beyond 32 bits where nobody knows."""
-    ranges = [value.range for value in given]
+    ranges = [value.range for value in inputs]
     if operator in _COUNTING:
         return Range(0, SIZE.high)
     if operator in ("Cast", "Gather", "Slice", "Split", "Expand", "ReduceMax", "ReduceMin", *_RESHAPING):
@@ -273,11 +277,11 @@ def _quotient(one: Range, other: Range) -> Range:
     return Range(one.low // other.high, one.high // other.low) if one.low >= 0 and other.low > 0 else UNKNOWN
 
 
-def _power(one: Range, other: Range) -> Range:
+def _power(base: Range, exponent: Range) -> Range:
     """OpenVINO computes it in float32, which holds whole numbers up to 2^24."""
-    if one.low < 0 or not 0 <= other.low <= other.high <= 24:
+    if base.low < 0 or not 0 <= exponent.low <= exponent.high <= 24:
         return UNKNOWN
-    most = max(one.high**other.high, 1)
+    most = max(base.high**exponent.high, 1)
     return Range(0, most) if most <= 1 << 24 else UNKNOWN
 
 
@@ -293,24 +297,24 @@ _ARITHMETIC: dict[str, Callable[..., Range]] = {
 }
 
 
-def _constant(tensor: onnx.TensorProto) -> Known:
+def _constant(tensor: onnx.TensorProto) -> ValueFacts:
     """What is known of a constant."""
     kind = _ELEMENTS.get(tensor.data_type, Kind.OTHER)
     if kind is Kind.COUNT:
         from onnx import numpy_helper
 
         return _counts(numpy_helper.to_array(tensor).ravel().tolist())
-    return Known(kind, is_constant=True)
+    return ValueFacts(kind, is_constant=True)
 
 
-def _counts(numbers: Sequence[int]) -> Known:
+def _counts(numbers: Sequence[int]) -> ValueFacts:
     """Constant integers. Those of more than 32 bits are no counts, but for the ones that mean an end to a Slice."""
     kind = Kind.OTHER if any(MOST < abs(number) < 1 << 62 for number in numbers) else Kind.COUNT
     numbers_range = Range(min(numbers, default=0), max(numbers, default=0))
-    return Known(kind, numbers_range, is_constant=True, may_be_empty=not numbers, length=len(numbers))
+    return ValueFacts(kind, numbers_range, is_constant=True, may_be_empty=not numbers, length=len(numbers))
 
 
-def _stated(node: onnx.NodeProto) -> Known:
+def _constant_value(node: onnx.NodeProto) -> ValueFacts:
     """What a node holds as an attribute; ConstantOfShape makes floats by default."""
     for attribute in node.attribute:
         if attribute.name == "value":
@@ -320,4 +324,4 @@ def _stated(node: onnx.NodeProto) -> Known:
         if attribute.name == "value_ints":
             return _counts(attribute.ints)
     is_float = node.op_type == "ConstantOfShape" or any(a.name.startswith("value_float") for a in node.attribute)
-    return Known(Kind.FLOAT if is_float else Kind.OTHER, is_constant=True)
+    return ValueFacts(Kind.FLOAT if is_float else Kind.OTHER, is_constant=True)

@@ -82,7 +82,7 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             memory that is not theirs: they are not tried on such inputs.
     """
     first = Contender(targets[0], reference)
-    bindings = {first: _bound(reference, inputs)}
+    bindings = {first: _bind_engine(reference, inputs)}
     expected = bindings[first].run(request.stop)
     contenders = [first, *map(Contender, targets[1:])]
     try:
@@ -90,7 +90,7 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             request.require_not_stopped()
             try:
                 contender.engine = compile_model(request, contender.target)
-                binding = _bound(contender.engine, inputs)
+                binding = _bind_engine(contender.engine, inputs)
                 _judge(contender, expected, binding.run(request.stop))
             except CanceledError:
                 raise
@@ -107,7 +107,7 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
     return contenders
 
 
-def _bound(engine: Engine, inputs: Inputs) -> EngineBinding:
+def _bind_engine(engine: Engine, inputs: Inputs) -> EngineBinding:
     binding = engine.bind(UNLOCKED)
     for name, array in inputs.items():
         binding.set_input(name, array)
@@ -140,11 +140,11 @@ def _times(
     def is_enough(seconds: Sequence[Sequence[float]]) -> bool:
         first, *others = seconds
         is_late = len(first) >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS
-        return is_late or all(_is_clear(list(map(truediv, own, first))) for own in others)
+        return is_late or all(_is_clear(list(map(truediv, rival_seconds, first))) for rival_seconds in others)
 
     first, *others = take_turns([partial(block, rival) for rival in rivals], ROUNDS[1], is_enough)
     base = statistics.median(first) * 1e3
-    shares = [median_ratio(own, first) for own in others]
+    shares = [median_ratio(rival_seconds, first) for rival_seconds in others]
     return {rivals[0]: base} | {rival: base * share for rival, share in zip(rivals[1:], shares, strict=True)}
 
 
@@ -167,9 +167,9 @@ def _block(binding: EngineBinding) -> float:
 def _settle(milliseconds: Mapping[Contender, float]) -> None:
     """Keeps the fastest; the first stays unless another is clearly faster."""
     best = next(iter(milliseconds))
-    for rival, came in milliseconds.items():
-        rival.note(milliseconds=came)
-        if came < milliseconds[best] * (1 - TIE):
+    for rival, time_taken in milliseconds.items():
+        rival.note(milliseconds=time_taken)
+        if time_taken < milliseconds[best] * (1 - TIE):
             best = rival
     for rival in milliseconds:
         if rival is not best:

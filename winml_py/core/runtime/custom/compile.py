@@ -34,7 +34,7 @@ from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
 from ..runs import fill, require_open
 from .operator import CustomOperator, OperatorOutput, declared_types
-from .split import CustomNode, Part, constant_names, split
+from .split import CustomNode, GraphPart, constant_names, split_model
 
 if TYPE_CHECKING:
     import onnx
@@ -62,7 +62,7 @@ def compile_custom(
     """
     skeleton = _skeleton(request.model)
     model = _parse(skeleton)
-    steps = split(model, {operator.key: operator for operator in operators})
+    steps = split_model(model, {operator.key: operator for operator in operators})
     if not any(isinstance(step, CustomNode) for step in steps):
         return compile_part(request)
     # Parts are compiled in the order they run: a part declares the types of its inputs, which are known once what makes
@@ -108,7 +108,7 @@ def _parse(skeleton: Skeleton) -> onnx.ModelProto:
         raise CorruptModelError(f"Failed to parse the model: {error}.", hint="Compare the size of the file.") from error
 
 
-def _part_model(model: onnx.ModelProto, part: Part, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:
+def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:
     """A model of the nodes of a part, with the weights that they use."""
     from onnx import helper
 
@@ -119,8 +119,8 @@ def _part_model(model: onnx.ModelProto, part: Part, types: Mapping[str, onnx.Typ
         model.graph.name,
         inputs,
         outputs,
-        [weight for weight in model.graph.initializer if weight.name in part.taken],
-        sparse_initializer=[each for each in model.graph.sparse_initializer if each.values.name in part.taken],
+        [weight for weight in model.graph.initializer if weight.name in part.consumed],
+        sparse_initializer=[each for each in model.graph.sparse_initializer if each.values.name in part.consumed],
     )
     return helper.make_model(
         graph,
@@ -171,17 +171,17 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
     return replace(request, model=model, features=features, origin=origin)
 
 
-def _constants(model: onnx.ModelProto, steps: Sequence[Part | CustomNode], skeleton: Skeleton) -> dict[str, Array]:
+def _constants(model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], skeleton: Skeleton) -> dict[str, Array]:
     """The weights that functions take, and those that are outputs of the model."""
-    wanted = {name for step in steps if isinstance(step, CustomNode) for name in step.inputs}
-    wanted |= {output.name for output in model.graph.output}
-    found = {each.name: _array(each, skeleton) for each in model.graph.initializer if each.name in wanted}
-    missing = (constant_names(model.graph) & wanted) - found.keys()
+    needed = {name for step in steps if isinstance(step, CustomNode) for name in step.inputs}
+    needed |= {output.name for output in model.graph.output}
+    arrays = {each.name: _array(each, skeleton) for each in model.graph.initializer if each.name in needed}
+    missing = (constant_names(model.graph) & needed) - arrays.keys()
     if missing:
         raise NotSupportedError(
             f"The weight {min(missing)} is sparse, and a Python function takes none.", hint="Export it dense."
         )
-    return found
+    return arrays
 
 
 def _array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
@@ -199,7 +199,7 @@ def _array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
 # An engine of several: the parts of a graph, and the functions between them.
 
 
-CompiledStep = tuple[Part, Engine] | CustomNode
+CompiledStep = tuple[GraphPart, Engine] | CustomNode
 
 
 class CustomEngine(HostEngine):
@@ -239,13 +239,13 @@ class CustomEngine(HostEngine):
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node; functions are in Python."""
-        found: list[PlacedNode] = []
+        placed_nodes: list[PlacedNode] = []
         for step in require_open(self._steps):
             if isinstance(step, CustomNode):
-                found.append(PlacedNode(step.name, step.operator.name, "Python"))
+                placed_nodes.append(PlacedNode(step.name, step.operator.name, "Python"))
             else:
-                found += step[1].placement()
-        return found
+                placed_nodes += step[1].placement()
+        return placed_nodes
 
     def end_profiling(self) -> bytes:
         """The traces of the parts, one after the other; functions are not in them."""
@@ -271,7 +271,7 @@ def _explain(engines: Sequence[Engine], steps: Sequence[CompiledStep]) -> Explan
 class _PartRun:
     """One part of a binding."""
 
-    def __init__(self, part: Part, binding: EngineBinding) -> None:
+    def __init__(self, part: GraphPart, binding: EngineBinding) -> None:
         self._part, self._binding = part, binding
 
     def run(self, values: dict[str, Any], stop: Stop | None) -> None:
@@ -298,13 +298,13 @@ class _Function:
         while inputs and inputs[-1] is None:
             inputs.pop()
         try:
-            found = node.operator.function(*inputs, **node.attributes)
+            returned = node.operator.function(*inputs, **node.attributes)
         except Exception as error:
             raise EvaluationError(
-                f"The operator {node.operator} of the node {node.name!r} raised {_spell(error)}.",
+                f"The operator {node.operator} of the node {node.name!r} raised {_describe_error(error)}.",
                 hint="The error's __cause__ is what the function raised.",
             ) from error
-        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         if len(results) not in (len(node.outputs), len(node.operator.outputs)):
             raise EvaluationError(
                 f"The operator {node.operator} of the node {node.name!r} gave {len(results)} outputs, and declares "
@@ -313,10 +313,11 @@ class _Function:
             )
         for name, result, declared in zip(node.outputs, results, node.operator.outputs, strict=False):
             if name:
-                values[name] = self._checked(result, OperatorOutput(*declared), name)
+                values[name] = self._check_output(result, OperatorOutput(*declared), name)
 
-    def _checked(self, result: object, declared: OperatorOutput, name: str) -> Array:
+    def _check_output(self, result: object, declared: OperatorOutput, name: str) -> Array:
         array = np.asarray(result, order="C")
+        # Engines take strings as arrays of objects, and numbers C-contiguous.
         array = array.astype(object) if array.dtype.kind == "U" else array
         if array.dtype != declared.dtype or declared.rank not in (None, array.ndim):
             rank = "any rank" if declared.rank is None else f"rank {declared.rank}"
@@ -328,7 +329,7 @@ class _Function:
         return array
 
 
-def _spell(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = str(error).rstrip(".")
     return f"{type_name(error)}: {text}" if text else type_name(error)
 
@@ -337,6 +338,7 @@ def _read_only(value: Value) -> Value:
     """A view that cannot be written: the memory may be the caller's, and other nodes may need the numbers."""
     if not isinstance(value, np.ndarray):
         return value
+    # Not the flag of the array itself, which the caller may go on writing to.
     view = value.view()
     view.flags.writeable = False
     return view
@@ -365,9 +367,9 @@ class _CustomBinding(HeldValues):
             step.run(values, stop)
         if stop is not None:
             stop.require_not_requested()
-        return fill(self.outputs, {name: self._owned(name, values) for name in self._outputs})
+        return fill(self.outputs, {name: self._own_copy(name, values) for name in self._outputs})
 
-    def _owned(self, name: str, values: Mapping[str, Any]) -> Value:
+    def _own_copy(self, name: str, values: Mapping[str, Any]) -> Value:
         """An output that nobody else has: a function may give its input, or the same array each time."""
         value: Value = values[name]
         return value.copy() if isinstance(value, np.ndarray) else value

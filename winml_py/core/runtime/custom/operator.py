@@ -92,14 +92,14 @@ class CustomOperator:
     def _output(self, output: OperatorOutput | tuple[Any, int | None]) -> OperatorOutput:
         try:
             dtype, rank = output
-            found = _dtype(dtype)
+            numpy_dtype = _dtype(dtype)
         except (TypeError, ValueError, KeyError):
             raise InvalidArgumentError(
                 f"An output of the operator {self.name} is {output!r}.", hint="Write (np.float32, 2): type and rank."
             ) from None
         if rank is not None:
             whole_number(rank, f"The rank of an output of {self.name}", most=MAX_RANK)
-        return OperatorOutput(found, rank)
+        return OperatorOutput(numpy_dtype, rank)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -127,8 +127,8 @@ def declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str
     """
     from onnx import helper
 
-    found = {}
+    types = {}
     for name, (dtype, rank) in zip(outputs, operator.outputs, strict=False):
         shape = None if rank is None else [None] * rank
-        found[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
-    return {name: kind for name, kind in found.items() if name}
+        types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
+    return {name: kind for name, kind in types.items() if name}

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     import onnx
 
 
-Operators = Mapping[tuple[str, str], CustomOperator]
+OperatorsByKey = Mapping[tuple[str, str], CustomOperator]
 
 
-class Part(NamedTuple):
+class GraphPart(NamedTuple):
     """Nodes that the runtime runs as one model.
 
     Attributes:
         nodes: them.
-        taken: the names of all values and weights that they take.
+        consumed: the names of all values and weights that they take.
         inputs: the names of the values that come from before.
         outputs: the names of the values that are needed later, or are the model's.
     """
 
     nodes: list[onnx.NodeProto]
-    taken: set[str]
+    consumed: set[str]
     inputs: list[str]
     outputs: list[str]
 
@@ -41,7 +41,7 @@ class CustomNode(NamedTuple):
         operator: whose function.
         name: of the node, or of its first output where it has none.
         inputs: the names of values; "" for one that is left out.
-        outputs: likewise.
+        outputs: the names of values; "" for one that is left out.
         attributes: by name, as Python's values and arrays.
     """
 
@@ -52,10 +52,10 @@ class CustomNode(NamedTuple):
     attributes: dict[str, Any]
 
 
-Step = Part | CustomNode
+Step = GraphPart | CustomNode
 
 
-def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
+def split_model(model: onnx.ModelProto, operators: OperatorsByKey) -> list[Step]:
     """What to run, in order.
 
     A node belongs to a stage: the number of functions that must have run before it. The nodes of a stage are one part,
@@ -85,7 +85,7 @@ def split(model: onnx.ModelProto, operators: Operators) -> list[Step]:
         if group.is_function:
             steps += [_custom_node(member.node, operators[key_of(member.node)]) for member in groups[group]]
         else:
-            needed_later = results | {name for name, found in readers.items() if found - {group}}
+            needed_later = results | {name for name, reader_groups in readers.items() if reader_groups - {group}}
             steps.append(_part(groups[group], values, needed_later))
     return [step for step in steps if isinstance(step, CustomNode) or step.outputs]  # the runtime refuses dead parts
 
@@ -110,6 +110,7 @@ def _needs(node: onnx.NodeProto) -> set[str]:
 
     names = set(node.input)
     for graph in _graphs(node):
+        # An output of a subgraph need not be made there: it may be a value of the graph around it.
         names |= {output.name for output in graph.output}
         names |= {name for inner in messages(graph) if isinstance(inner, NodeProto) for name in inner.input}
     return names - {""}
@@ -119,8 +120,8 @@ def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs in its attributes, and those in them."""
     from onnx import GraphProto
 
-    own = [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]
-    return [inner for graph in own for inner in messages(graph) if isinstance(inner, GraphProto)]
+    direct = [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]
+    return [inner for graph in direct for inner in messages(graph) if isinstance(inner, GraphProto)]
 
 
 def key_of(node: onnx.NodeProto) -> tuple[str, str]:
@@ -144,7 +145,7 @@ def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
         ) from error
 
 
-def _require_in_main_graph(model: onnx.ModelProto, operators: Operators) -> None:
+def _require_in_main_graph(model: onnx.ModelProto, operators: OperatorsByKey) -> None:
     for node in model.graph.node:
         for graph in _graphs(node):
             _require_none(graph.node, operators, f"inside the {node.op_type} node {_name(node)!r}")
@@ -152,7 +153,7 @@ def _require_in_main_graph(model: onnx.ModelProto, operators: Operators) -> None
         _require_none(function.node, operators, f"inside the function {function.name!r} of the model")
 
 
-def _require_none(nodes: Iterable[onnx.NodeProto], operators: Operators, where: str) -> None:
+def _require_none(nodes: Iterable[onnx.NodeProto], operators: OperatorsByKey, where: str) -> None:
     from onnx import NodeProto
 
     for inner in (each for node in nodes for each in messages(node) if isinstance(each, NodeProto)):
@@ -168,11 +169,11 @@ def _name(node: onnx.NodeProto) -> str:
     return node.name or next(filter(None, node.output), "")
 
 
-def _part(members: Sequence[GraphNode], values: Set[str], needed_later: Set[str]) -> Part:
-    made = {name for member in members for name in member.node.output if name}
-    taken = {name for member in members for name in member.needs}
+def _part(members: Sequence[GraphNode], values: Set[str], needed_later: Set[str]) -> GraphPart:
+    produced = {name for member in members for name in member.node.output if name}
+    consumed = {name for member in members for name in member.needs}
     nodes = [member.node for member in members]
-    return Part(nodes, taken, sorted((taken & values) - made), sorted(made & needed_later))
+    return GraphPart(nodes, consumed, sorted((consumed & values) - produced), sorted(produced & needed_later))
 
 
 def constant_names(graph: onnx.GraphProto) -> set[str]:
@@ -240,14 +241,14 @@ def take_out(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> lis
     calls = [node for node in graph.node if key_of(node) in keys]
     if not calls:
         return []
-    rest = [node for node in graph.node if key_of(node) not in keys]
+    remaining = [node for node in graph.node if key_of(node) not in keys]
     ends = [end for end in graph.output if end.name not in types]
-    needed = {name for node in calls for name in node.input} & {name for node in rest for name in node.output}
+    needed = {name for node in calls for name in node.input} & {name for node in remaining for name in node.output}
     needed -= {"", *(end.name for end in ends)}
     graph.input.extend(helper.make_value_info(name, kind) for name, kind in types.items())
     graph.ClearField("node")
     graph.ClearField("output")
-    graph.node.extend(rest)
+    graph.node.extend(remaining)
     graph.output.extend([*ends, *map(helper.make_empty_tensor_value_info, sorted(needed))])
     return calls
 
@@ -264,8 +265,9 @@ def put_back(model: onnx.ModelProto, calls: Sequence[onnx.NodeProto], original: 
     nodes = [member.node for member in sorted_nodes([*graph.node, *calls])]
     graph.ClearField("node")
     graph.node.extend(nodes)
-    wanted = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
-    missing = wanted - constant_names(graph)
+    needed = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
+    missing = needed - constant_names(graph)
+    # What changed the rest may have dropped weights that no node of it uses, but a function does.
     graph.initializer.extend(weight for weight in original.graph.initializer if weight.name in missing)
     imported = {item.domain for item in model.opset_import}
     domains = {node.domain for node in calls} - imported

@@ -62,10 +62,11 @@ class DeviceCompiler:
         require_option_keys(device.provider, dict(options.provider_options))
         reason, is_float32 = self._precision(request)
         if is_float32:
+            # What is compiled from here on is a float32 model. Only its edges are float16, which `Float32Engine` casts.
             features = replace(request.features, has_float16=False)
             request = replace(request, model=as_float32(request.model), features=features)
         target = Target(device, half=request.features.has_float16)
-        engine, recorded = self._compiled(request, target)
+        engine, recorded = self._compile_engine(request, target)
         engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
         if not is_float32:
             return engine
@@ -84,7 +85,7 @@ class DeviceCompiler:
         is_float32 = asked_for is Precision.FLOAT32
         return "asked for in float32" if is_float32 else "the model is float16", is_float32
 
-    def _compiled(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
+    def _compile_engine(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
         """The engine, whose work is recorded where that is asked for or goes by itself; and what there is to say."""
         must_record = is_demanded(request, self._provider)
         if not must_record and (request.options.graph_capture is not None or not self._provider.records_unasked):
@@ -93,7 +94,7 @@ class DeviceCompiler:
         if engine is not None:
             return engine, "its work is recorded once and repeated"
         if must_record:
-            raise unmet(problem)
+            raise unmet_constraint(problem)
         return compile_model(request, target), f"its work is not recorded ({problem})"
 
     def _recording(self, request: CompileRequest, target: Target, must_record: bool) -> tuple[OrtEngine | None, str]:
@@ -108,6 +109,7 @@ class DeviceCompiler:
             if is_refused(error):
                 return None, "all-nodes-on-provider"
             raise
+        # What has_fixed_shapes says is of the inputs. Outputs may still have free sizes, as the compiled session shows.
         if isinstance(engine, OrtDeviceEngine) and engine.is_recordable:
             return engine, ""
         engine.close()
@@ -147,8 +149,8 @@ _CONTROL_FLOW = ("If", "Loop", "Scan")
 
 def is_demanded(request: CompileRequest, provider: Provider) -> bool:
     """Whether the options ask for it, by `graph_capture` or by the provider's own option."""
-    own = dict(request.options.provider_options).get(provider.recording_option, "0")
-    return bool(request.options.graph_capture) or own.lower() in ("1", "true")
+    option = dict(request.options.provider_options).get(provider.recording_option, "0")
+    return bool(request.options.graph_capture) or option.lower() in ("1", "true")
 
 
 def broken_constraint(request: CompileRequest, provider: Provider) -> str:
@@ -160,7 +162,7 @@ def broken_constraint(request: CompileRequest, provider: Provider) -> str:
     return "no-control-flow" if any(node.op_type in _CONTROL_FLOW for node in _graph(request).node) else ""
 
 
-def unmet(name: str) -> NotSupportedError:
+def unmet_constraint(name: str) -> NotSupportedError:
     """The error for a constraint that is not met."""
     return NotSupportedError(
         f"The work of this model cannot be recorded (constraint {name}): it must be that {CONSTRAINTS[name]}.",

@@ -36,7 +36,7 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
     from google.protobuf.message import EncodeError
     from onnx import AttributeProto, TensorProto, TypeProto, numpy_helper
 
-    proto = _loaded(model)
+    proto = _load(model)
     for message in messages(proto):
         if isinstance(message, TensorProto) and message.data_type == TensorProto.FLOAT16:
             wide = numpy_helper.to_array(message).astype(np.float32)
@@ -57,7 +57,7 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
     return data
 
 
-def _loaded(model: str | bytes | Skeleton) -> onnx.ModelProto:
+def _load(model: str | bytes | Skeleton) -> onnx.ModelProto:
     """A model with all its weights."""
     import onnx
 

@@ -21,7 +21,7 @@ from ..providers.catalogue import native_options, provider_of
 from ..providers.openvino import TYPES_BY_HINT
 from ..providers.provider import Target
 from ..request import CompileRequest
-from .engine import OpenVinoEngine, numbers
+from .engine import OpenVinoEngine, port_numbers
 from .package import core, tensor_over, translated
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
         )
     config = config_of(request, target)
     native = core()
+    # OpenVINO cannot be stopped while it reads or compiles. So whoever has cancelled is heard between the steps.
     model = _read(request, native)
     request.require_not_stopped()
     with translated():
@@ -63,13 +64,13 @@ def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target:
     """
     with translated():
         hint = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
-    came = TYPES_BY_HINT.get(hint, "")
-    if target.half_type not in ("", came):
+    half_type = TYPES_BY_HINT.get(hint, "")
+    if target.half_type not in ("", half_type):
         raise NotSupportedError(
-            f"OpenVINO computes in {came or 'float32'} on this processor where {target.half_type} is asked for.",
+            f"OpenVINO computes in {half_type or 'float32'} on this processor where {target.half_type} is asked for.",
             hint="Set options.precision = Precision.FLOAT32, or leave the engine out.",
         )
-    return OpenVinoEngine(compiled, request, target, came)
+    return OpenVinoEngine(compiled, request, target, half_type)
 
 
 def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
@@ -84,14 +85,18 @@ def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
 
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     """The model as OpenVINO reads it, with the sizes that the options fix."""
-    whole = request.model.whole if isinstance(request.model, Skeleton) else request.model
+    model_file = request.model.path_or_bytes if isinstance(request.model, Skeleton) else request.model
+    # A mapped file must not change as long as the session lives. With `Weights.PRIVATE` it may: then nothing counts as
+    # mappable.
     config = {"ENABLE_MMAP": request.origin.mappable_weights >= MAPPED_FROM}
     with translated(CorruptModelError):
-        model = native.read_model(whole, config=config)
+        model = native.read_model(model_file, config=config)
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
         with translated():
-            places = numbers(model.inputs, request.features.inputs)
+            # By their places: where a node that does nothing is left out, OpenVINO's input has another name than the
+            # model's.
+            places = port_numbers(model.inputs, request.features.inputs)
             model.reshape({places[name]: list(shape) for name, shape in request.features.sizes.items()})
     return model
 
@@ -119,18 +124,18 @@ def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
     is_wanted = (
         request.origin.stamp and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
     )
-    folder = folders.folder_for(_key(request, target), request.origin.total_size) if is_wanted else None
+    folder = folders.folder_for(_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
         return compile_model(request, target)
-    opened = _opened(request, target, folder)
+    opened = _open_cached(request, target, folder)
     if opened is not None:
         return opened
     with answers.asking(folder.name, request.require_not_stopped) as is_alone:
-        opened = _opened(request, target, folder)
-        return opened or (_make(request, target, folder) if is_alone else compile_model(request, target))
+        opened = _open_cached(request, target, folder)
+        return opened or (_compile_and_save(request, target, folder) if is_alone else compile_model(request, target))
 
 
-def _key(request: CompileRequest, target: Target) -> str:
+def _cache_key(request: CompileRequest, target: Target) -> str:
     """All that the compiled model depends on."""
     sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
     version = plugins.version(provider_of(target.provider).package)
@@ -138,19 +143,19 @@ def _key(request: CompileRequest, target: Target) -> str:
     return answers.key_of("OpenVINO", request.digest(), sizes, config, version, machine.processor_fingerprint())
 
 
-def _opened(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine | None:
+def _open_cached(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine | None:
     native = core()  # in a forked process it is refused, whatever is saved
     request.require_not_stopped()
-    if not folders.is_whole(folder):
+    if not folders.is_intact(folder):
         return None
     try:
-        return _imported(request, target, folder / BLOB, native)
+        return _import_model(request, target, folder / BLOB, native)
     except (OSError, ValueError, WinMLError) as error:
         logger.warning("the saved model %s cannot be used and is made again: %s", folder, error)
         return None
 
 
-def _imported(request: CompileRequest, target: Target, path: Path, native: openvino.Core) -> OpenVinoEngine:
+def _import_model(request: CompileRequest, target: Target, path: Path, native: openvino.Core) -> OpenVinoEngine:
     with open(path, "rb") as file:  # OpenVINO takes no read-only memory, and does not write to this
         blob = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
     with translated():
@@ -159,7 +164,7 @@ def _imported(request: CompileRequest, target: Target, path: Path, native: openv
     return engine_of(compiled, request, target)
 
 
-def _make(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
+def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     engine = compile_model(request, target)
     try:
         with folders.written(folder, str(request.origin.stamp[0])) as unfinished:
@@ -170,7 +175,7 @@ def _make(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngi
         logger.info("no saved model %s: %s", folder, error)
         return engine
     engine.close()  # before the weights are in memory again
-    return _opened(request, target, folder) or compile_model(request, target)
+    return _open_cached(request, target, folder) or compile_model(request, target)
 
 
 def _write(engine: OpenVinoEngine, path: Path, check: Callable[[], None]) -> None:

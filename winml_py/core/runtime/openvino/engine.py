@@ -126,7 +126,10 @@ class OpenVinoBinding:
             request = compiled.create_infer_request()
         self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None = (compiled, request)
         self._trace = trace
-        self._input_numbers, self._output_numbers = numbers(compiled.inputs, inputs), numbers(compiled.outputs, outputs)
+        self._input_numbers, self._output_numbers = (
+            port_numbers(compiled.inputs, inputs),
+            port_numbers(compiled.outputs, outputs),
+        )
         self._inputs = BoundInputs(takes_read_only=False)  # OpenVINO's tensors do not keep their arrays alive
         self._in_place: dict[str, Array] = {}
         self._copied: dict[str, Array | None] = {}
@@ -154,6 +157,8 @@ class OpenVinoBinding:
             self._copied.pop(name, None)
             self._may_overlap = True
             return
+        # Otherwise the request would go on writing into the caller's array. With memory of its own, the run's result is
+        # copied out.
         if name in self._in_place:
             with translated():
                 request.set_output_tensor(number, tensor_for(port))
@@ -167,7 +172,7 @@ class OpenVinoBinding:
         inputs, in_place, copied = self._inputs, self._in_place, self._copied
         compiled, request = require_open(self._native)
         if self._may_overlap:
-            inputs.keep_apart(in_place.values(), partial(self._bind_input, request))
+            inputs.prevent_overlap(in_place.values(), partial(self._bind_input, request))
             self._may_overlap = False
         try:
             inputs.refresh()
@@ -195,18 +200,19 @@ class OpenVinoBinding:
         self._inputs, self._in_place, self._copied = BoundInputs(), {}, {}
 
 
-def numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:
+def port_numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:
     """The place of each input, or of each output, by its name.
 
     OpenVINO leaves out nodes that do nothing, such as Dropout; an input of theirs then has the name of their output.
     The places stay those of the graph.
     """
-    found = {name: number for number, port in enumerate(ports) for name in port.get_names()}
-    return {name: number for number, name in enumerate(names)} if len(names) == len(ports) else found
+    by_port_name = {name: number for number, port in enumerate(ports) for name in port.get_names()}
+    return {name: number for number, name in enumerate(names)} if len(names) == len(ports) else by_port_name
 
 
 def _run(request: openvino.InferRequest, stop: Stop | None) -> None:
     if stop is None:
+        # Without the argument, the package copies every output into a dict, which nobody reads here.
         request.infer(share_outputs=True)
         return
     with ended_by(stop, request.cancel):

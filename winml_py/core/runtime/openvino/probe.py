@@ -45,8 +45,8 @@ def _facts() -> Facts:
     if problem:
         return {"problem": problem}
     listed = cpu.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    known = [kind for word, kind in _HALF_TYPES.items() if word in listed]
-    halves = [kind for kind in known if _computes(Target(device, half=True, half_type=kind))]
+    supported = [kind for word, kind in _HALF_TYPES.items() if word in listed]
+    halves = [kind for kind in supported if _computes(Target(device, half=True, half_type=kind))]
     device = device._replace(float16=bool(halves), half_types=" ".join(halves))
     return {"devices": [device._asdict()], "refused": [], "problem": ""}
 

@@ -75,6 +75,8 @@ def compile_model(
             ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
             register_libraries(native, request.libraries)
+            # With the fallback, a session that cannot be made on its device becomes one on the CPU, and nothing says
+            # so.
             session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
         request.require_not_stopped()  # before 1.30 the runtime goes on to the end
         if not is_optimized:  # such a graph has files of its own
@@ -83,10 +85,13 @@ def compile_model(
         if trace is not None:
             trace.cleanup()
         raise
+    # Where a provider's library is missing, the runtime goes on without the provider. It only logs why, and our
+    # sessions have its log switched off.
     if target.provider not in session.get_providers():
         raise InvalidDeviceError(
             f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
         )
+    # Only tensors of numbers have an address. Other values go through the host, on a device as well.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
         return OrtDeviceEngine(session, options, target, target.device, recording, trace)
     return OrtEngine(session, options, target, trace)
@@ -96,19 +101,22 @@ def _providers(
     native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, recording: Recording
 ) -> list[Any] | None:
     device, is_recorded = target.device, recording is not Recording.NONE
+    # For `session.placement`, which the program may ask for at any time: the runtime notes it while the session is
+    # made.
     native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if device is None:
         return [CPU_NAME]
     if not options.allow_cpu_fallback or is_recorded:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    own = native_options(target, options, is_recorded)
+    provider_options = native_options(target, options, is_recorded)
     if device.library:
-        native.add_provider_for_devices([runtime_device(device)], own)
+        # A list of provider names does not pick a plugin, even one that is registered. It is chosen by its device.
+        native.add_provider_for_devices([runtime_device(device)], provider_options)
         return None
     provider = provider_of(device.provider)
     provider.prepare()
     helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording is of one provider
-    return [(provider.name, own), *helpers, CPU_NAME]
+    return [(provider.name, provider_options), *helpers, CPU_NAME]
 
 
 def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:

@@ -92,12 +92,15 @@ class DeviceBinding:
             if name in self._on_host:
                 self._bind_on_host(native, name, value)
             elif isinstance(value, DeviceArray):
+                # First, because it may refuse the tensor: then the one before stays bound.
                 self._graph.input_moves(session, name, before.value if before else None, value)
                 self._inputs[name] = _Input(value)
                 bind_device_input(native, name, value)
             elif before is not None and before.copy is not None and before.value.shape == value.shape:
+                # The copy keeps its address, which a recorded graph reads. The next run sends the new numbers there.
                 self._inputs[name] = _Input(value, before.copy)
             else:
+                # A new copy has another address, and a recorded graph would go on reading the old one.
                 self._graph.forget(session)
                 copy = self._memory.upload(value)
                 self._inputs[name] = _Input(value, copy)
@@ -125,7 +128,7 @@ class DeviceBinding:
     def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `DeviceEngineBinding`."""
         if self._may_overlap:
-            self._require_apart()
+            self._require_no_overlap()
         running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
         try:
             with stoppable(stop or Stop()) as run_options:
@@ -139,6 +142,8 @@ class DeviceBinding:
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
+            # If the binding was closed meanwhile, this is the last reference. Memory of a device is freed under the
+            # lock, too.
             if running is not None:
                 with self._lock:
                     running = None
@@ -146,7 +151,7 @@ class DeviceBinding:
                 trim_heap()
         raise failure
 
-    def _require_apart(self) -> None:
+    def _require_no_overlap(self) -> None:
         """Refuses an output that would be written over an input: the device writes before it has read all.
 
         At the run, and not at the bind, where the two may just be swapping their tensors.
@@ -168,6 +173,7 @@ class DeviceBinding:
     ) -> None:
         self._graph.prepare(run_options)
         if self._waits_unlocked:
+            # The call then returns when the work is submitted, and `run` waits for the device without the lock.
             run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._send_inputs(native)
         session.run_with_iobinding(native, run_options)
@@ -175,6 +181,8 @@ class DeviceBinding:
     def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
         for name, (value, copy) in tuple(self._inputs.items()):
             if name in self._on_host:
+                # The session reads this input on the host, and the tensor on the device may have been written since the
+                # last run.
                 if isinstance(value, DeviceArray):
                     self._bind_on_host(native, name, value)
             elif copy is not None:
@@ -187,9 +195,9 @@ class DeviceBinding:
                 output.renew(native)
         fresh = {}
         for (name, output), value in zip(self._outputs.items(), values, strict=True):
-            came = output.receive(value, session, self._lock)
-            if came is not None:
-                fresh[name] = came
+            array = output.receive(value, session, self._lock)
+            if array is not None:
+                fresh[name] = array
         return fresh
 
     def close(self) -> None:
@@ -205,6 +213,7 @@ class DeviceBinding:
                 output.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An argument holds the function, because at the end of the interpreter the module's names may be gone.
         if not is_finalizing():
             self.close()
 
@@ -227,7 +236,9 @@ class DeviceOutput:
     def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
         self._end, self._memory = end, memory
         self._fixed = memory.allocate(end) if is_fixed else None
-        self._given: DeviceArray | None = None  # over the fixed memory: a run gave it out, and the caller may hold it
+        self._fixed_array: DeviceArray | None = (
+            None  # over the fixed memory: a run gave it out, and the caller may hold it
+        )
         self._target: Array | DeviceArray | None = None
         self._is_kept = False
 
@@ -261,11 +272,13 @@ class DeviceOutput:
         """
         if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
             raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
-        is_moved = self._given is not None or isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
+        is_moved = (
+            self._fixed_array is not None or isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
+        )
         if is_moved:
             forget()
-        if self._given is not None and not isinstance(array, DeviceArray):
-            self._given, self._fixed = None, self._memory.allocate(self._end)
+        if self._fixed_array is not None and not isinstance(array, DeviceArray):
+            self._fixed_array, self._fixed = None, self._memory.allocate(self._end)
         self._target, self._is_kept = array, False
         if is_moved:
             self.bind(native)
@@ -277,7 +290,7 @@ class DeviceOutput:
 
     def writes_over(self, array: DeviceArray) -> bool:
         """Whether the next run writes this output into an array's memory."""
-        memory = self._target if isinstance(self._target, DeviceArray) else self._given
+        memory = self._target if isinstance(self._target, DeviceArray) else self._fixed_array
         if memory is None:
             return False
         is_one = memory.handle is not None and memory.handle is array.handle
@@ -294,10 +307,10 @@ class DeviceOutput:
         if isinstance(target, DeviceArray):
             return None
         if self._is_kept:
-            given = self._given or self._memory.array(value, session, lock)
+            array = self._fixed_array or self._memory.array(value, session, lock)
             if self._fixed is not None:
-                self._given = given
-            return given
+                self._fixed_array = array
+            return array
         if target is None:
             return np.array(value.numpy())
         if target.shape != tuple(value.shape()):
@@ -312,4 +325,4 @@ class DeviceOutput:
 
     def close(self) -> None:
         """Lets go of all memory."""
-        self._fixed = self._given = self._target = None
+        self._fixed = self._fixed_array = self._target = None

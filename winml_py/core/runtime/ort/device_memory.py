@@ -33,7 +33,7 @@ def is_fixed(end: Any) -> bool:
 def host_inputs(session: Any) -> frozenset[str]:
     """The inputs that a session on a device reads in the host's memory: sizes, and inputs of nodes that run there."""
     ends = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-    return frozenset(given.name for given, memory in ends if memory.name == "Cpu")
+    return frozenset(end.name for end, memory in ends if memory.name == "Cpu")
 
 
 class DeviceMemory(NamedTuple):
@@ -123,10 +123,10 @@ def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
     # The binding's own list shows what is bound next, too: it is copied. (Newer versions refuse such a copy, because it
     # would not keep alive the session whose memory on a device it shows.)
     shown = native.get_outputs_as_ortvaluevector()
-    kept = type(shown)()
+    copied = type(shown)()
     for value in shown:
-        kept.push_back(value)
-    return [onnxruntime.OrtValue(value) for value in kept]
+        copied.push_back(value)
+    return [onnxruntime.OrtValue(value) for value in copied]
 
 
 # Recording a device's work: the graph that one binding had recorded, and replays.

@@ -113,6 +113,7 @@ def translate(error: Exception) -> WinMLError:
     for pattern, kind, message, hint in _RULES:
         if match := re.search(pattern, text, re.DOTALL):
             words = match.groups()
+            # The runtime's status is FAIL there, of which Windows ML makes this number.
             hresult = E_FAIL if kind is ModelVersionError else None
             return kind(_one_line(message.format(*words, text=_clean(text))), hint=hint.format(*words), hresult=hresult)
     if isinstance(error, UnicodeEncodeError):
@@ -152,4 +153,6 @@ def translated() -> Iterator[None]:
         failure = translate(error)
     else:
         return
+    # Here the runtime's own error is no longer the context of ours. Its traceback has the frames that hold the native
+    # session, and a program that keeps the error would keep them alive.
     raise failure

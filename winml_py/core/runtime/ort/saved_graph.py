@@ -16,7 +16,7 @@ from ...base import machine
 from ...base.atomic_files import written_whole
 from ...base.messages import logger
 from ...cache import answers, folders
-from ...onnx_file.protobuf import BYTES, Buffer, Field, encode_field, fields
+from ...onnx_file.protobuf import BYTES, Field, ModelBytes, encode_field, fields
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
@@ -34,17 +34,21 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
     Raises:
         WinMLError: the runtime refuses the model.
     """
-    folder = folders.folder_for(_key(request), request.origin.mappable_weights) if _is_wanted(request) else None
+    folder = folders.folder_for(_cache_key(request), request.origin.mappable_weights) if _is_wanted(request) else None
     if folder is None:
         engine = compile_model(request)
+        # The runtime has freed what it parsed the model into. For a small model, that is not worth the call.
         if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
             trim_heap()
         return engine
-    opened = _opened(request, folder)
+    opened = _open_cached(request, folder)
     if opened is not None:
         return opened
     with answers.asking(folder.name, request.require_not_stopped) as is_alone:
-        return _opened(request, folder) or (_make(request, folder) if is_alone else compile_model(request))
+        # Looked for again: while this process waited for its turn, another one may have written it.
+        return _open_cached(request, folder) or (
+            _compile_and_save(request, folder) if is_alone else compile_model(request)
+        )
 
 
 def _is_wanted(request: CompileRequest) -> bool:
@@ -56,15 +60,15 @@ def _is_wanted(request: CompileRequest) -> bool:
     return request.origin.mappable_weights >= MAPPED_FROM and not flushes_denormals(request.options)
 
 
-def _key(request: CompileRequest) -> str:
+def _cache_key(request: CompileRequest) -> str:
     """All that the optimised graph depends on; threads and arenas are not among it."""
     options = request.options
     graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
     return answers.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
 
 
-def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
-    if not folders.is_whole(folder):
+def _open_cached(request: CompileRequest, folder: Path) -> OrtEngine | None:
+    if not folders.is_intact(folder):
         return None
     try:
         engine = compile_model(replace(request, model=str(folder / GRAPH)), is_optimized=True)
@@ -79,10 +83,13 @@ def _opened(request: CompileRequest, folder: Path) -> OrtEngine | None:
 
 def _save(request: CompileRequest, folder: str) -> None:
     path = Path(folder, GRAPH)
+    # The profile is to be of the session that the program gets, and this one is closed at once.
     request = replace(request, options=request.options._replace(is_profiled=False))
     # The session goes before the next one maps from disk what this one rearranged in memory of its own.
     compile_model(request, saving=Saving(folder)).close()
-    graph = readable(path.read_bytes())
+    graph = drop_unreadable_weights(path.read_bytes())
+    # Such weights of nodes inside an If or a Loop cannot be left out one by one. Without any, the file is right for all
+    # nodes, and each session rearranges them for itself.
     if graph is None:
         compile_model(request, saving=Saving(folder, prepacked=False)).close()
     else:
@@ -90,11 +97,11 @@ def _save(request: CompileRequest, folder: str) -> None:
             file.write(graph)
 
 
-def _make(request: CompileRequest, folder: Path) -> OrtEngine:
+def _compile_and_save(request: CompileRequest, folder: Path) -> OrtEngine:
     try:
         with folders.written(folder, str(request.origin.stamp[0])) as unfinished:
             _save(request, unfinished)
-        engine = _opened(request, folder)
+        engine = _open_cached(request, folder)
     except CanceledError:
         raise
     except (OSError, WinMLError) as error:  # a full disk, say; an error of the model is raised again below
@@ -115,7 +122,7 @@ KERNELS = ("MatMul", "FusedMatMul", "Gemm")
 _GRAPH, _INITIALIZER, _EXTERNAL_DATA = 7, 5, 13  # of ModelProto, GraphProto and TensorProto
 
 
-def readable(model: bytes) -> bytes | None:
+def drop_unreadable_weights(model: bytes) -> bytes | None:
     """The saved model without the rearranged weights that could not be read back.
 
     Args:
@@ -125,31 +132,33 @@ def readable(model: bytes) -> bytes | None:
         A ModelProto, or None where such weights are left in a graph inside a node.
     """
     graph = next(item for item in fields(model, 0, len(model)) if item.number == _GRAPH)
-    pieces, kept = [], 0
+    pieces, prepacked_count = [], 0
     for item in fields(model, graph.value, graph.end):
         if item.number == _INITIALIZER and item.wire_type == BYTES:
-            entries = list(_kept(model, item))
-            kept += sum(_is_prepacked(model, entry) for entry in entries)
+            entries = list(_readable_entries(model, item))
+            prepacked_count += sum(_is_prepacked(model, entry) for entry in entries)
             pieces.append(encode_field(_INITIALIZER, b"".join(model[entry.tag : entry.end] for entry in entries)))
         else:
             pieces.append(model[item.tag : item.end])
     changed = b"".join(pieces)
-    if changed.count(b"prepacked_") != kept:
+    # The walk looks at the weights of the main graph alone. More of these words than it kept are in graphs inside
+    # nodes.
+    if changed.count(b"prepacked_") != prepacked_count:
         return None
     return b"".join((model[: graph.tag], encode_field(_GRAPH, changed), model[graph.end :]))
 
 
-def _kept(model: Buffer, tensor: Field) -> Iterator[Field]:
+def _readable_entries(model: ModelBytes, tensor: Field) -> Iterator[Field]:
     for item in fields(model, tensor.value, tensor.end):
-        if not _is_prepacked(model, item) or _is_readable(_words(model, item)[1]):
+        if not _is_prepacked(model, item) or _is_readable(_key_and_value(model, item)[1]):
             yield item
 
 
-def _is_prepacked(model: Buffer, item: Field) -> bool:
-    return item.number == _EXTERNAL_DATA and _words(model, item)[0].startswith("prepacked_")
+def _is_prepacked(model: ModelBytes, item: Field) -> bool:
+    return item.number == _EXTERNAL_DATA and _key_and_value(model, item)[0].startswith("prepacked_")
 
 
-def _words(model: Buffer, entry: Field) -> tuple[str, str]:
+def _key_and_value(model: ModelBytes, entry: Field) -> tuple[str, str]:
     """The key and the value of a StringStringEntryProto."""
     words = {item.number: item.text(model) for item in fields(model, entry.value, entry.end)}
     return words.get(1, ""), words.get(2, "")

@@ -34,7 +34,7 @@ def contrib_schemas() -> dict[str, Any]:
 
 
 @cache
-def _known() -> frozenset[tuple[str, str]]:
+def _contrib_operators() -> frozenset[tuple[str, str]]:
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
     return frozenset((schema.domain, schema.name) for schema in native.get_all_operator_schema())
@@ -45,7 +45,7 @@ def is_known(domain: str, name: str) -> bool:
     import onnx
 
     domain = "" if domain == "ai.onnx" else domain
-    return (domain, name) in _known() or onnx.defs.has(name, domain=domain)
+    return (domain, name) in _contrib_operators() or onnx.defs.has(name, domain=domain)
 
 
 def infer_outputs(
@@ -72,7 +72,7 @@ def infer_outputs(
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
         _take(model, {output.name: output.type for output in inferred.graph.output if _has_type(output)})
     if not all(map(_has_type, model.graph.output)):
-        _take(model, _of_runtime(model, weights, libraries))
+        _take(model, _infer_with_runtime(model, weights, libraries))
     return {output.name: output.type for output in model.graph.output if _has_type(output)}
 
 
@@ -87,7 +87,9 @@ def _take(model: onnx.ModelProto, types: dict[str, onnx.TypeProto]) -> None:
             output.type.CopyFrom(types[output.name])
 
 
-def _of_runtime(model: onnx.ModelProto, weights: Skeleton, libraries: Sequence[str]) -> dict[str, onnx.TypeProto]:
+def _infer_with_runtime(
+    model: onnx.ModelProto, weights: Skeleton, libraries: Sequence[str]
+) -> dict[str, onnx.TypeProto]:
     import onnxruntime
 
     native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization="none")))

@@ -50,6 +50,7 @@ def session_options(
 
     native = onnxruntime.SessionOptions()
     native.log_severity_level = _FATAL
+    # A saved graph is optimised already, and its weights are stored for exactly these nodes.
     _tune(native, options.tuning, "none" if is_optimized else options.tuning.graph_optimization)
     native.intra_op_num_threads = options.intra_op_num_threads
     if not options.intra_op_thread_spinning:

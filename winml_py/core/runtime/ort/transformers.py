@@ -34,7 +34,7 @@ def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        found: onnx.ModelProto = optimizer.optimize_model(model, kind, opt_level=0).model
+        fused: onnx.ModelProto = optimizer.optimize_model(model, kind, opt_level=0).model
     except ImportError as error:
         raise MissingPackageError(
             f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.",
@@ -47,4 +47,4 @@ def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
         ) from error
     finally:
         logger.setLevel(before)
-    return found
+    return fused

@@ -36,10 +36,14 @@ def provider_of(name: str) -> Provider:
 
 def full_name(name: str) -> str:
     """A provider's name in full: `cuda` is `CUDAExecutionProvider`; `OpenVINO` is `openvino`, the package."""
-    return name if name in PROVIDERS else next((known for known in PROVIDERS if short(known) == short(name)), name)
+    return (
+        name
+        if name in PROVIDERS
+        else next((provider for provider in PROVIDERS if short(provider) == short(name)), name)
+    )
 
 
-def merit(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:
+def device_rank(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:
     """A key that sorts the better GPU first. The order is ours: ONNX Runtime's own policies take any plugin.
 
     Emulated GPUs come last. Then those with memory of their own come first, or with `prefers_shared` those that share
@@ -55,26 +59,26 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
     Raises:
         InvalidArgumentError: a key that the provider does not know, and would ignore silently.
     """
-    provider, given = provider_of(target.provider), dict(options.provider_options)
-    require_option_keys(provider.name, given)
+    provider, program_options = provider_of(target.provider), dict(options.provider_options)
+    require_option_keys(provider.name, program_options)
     recording = {provider.recording_option: "1"} if is_recorded and provider.recording_option else {}
     ours = dict(provider.options(target, options))
-    if "load_config" in ours.keys() & given.keys():
-        given["load_config"] = merge_configs(ours["load_config"], given["load_config"])
-    return recording | ours | given
+    if "load_config" in ours.keys() & program_options.keys():
+        program_options["load_config"] = merge_configs(ours["load_config"], program_options["load_config"])
+    return recording | ours | program_options
 
 
-def require_option_keys(provider: str, given: dict[str, str]) -> None:
+def require_option_keys(provider: str, options: dict[str, str]) -> None:
     """Refuses keys that a provider does not have.
 
     Raises:
         InvalidArgumentError: a key that is not among its options.
     """
     keys = provider_of(provider).option_keys
-    known = given if keys is None else keys.split()
-    for key in given:
-        if key not in known:
-            hint = did_you_mean(key, known) if known else f"It takes none: name the engine that {key} is an option of."
+    names = options if keys is None else keys.split()
+    for key in options:
+        if key not in names:
+            hint = did_you_mean(key, names) if names else f"It takes none: name the engine that {key} is an option of."
             raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)
 
 

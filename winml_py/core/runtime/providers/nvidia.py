@@ -82,12 +82,13 @@ def preload() -> None:
 
 def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     """Numbered as CUDA numbers those that CUDA_VISIBLE_DEVICES leaves."""
-    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if wanted is None:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
         return tuple(gpus)
-    numbers = [int(word) for word in wanted.split(",") if word.strip().isdigit()]
-    known = {gpu.number: gpu for gpu in gpus}
-    return tuple(known[old]._replace(number=new) for new, old in enumerate(numbers) if old in known)
+    # CUDA numbers the GPUs that are left from 0 on, and nvidia-smi keeps the numbers of the machine.
+    numbers = [int(word) for word in visible.split(",") if word.strip().isdigit()]
+    by_number = {gpu.number: gpu for gpu in gpus}
+    return tuple(by_number[old]._replace(number=new) for new, old in enumerate(numbers) if old in by_number)
 
 
 def _gpu(row: list[str]) -> NvidiaGpu:
@@ -98,6 +99,6 @@ def _gpu(row: list[str]) -> NvidiaGpu:
 
 def bus_identity(address: str) -> tuple[int, int]:
     """High and low part of a PCI address such as 0000:3b:00.0: the domain, and bus, device and function in a row."""
-    domain, bus, rest = address.split(":")
-    device, _, function = rest.partition(".")
+    domain, bus, slot = address.split(":")
+    device, _, function = slot.partition(".")
     return int(domain, 16), int(bus, 16) << 16 | int(device, 16) << 8 | int(function or "0", 16)

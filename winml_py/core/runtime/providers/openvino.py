@@ -23,7 +23,7 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
 
 
-def merge_configs(ours: str, given: str) -> str:
+def merge_configs(ours: str, program_config: str) -> str:
     """The plugin's option `load_config` with what a program sets of it, which counts, and the rest of ours.
 
     Without that, a program that sets one property would lose the precision that we state, and the plugin would compute
@@ -33,13 +33,13 @@ def merge_configs(ours: str, given: str) -> str:
         InvalidArgumentError: the program's is not JSON of devices with properties.
     """
     try:
-        stated = json.loads(given)
+        program_properties = json.loads(program_config)
         merged = json.loads(ours)
-        for hardware, properties in stated.items():
+        for hardware, properties in program_properties.items():
             merged[hardware] = merged.get(hardware, {}) | properties
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidArgumentError(
-            f"load_config is {given!r}, and not JSON of devices with properties: {error}.",
+            f"load_config is {program_config!r}, and not JSON of devices with properties: {error}.",
             hint='Write \'{"GPU": {"CACHE_DIR": "..."}}\'.',
         ) from error
     return json.dumps(merged)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import IllegalCallError, InvalidDeviceError
 from ...base.child_process import ChildProcess, is_available
-from .catalogue import PROVIDERS, merit, provider_of
+from .catalogue import PROVIDERS, device_rank, provider_of
 from .provider import BUILT_IN, ProviderDevice
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def installed() -> tuple[str, ...]:
     """The names of the plugin packages, and those with other engines, that are installed; looked up once."""
     from importlib import metadata
 
-    names = {str(found.metadata["Name"] or "") for found in metadata.distributions()}
+    names = {str(distribution.metadata["Name"] or "") for distribution in metadata.distributions()}
     plugins = {name for name in names if name.lower().replace("_", "-").startswith(PREFIX)}
     return tuple(sorted(plugins | (names & _OWN_PROBES.keys())))
 
@@ -73,19 +73,20 @@ def probe(*, again: bool = False) -> list[Plugin]:
         if again:
             _probed.clear()
             installed.cache_clear()
-        wanted = [BUILT_IN, *installed()]
-        missing = [name for name in wanted if name not in _probed]
+        names = [BUILT_IN, *installed()]
+        missing = [name for name in names if name not in _probed]
         if missing and not is_available():
             raise InvalidDeviceError(
                 "Devices are tried in a Python of their own, and a frozen application has none.",
                 hint="Run on the CPU, or from an installed Python.",
             )
+        # The processes run side by side: each takes a part of a second to start, and to try its devices.
         started = [
             (name, ChildProcess(_OWN_PROBES.get(name, _PROBE), name)) for name in missing
         ]  # all at once, then each in turn
         for name, child in started:
-            _probed[name] = _told(name, child)
-        return [_probed[name] for name in wanted]
+            _probed[name] = _read_answer(name, child)
+        return [_probed[name] for name in names]
 
 
 def devices(hardware: str) -> list[ProviderDevice]:
@@ -96,8 +97,8 @@ def devices(hardware: str) -> list[ProviderDevice]:
 
 
 def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
-    """The GPUs that work, the best first; see `catalogue.merit`."""
-    return sorted(devices("gpu"), key=partial(merit, prefers_shared=prefers_shared))
+    """The GPUs that work, the best first; see `catalogue.device_rank`."""
+    return sorted(devices("gpu"), key=partial(device_rank, prefers_shared=prefers_shared))
 
 
 def problems() -> str:
@@ -105,14 +106,14 @@ def problems() -> str:
     return "; ".join(f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem)
 
 
-def _told(name: str, child: ChildProcess) -> Plugin:
+def _read_answer(name: str, child: ChildProcess) -> Plugin:
     facts = child.answer(PROBE_SECONDS)
     if isinstance(facts, str):
         return Plugin(name, version(name), problem=f"trying it failed: {facts}")
-    found = tuple(
+    devices = tuple(
         ProviderDevice(**device | {"identity": tuple(device["identity"])}) for device in facts.pop("devices", ())
     )
-    return Plugin(name, version(name), found, facts.get("problem", ""), tuple(facts.get("refused", ())))
+    return Plugin(name, version(name), devices, facts.get("problem", ""), tuple(facts.get("refused", ())))
 
 
 def runtime_version() -> str:
@@ -175,6 +176,6 @@ def plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
     """A registered provider's devices, without those that stand for others."""
     import onnxruntime
 
-    found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
     meta = provider_of(provider).meta_device_key
-    return [device for device in found if not meta or meta not in device.ep_metadata]
+    return [device for device in devices if not meta or meta not in device.ep_metadata]

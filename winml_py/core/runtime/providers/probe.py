@@ -42,12 +42,14 @@ def _plugin(package: str) -> Facts:
         return {"problem": f"it cannot be loaded: {first_line(error)}"}
     devices, refused = [], []
     for provider in names:
-        for index, found in enumerate(plugin_devices(provider)):
-            device = _describe(package, library, provider, index, found)
-            halves = "FP16" in found.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
+        for index, ep_device in enumerate(plugin_devices(provider)):
+            device = _describe(package, library, provider, index, ep_device)
+            halves = "FP16" in ep_device.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
+            # A device may fail in half precision alone: some drivers have it switched off. It is then a device for
+            # float32.
             for attempt in (device._replace(float16=True), device)[0 if halves else 1 :]:
                 options = onnxruntime.SessionOptions()
-                options.add_provider_for_devices([found], {})
+                options.add_provider_for_devices([ep_device], {})
                 problem = _problem_of(options, None, attempt.float16)
                 if not problem:
                     devices.append(attempt)
@@ -92,12 +94,12 @@ def _module(package: str) -> Any:
     return import_module(package.replace("-", "_"))
 
 
-def _describe(package: str, library: str, provider: str, index: int, found: Any) -> ProviderDevice:
-    hardware = found.device
+def _describe(package: str, library: str, provider: str, index: int, ep_device: Any) -> ProviderDevice:
+    hardware = ep_device.device
     kind = str(hardware.type).rpartition(".")[2].lower()
     is_software = provider_of(provider).is_software_on_cpu and kind == "cpu"
-    known, more = dict(found.ep_metadata), dict(hardware.metadata)
-    name = known.get("FULL_DEVICE_NAME") or more.get("Description") or ""
+    metadata, more = dict(ep_device.ep_metadata), dict(hardware.metadata)
+    name = metadata.get("FULL_DEVICE_NAME") or more.get("Description") or ""
     if is_software:
         kind, name = "gpu", f"software GPU on {hardware.vendor or 'the'} CPU"
     is_nvidias = hardware.vendor_id == nvidia.VENDOR
@@ -130,6 +132,7 @@ def _problem_of(options: Any, providers: object, half: bool) -> str:
     import onnxruntime
 
     options.log_severity_level = 4
+    # With help from the CPU, a device that computes nothing would pass.
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     dtype = np.dtype(np.float16 if half else np.float32)
     x = np.arange(-8, 8, dtype=dtype).reshape(4, 4)

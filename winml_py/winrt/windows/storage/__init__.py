@@ -197,7 +197,7 @@ class FileIO:
 
 def _text(file: StorageFile) -> str:
     try:
-        return file.read().decode("utf-8-sig")
+        return file.read().decode("utf-8-sig")  # programs on Windows often put a mark before UTF-8
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(f"{file.path} is not text in UTF-8: {error}.") from error
 
@@ -235,6 +235,7 @@ def _existing(path: Path, kind: str) -> Path:
 
 def _created(path: Path) -> bool:
     try:
+        # Asked and made in one step: another process may be about to make it, too.
         path.open("xb").close()
     except FileExistsError:
         return False

@@ -221,6 +221,7 @@ class BitmapFrame:
         require_members(transform)
         with self._open() as file:
             managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
+            # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
             image = scaled(codecs.to_pil(*codecs.from_pil(managed, is_upright=True)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             pixels, interleaved_format = codecs.from_pil(image)
@@ -271,6 +272,7 @@ class BitmapDecoder(BitmapFrame, DecoderIds):
                 f"A picture is decoded from a stream, not from {type_name(source)}.",
                 hint="Open one: await file.open_async(FileAccessMode.READ).",
             )
+        # A clone, because the caller's stream keeps its position.
         decoder = cls(source.clone_stream().read(), 0)
         if wanted not in (None, decoder.decoder_information.codec_id):
             raise PictureError(f"The file is {decoder.decoder_information.friendly_name}, which is not that decoder's.")

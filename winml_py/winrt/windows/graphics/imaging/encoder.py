@@ -131,6 +131,7 @@ class BitmapEncoder(EncoderIds):
         image = cropped(turned(scaled(bitmap.to_pil(), transform), transform), transform)
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
             image = image.convert("L" if image.mode == "L" else "RGB")
+        # In memory first: where the encoder fails, the stream keeps what it had.
         file = io.BytesIO()
         codecs.encode(image, file, self._codec, dpi=(bitmap.dpi_x, bitmap.dpi_y), **self._options)
         self._stream.size = 0
