@@ -14,8 +14,6 @@ from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
-"""Called with what is being done."""
-
 REASONS = {
     "asked": "you asked for it",
     "operators": "their operators have no float16",

@@ -209,12 +209,13 @@ class Evaluation:
     def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
         """Binds what `check_input` found in a value."""
         with self._lock:
-            self._bound_tensors.pop(descriptor.name, None)
             try:
                 self._set_input(descriptor, bindable)
             except DeviceLostError:  # a picture is tensorized there
                 self.compiled.is_lost = True
                 raise
+            # Only now: where the engine refuses a value, the one before stays bound, and its tensor is looked after.
+            self._bound_tensors.pop(descriptor.name, None)
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
             if isinstance(value, Tensor):
