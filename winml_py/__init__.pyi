@@ -1,5 +1,15 @@
 """The public names, for type checkers; `__init__.py` loads each when it is first used."""
 
+from . import authoring as authoring
+from . import backend as backend
+from . import experimental as experimental
+from . import float16 as float16
+from . import operators as operators
+from . import optimize as optimize
+from . import perf as perf
+from . import scale as scale
+from . import testing as testing
+from . import vision as vision
 from .core.base.async_operation import AsyncOperation as AsyncOperation
 from .core.base.buffers import MemoryBufferReference as MemoryBufferReference
 from .core.base.collections import KeyValuePair as KeyValuePair

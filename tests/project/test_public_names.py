@@ -126,7 +126,10 @@ def test_every_public_name_can_be_had_and_nothing_else() -> None:
 
 def test_the_stub_names_the_same() -> None:
     stub = ast.parse(Path(winml_py.__file__).with_suffix(".pyi").read_text())
-    imported = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    imported = {alias.asname for node in imports if node.module for alias in node.names}
+    capabilities = {alias.asname for node in imports if not node.module for alias in node.names}
+    assert capabilities == winml_py._CAPABILITIES
     assert imported == set(NAMES) - {"__version__"}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from ...errors import (
     ClosedError,
@@ -20,8 +21,8 @@ from ..base.collections import MapView
 from ..base.messages import type_name
 from ..base.winrt_object import HasInside, Object, inside
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
-from ..features.descriptors import FeatureDescriptor
-from ..features.pictures import PictureFit
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..features.pictures import ImageFeatureValue, PictureFit
 from ..features.resolve import (
     Bindable,
     Container,
@@ -333,8 +334,16 @@ def bind_at_once(compiled: Compiled, features: Mapping[str, object]) -> Evaluati
     """
     evaluation = Evaluation(compiled)
     for name, value in features.items():
+        descriptor, is_input = compiled.find(name)
+        if is_input and is_picture_file(value, descriptor):
+            value = ImageFeatureValue.load(value)
         evaluation.bind(name, value)
     return evaluation
+
+
+def is_picture_file(value: object, descriptor: FeatureDescriptor) -> TypeGuard[str | os.PathLike[str] | bytes]:
+    """Whether a value is the path or the bytes of a picture file, for an image; elsewhere it may be a text."""
+    return isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor)
 
 
 # What is bound, looked at: no engine is touched and no picture decoded, so that this is quick and never waits.

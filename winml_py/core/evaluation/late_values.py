@@ -11,11 +11,11 @@ from typing import Any
 from ..base.cancellation import Stop, held
 from ..base.machine import usable_cores
 from ..features.bind_properties import NO_PROPERTIES
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from .compiled import Compiled
-from .evaluation import Evaluation, check_input, check_output
+from .evaluation import Evaluation, check_input, check_output, is_picture_file
 
 Bind = Callable[[Evaluation], None]
 
@@ -52,7 +52,7 @@ def _check_feature(compiled: Compiled, descriptor: FeatureDescriptor, is_input: 
     if not is_input:
         output = check_output(value, descriptor, NO_PROPERTIES, compiled.location)
         return lambda evaluation: evaluation.set_output(descriptor, value, output)
-    if isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor):
+    if is_picture_file(value, descriptor):
         return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
     if _has_pillow(value):
         return lambda evaluation: evaluation.bind_input(descriptor, _convert_picture(value), NO_PROPERTIES)

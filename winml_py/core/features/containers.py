@@ -136,17 +136,23 @@ def is_buffer(value: Any) -> bool:
 
 
 def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor with a copy of a list's elements in the descriptor's shape, or None where they do not fit its kind.
+    """A tensor with a copy of a list's elements, or None where they do not fit the descriptor's kind.
+
+    A list in WinRT is a vector, and takes the descriptor's shape. Lists of lists have a shape of their own.
 
     Raises:
         InvalidArgumentError: the shape has more than one free size, or another number of elements.
     """
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-    if tensor_class is None or not all(is_element(value, descriptor.tensor_kind) for value in values):
+    elements, nested_shape = values, None
+    if any(isinstance(value, (list, tuple)) for value in values):
+        nested = np.array(values, object)  # of rows of unequal lengths, their elements are lists, and refused below
+        elements, nested_shape = nested.reshape(-1).tolist(), nested.shape
+    if tensor_class is None or not all(is_element(element, descriptor.tensor_kind) for element in elements):
         return None
-    shape = _shape(descriptor, len(values))
+    shape = _shape(descriptor, len(elements)) if nested_shape is None else nested_shape
     with np.errstate(over="ignore"):  # see Tensor._elements
-        array = np.array(values, tensor_class.dtype)
+        array = np.array(elements, tensor_class.dtype)
     return over(tensor_class, array.reshape(shape))
 
 

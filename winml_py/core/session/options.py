@@ -10,7 +10,7 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
-from typing import IO, Any, Generic, TypeVar, overload
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError, StorageNotFoundError
@@ -289,16 +289,18 @@ class LearningModelSessionOptions(Object):
     def __init__(self) -> None:
         vars(self).update((key, setting.default()) for key, setting in SETTINGS.items())
 
-    def __setattr__(self, name: str, value: object) -> None:
-        """Sets an option.
+    if not TYPE_CHECKING:  # a type checker that sees this method lets every name pass
 
-        Raises:
-            AttributeError: there is no such option.
-        """
-        if not hasattr(type(self), name):
-            hint = did_you_mean(name, (option for option in dir(type(self)) if _is_option(option)))
-            raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
-        super().__setattr__(name, value)
+        def __setattr__(self, name: str, value: object) -> None:
+            """Sets an option.
+
+            Raises:
+                AttributeError: there is no such option.
+            """
+            if not hasattr(type(self), name):
+                hint = did_you_mean(name, (option for option in dir(type(self)) if _is_option(option)))
+                raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
+            super().__setattr__(name, value)
 
     def override_named_dimension(self, name: str, dimension: int, /) -> None:
         """Fixes a named free dimension, which lets the engine plan ahead; 0 leaves it free.

@@ -74,9 +74,9 @@ class LearningModelSession(Closeable, CompiledModel):
     def __init__(
         self,
         model: LearningModel,
+        /,
         device: LearningModelDevice | None = None,
         options: LearningModelSessionOptions | None = None,
-        /,
     ) -> None:
         self._open(model, device, options, None)
 
@@ -88,8 +88,10 @@ class LearningModelSession(Closeable, CompiledModel):
         stop: Stop | None,
     ) -> None:
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
-        require_type(device, LearningModelDevice | None, "Write LearningModelDevice(LearningModelDeviceKind.CPU).")
-        require_type(options, LearningModelSessionOptions | None, "They come third: (model, device, options).")
+        is_options = isinstance(device, LearningModelSessionOptions)
+        right = "LearningModelSession(model, options=options)" if is_options else 'LearningModelDevice.find("gpu")'
+        require_type(device, LearningModelDevice | None, f"Write {right}.")
+        require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
         self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
@@ -105,9 +107,9 @@ class LearningModelSession(Closeable, CompiledModel):
     def create_async(
         cls,
         model: LearningModel,
+        /,
         device: LearningModelDevice | None = None,
         options: LearningModelSessionOptions | None = None,
-        /,
     ) -> AsyncOperation[LearningModelSession]:
         """Starts to make a session in a thread: await it, or call `get()` on the operation.
 
@@ -290,7 +292,8 @@ class LearningModelSession(Closeable, CompiledModel):
         that fit a model of tensors exactly are not bound, and cost little more than the run; other values are bound.
 
         Args:
-            features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it.
+            features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it. For an
+                input that is an image, the path of a picture file or its bytes will do.
             correlation_id: given back in the result.
 
         Raises:

@@ -1,0 +1,140 @@
+"""Python's habits: keywords, submodules after the plain import, lists of lists, and what a type checker finds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.models import INT64, STRING, unary
+from helpers.paths import MODELS, PICTURES, ROOT
+from winml_py import (
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModel,
+    LearningModelDevice,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    SizeMismatchError,
+)
+from winml_py.core.base.winrt_object import inside
+
+DIGITS = MODELS / "digits.onnx"
+SEVEN = PICTURES / "seven.png"
+
+
+def test_device_and_options_are_keywords() -> None:
+    model, options = LearningModel.load(DIGITS), LearningModelSessionOptions()
+    options.intra_op_num_threads = 1
+    with LearningModelSession(model, options=options) as session:
+        assert inside(session).engine.options.intra_op_num_threads == 1
+    with LearningModelSession(model, device=LearningModelDevice(), options=options) as session:
+        assert session.device.hardware == "cpu"
+    with LearningModelSession.create_async(model, options=options).get() as session:
+        assert inside(session).engine.options.intra_op_num_threads == 1
+
+
+def test_options_in_the_place_of_the_device_are_recognised() -> None:
+    model = LearningModel.load(DIGITS)
+    with pytest.raises(InvalidArgumentError, match=r"Write LearningModelSession\(model, options=options\)"):
+        LearningModelSession(model, LearningModelSessionOptions())  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"int came. Make them: options = LearningModelSessionOptions\(\)"):
+        LearningModelSession(model, None, 3)  # type: ignore[arg-type]
+
+
+def test_capabilities_are_there_after_the_plain_import() -> None:
+    """And cost nothing before they are used: not even with `from winml_py import *`."""
+    code = """
+import sys
+import winml_py
+from winml_py import *
+assert not any(name.startswith("winml_py.vision") for name in sys.modules), sys.modules
+names = "authoring backend experimental float16 operators optimize perf scale testing vision".split()
+print([name for name in names if getattr(winml_py, name).__name__ == f"winml_py.{name}"] == names)
+print(set(names) <= set(dir(winml_py)), set(names) & set(winml_py.__all__))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["True", "True set()"]
+
+
+@pytest.mark.parametrize("value", [SEVEN, str(SEVEN), SEVEN.read_bytes()], ids=["path", "text", "bytes"])
+def test_pictures_by_path_and_bytes(value: Any) -> None:
+    session = LearningModelSession(LearningModel.load(DIGITS))
+    expected = session.evaluate_features_async({"image": value}).get().outputs["probabilities"].to_numpy()
+    np.testing.assert_array_equal(session.evaluate_features({"image": value}).outputs["probabilities"], expected)
+
+
+@pytest.mark.parametrize(
+    ("element", "value", "expected"),
+    [
+        (STRING, [["a"], ["c"]], [["a"], ["c"]]),
+        (1, [[1, 2.5], [3, 4]], [[1, 2.5], [3, 4]]),
+        (INT64, ([1], (2,)), [[1], [2]]),
+    ],
+)
+def test_lists_of_lists(element: int, value: Any, expected: Any) -> None:
+    session = LearningModelSession(LearningModel.load(unary(shape=("n", len(expected[0])), element=element)))
+    assert session.evaluate_features({"x": value}).outputs["y"].to_numpy().tolist() == expected
+
+
+def test_lists_of_lists_that_do_not_fit_are_refused() -> None:
+    session = LearningModelSession(LearningModel.load(unary(shape=("n", 2))))
+    for wrong in ([[1, 2], [3]], [[1, "a"]], [[[1, 2]], [3]]):
+        with pytest.raises(InvalidBindingError, match="list of list came"):
+            session.evaluate_features({"x": wrong})
+    with pytest.raises(SizeMismatchError):
+        session.evaluate_features({"x": [[1, 2, 3]]})
+
+
+PROGRAM = """
+import numpy as np
+import winml_py
+from winml_py import ImageFeatureValue, LearningModel, LearningModelBinding, LearningModelSession
+from winml_py import LearningModelSessionOptions, TensorFloat, vision
+
+options = LearningModelSessionOptions()
+options.batch_size_override = 1
+session = LearningModelSession(LearningModel.load("digits.onnx"), options=options)
+binding = LearningModelBinding(session)
+binding.bind("image", ImageFeatureValue.load("seven.png"))
+binding.bind("image", np.zeros((1, 1, 28, 28), np.float32))
+binding.bind("probabilities", TensorFloat.create(), {"DisableTensorCpuSync": True})
+result = session.evaluate(binding)
+result = session.evaluate_features({"image": "seven.png"})
+label: str = result.top_k(1)[0].label
+score: float = result.top_k(1)[0].score
+shape: tuple[int, ...] = result.outputs["probabilities"].to_numpy().shape
+names: list[str] = [feature.name for feature in session.model.input_features]
+boxes = [found.box.tolist() for found in vision.detections(result)]
+report = winml_py.optimize.optimize("a.onnx", "b.onnx")
+nodes: int = report.nodes[0]
+for one in session.evaluate_many("*.png"):
+    print(one.source, one.top_k(1))
+"""
+
+PLANTED = {
+    "options.batch_size_overide = 1": "batch_size_overide",
+    "session.evalute(binding)": "evalute",
+    "LearningModelSession(session.model, options)": "LearningModelDevice",
+    "result.top_k('5')": '"str"',
+    "report.node": '"node"',
+}
+
+
+def test_a_users_program_has_complete_types(tmp_path: Path) -> None:
+    """`mypy --strict` takes the program, and finds each of five mistakes."""
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM + "\n".join(PLANTED) + "\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    errors = re.findall(r"program\.py:(\d+): error: (.*)", done.stdout)
+    first = PROGRAM.count("\n") + 1
+    assert [int(line) for line, _ in errors] == list(range(first, first + len(PLANTED))), done.stdout + done.stderr
+    for (_, message), word in zip(errors, PLANTED.values(), strict=True):
+        assert word in message
