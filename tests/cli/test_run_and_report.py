@@ -16,7 +16,7 @@ from helpers.cli import call, require_failure
 from helpers.models import INT64, data, tensor, unary
 from helpers.paths import MODELS
 from helpers.reference import run_raw
-from winml_py import LearningModel, LearningModelDeviceKind
+from winml_py import BitmapPixelFormat, LearningModel, LearningModelDeviceKind, SoftwareBitmap, VideoWriter
 from winml_py.cli import style
 from winml_py.core.base.timing import median_turn
 from winml_py.inputs import case as cases
@@ -228,3 +228,28 @@ def test_maps_and_sequences_are_written_as_people_write_them(tmp_path: Path) -> 
 def test_the_times_and_the_ratio_are_of_the_same_turn() -> None:
     assert median_turn([4.0, 1.0, 9.0, 2.0], [2.0, 1.0, 3.0, 1.0]) == (4.0, 2.0)
     assert median_turn([0.3, 0.5, 0.4], [0.4, 0.2, 0.3]) == (0.4, 0.3)
+
+
+def test_info_shortens_shapes(tmp_path: Path) -> None:
+    """Exporters name a free size after the formula it comes from."""
+    size = "past_sequence_length + sequence_length + 1"
+    (tmp_path / "m.onnx").write_bytes(unary(shape=(1, size, *range(2, 40))))
+    shown = call("info", tmp_path / "m.onnx").stdout
+    assert "1 x past_sequence_length ... x 2 x 3 x 4" in shown
+    assert "38 x 39" not in shown
+    facts = json.loads(call("info", tmp_path / "m.onnx", "--json").stdout)
+    assert facts["inputs"][0]["shape"] == [1, size, *range(2, 40)]
+
+
+def test_sound_is_spoken_of_where_there_may_be_some(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.mp4", tmp_path / "out.mp4"
+    with VideoWriter(source, 10) as writer:
+        for _ in range(2):
+            writer.write(SoftwareBitmap.from_array(np.zeros((32, 48, 3), np.uint8), BitmapPixelFormat.BGR8))
+    assert "sound" not in call("run", MODELS / "edges.onnx", source, "--output", target).stderr
+    with open(source, "ab") as file:  # a box at the end, as of a track of sound
+        file.write(bytes([0, 0, 0, 16]) + b"freesoun" + bytes(4))
+    assert (
+        f"{source}: sound is not carried over to {target}"
+        in call("run", MODELS / "edges.onnx", source, "--output", target, "--force").stderr
+    )

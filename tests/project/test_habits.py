@@ -14,13 +14,17 @@ import pytest
 from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS, PICTURES, ROOT
 from winml_py import (
+    ImageContract,
+    ImageFeatureValue,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
     LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
+    PictureError,
     SizeMismatchError,
+    SoftwareBitmap,
 )
 from winml_py.core.base.winrt_object import inside
 
@@ -89,6 +93,28 @@ def test_lists_of_lists_that_do_not_fit_are_refused() -> None:
             session.evaluate_features({"x": wrong})
     with pytest.raises(SizeMismatchError):
         session.evaluate_features({"x": [[1, 2, 3]]})
+
+
+def test_an_array_without_a_format_is_told_which_to_give() -> None:
+    for make in (SoftwareBitmap.from_array, ImageFeatureValue.from_array):
+        with pytest.raises(InvalidArgumentError, match=r"RGB8 for arrays of Pillow.*BGR8 for OpenCV's"):
+            make(np.zeros((2, 2, 3), np.uint8))
+
+
+def test_a_picture_of_two_bytes_is_no_picture() -> None:
+    with pytest.raises(PictureError) as error:
+        ImageFeatureValue.load(b"ab")
+    assert str(error.value).startswith("2 bytes is not a picture that can be decoded: no decoder knows what it is.")
+
+
+def test_contracts_show_what_the_model_states() -> None:
+    """Also where an exporter states it in words of its own."""
+    metadata = {"author": "Ultralytics", "task": "detect", "imgsz": "[8, 8]"}
+    model = LearningModel.load(unary(shape=(1, 3, 8, 8), metadata=metadata))
+    assert dict(model.contracts) == {}
+    assert "the model states {'x': <ImageContract RGB8" in repr(model.contracts)
+    model.contracts["x"] = ImageContract()
+    assert "states" not in repr(model.contracts)
 
 
 PROGRAM = """

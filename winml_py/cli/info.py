@@ -87,11 +87,15 @@ def _print(facts: Facts) -> None:
     rows = []
     for direction in ("input", "output"):
         for feature in facts[f"{direction}s"]:
-            shape = " x ".join(map(str, feature.get("shape", [])))
+            shape = _cut(" x ".join(_cut(str(size), 24) for size in feature.get("shape", [])), 64)
             notes = (feature.get(key) for key in ("contract", "note", "description"))
             words = [feature["name"], feature["kind"], _type(feature), shape, "; ".join(filter(None, notes))]
             rows.append([direction, *words])
     show(rows, ["", "name", "kind", "type", "shape", "notes"])
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def _shorten(text: str) -> str:

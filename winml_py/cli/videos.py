@@ -82,7 +82,8 @@ def write_video(
     with VideoReader(path) as reader:
         with failures(OUTPUT):
             writer = VideoWriter(target, _rate(reader, path))
-        say(f"{path}: sound is not carried over to {target}", is_error=True)
+        if _may_have_sound(path):
+            say(f"{path}: sound is not carried over to {target}", is_error=True)
         with writer, session.evaluate_many(reader, progress=tell) as stream:
             for result in stream:
                 picture = _picture(result, name, finder, path)
@@ -95,6 +96,21 @@ def write_video(
 def _picture_output(session: LearningModelSession) -> str:
     names = (one.name for one in session.model.output_features if isinstance(one, ImageFeatureDescriptor))
     return next(names, "")
+
+
+_SOUND_MARKS = (b"soun", b"auds", b"A_OPUS", b"A_VORBIS", b"A_AAC", b"A_MPEG", b"A_PCM", b"A_AC3", b"A_FLAC")
+"""What the headers of a track of sound hold: of MP4 and MOV, of AVI, of Matroska and WebM."""
+
+_HEADER_BYTES = 4 << 20
+
+
+def _may_have_sound(path: str) -> bool:
+    """Whether the headers of a video, which stand at its start or its end, name a track of sound. OpenCV cannot say."""
+    with open(path, "rb") as file:
+        headers = file.read(_HEADER_BYTES)
+        file.seek(max(len(headers), os.path.getsize(path) - _HEADER_BYTES))
+        headers += file.read()
+    return any(mark in headers for mark in _SOUND_MARKS)
 
 
 def _rate(reader: VideoReader, path: str) -> float:

@@ -333,7 +333,7 @@ LearningModelSession(LearningModel.load(sys.argv[1]))
     died = subprocess.run([sys.executable, "-c", code, chain], check=False)
     assert died.returncode == 9
     assert folders.entries() == []
-    assert len(folders._unfinished()) == 1
+    assert len(folders._unfinished_folders()) == 1
     np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(chain)), one), run_first(chain, one))
     assert len(folders.entries()) == 1
     assert folders._unfinished_folders() == []

@@ -94,7 +94,7 @@ class ImageFeatureValue(Object):
         return cls.from_software_bitmap(SoftwareBitmap.from_pil(image))
 
     @classmethod
-    def from_array(cls, array: Pixels, pixel_format: BitmapPixelFormat, /) -> ImageFeatureValue:
+    def from_array(cls, array: Pixels, pixel_format: BitmapPixelFormat | None = None, /) -> ImageFeatureValue:
         """A value over an array of pixels, which it shares; see `SoftwareBitmap.from_array`."""
         return cls.from_software_bitmap(SoftwareBitmap.from_array(array, pixel_format))
 

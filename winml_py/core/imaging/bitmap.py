@@ -78,7 +78,7 @@ class SoftwareBitmap(Object, Closeable):
     def from_array(
         cls,
         array: Pixels,
-        pixel_format: BitmapPixelFormat,
+        pixel_format: BitmapPixelFormat | None = None,
         alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
     ) -> SoftwareBitmap:
         """A bitmap over an array: a view, so later changes of the array are changes of the picture.
@@ -87,12 +87,18 @@ class SoftwareBitmap(Object, Closeable):
             array: height x width x channels, or height x width for gray; uint8, or uint16 for the
                 16-bit formats; any strides. For NV12 and P010 it is 3/2 height x width, the plane of brightness
                 above that of colours; for YUY2, height x width x 2.
-            pixel_format: the order of its channels, which an array does not state.
+            pixel_format: the order of its channels. It must be said: an array does not state it.
             alpha: how the alpha channel relates to the colours; models never see it.
 
         Raises:
-            InvalidArgumentError: shape or dtype are not those of the format.
+            InvalidArgumentError: shape or dtype are not those of the format, or none was said.
         """
+        if pixel_format is None:
+            raise InvalidArgumentError(
+                "Nothing says which order the channels of the array have.",
+                hint="Say it: BitmapPixelFormat.RGB8 for arrays of Pillow, imageio and matplotlib, BGR8 for OpenCV's, "
+                "GRAY8 for one channel.",
+            )
         layout = layout_of(pixel_format)
         pixels = np.asarray(array)
         # Gray pictures of height x width x 1 are what many libraries make.

@@ -6,7 +6,7 @@ import io
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -209,7 +209,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
     for _ in range(2):
         for kind in Image.ID:
             factory, accepts = Image.OPEN[kind]
-            if kind not in FORMATS or (accepts is not None and accepts(prefix) is not True):
+            if kind not in FORMATS or (accepts is not None and not _is_accepted(accepts, prefix)):
                 continue
             file.seek(0)
             try:
@@ -221,8 +221,16 @@ def _identify(file: BinaryIO, name: str) -> Image:
     if is_heif(prefix):
         file.seek(0)
         return open_heif(file, name)
-    refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and accepts(prefix) is True]
+    refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and _is_accepted(accepts, prefix)]
     raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else _UNKNOWN)
+
+
+def _is_accepted(accepts: Callable[[bytes], bool | str], prefix: bytes) -> bool:
+    """Whether a plugin takes files that begin so. Of a few bytes some read more than there is; others give a reason."""
+    try:
+        return accepts(prefix) is True
+    except (struct.error, IndexError):
+        return False
 
 
 def _require_allowed_size(image: Image, max_pixels: int, name: str) -> None:

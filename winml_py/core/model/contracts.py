@@ -89,7 +89,9 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         return len(self._attached)
 
     def __repr__(self) -> str:
-        return f"AttachedContracts({self._attached!r})"
+        images = (feature for feature in self._features.values() if isinstance(feature, ImageFeatureDescriptor))
+        stated = {image.name: image.contract for image in images if image.name not in self._attached}
+        return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
 
     def get(self, name: str, default: object = None, /) -> Any:
         """The contract that is attached to an input, or the default; without the words of an error."""
