@@ -21,7 +21,7 @@ from .core.runtime.engine import (
 from .core.runtime.request import CompileRequest
 from .core.runtime.runs import fill
 from .enums import Precision
-from .errors import ClosedError
+from .errors import ClosedError, EvaluationError, InvalidBindingError
 
 __all__ = ["FakeDevice"]
 
@@ -110,4 +110,8 @@ class _FakeBinding(HeldValues):
         function = self._engine.function
         if function is None:
             raise ClosedError("The fake engine has been closed.")
-        return fill(self.outputs, dict(function(self.inputs)))
+        try:
+            outputs = dict(function(self.inputs))
+        except (ClosedError, InvalidBindingError) as error:  # from an engine, they say that nothing was written
+            raise EvaluationError(f"The function of the fake device raised {type(error).__name__}: {error}") from error
+        return fill(self.outputs, outputs)

@@ -17,7 +17,7 @@ ROOMS = (
     "winml_py.core.imaging",
     "winml_py.core.features",
     "winml_py.core.runtime.ort",
-    *(f"winml_py.core.session.{name}" for name in ("binding", "evaluation", "outputs", "picture_inputs")),
+    "winml_py.core.evaluation",
 )
 """Where the rule holds: the errors of the other rooms quote drivers, files and commands."""
 

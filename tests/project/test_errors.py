@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import pickle
 
@@ -77,3 +78,8 @@ def test_an_error_survives_pickling() -> None:
 def test_what_is_no_sentence_would_be_noticed(text: object) -> None:
     with pytest.raises(AssertionError):
         sentences.require_sentence(text)
+
+
+def test_the_rooms_whose_errors_are_sentences_are_there() -> None:
+    """The guard goes by their names: of one that has moved it would see nothing."""
+    assert all(importlib.util.find_spec(room) for room in sentences.ROOMS)

@@ -170,7 +170,7 @@ def test_done_already_is_done(tmp_path: Path, model: str) -> None:
     facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
     assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
     assert output.stat().st_mtime_ns == before
-    assert "another job has written it" in run_map(model, folder, "--output", output, "--part", 2, code=1).stderr
+    assert "another job has written it" in run_map(model, folder, "--output", output, "--part", 2, code=5).stderr
 
 
 def left(tmp_path: Path, model: str) -> list[object]:
@@ -316,11 +316,11 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     folder, parts = pictures(tmp_path / "in", 2, set()), tmp_path / "out.parquet.parts"
     parts.mkdir()
     (parts / "notes.txt").write_text("mine")
-    assert "holds no unfinished job" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=1).stderr
+    assert "holds no unfinished job" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
     assert [path.name for path in parts.iterdir()] == ["notes.txt"]
     shutil.rmtree(parts)
     (tmp_path / "out.parquet").write_text("mine")
-    assert "another job has written it" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=1).stderr
+    assert "another job has written it" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
     assert (tmp_path / "out.parquet").read_text() == "mine"
 
 

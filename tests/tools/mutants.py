@@ -61,7 +61,7 @@ GROUPS = {
         [
             "winml_py/core/imaging/*",
             "winml_py/core/features/*",
-            *(f"winml_py/core/evaluation/{name}.py" for name in ("binding", "evaluation", "picture_inputs", "outputs")),
+            *(f"winml_py/core/evaluation/{name}.py" for name in ("evaluation", "picture_inputs", "outputs")),
             "winml_py/core/runtime/ort/engine.py",
         ],
         ["winml_py/core/evaluation/device_pictures.py"],
@@ -75,7 +75,7 @@ GROUPS = {
     "device": Group(
         [
             "winml_py/core/evaluation/device_pictures.py",
-            *(f"winml_py/core/runtime/ort/device_{name}.py" for name in ("binding", "outputs", "recording")),
+            *(f"winml_py/core/runtime/ort/device_{name}.py" for name in ("binding", "memory")),
         ],
         [],
         "cuda device_bindings gpu picture_graphs",

@@ -74,6 +74,7 @@ def check(capabilities: list[str], is_import_only: bool) -> bool:
             "docs",
             "pyproject.toml",
             "README.md",
+            "CHANGELOG.md",
             "CONTRIBUTING.md",
         ):
             source = ROOT / name

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.base.arrays import Array, ScalarType
-from ..core.imaging.contract import ImageContract, has_gray_padding
+from ..core.imaging.contract import ImageContract, has_gray_padding, pad_levels
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
 from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table, keeps_close
-from ..core.onnx_file.expressions import Expression, GraphWriter, Operand
+from ..core.onnx_file.expressions import Expression, GraphWriter, Operand, round_to_levels, weighted_sum
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 from .placement import GraphPlacement, graph_placement
@@ -89,7 +89,7 @@ def _resize(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) 
     planes = planes_of(_crop(pixels, placement)).unsqueeze(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
     scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # at half_pixel by default
-    return _levels(scaled).reshape(-1, height, width)
+    return round_to_levels(scaled).reshape(-1, height, width)
 
 
 def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Expression:
@@ -147,7 +147,7 @@ def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel, blo
     rows = planes.take(seen.at_most(side - 1), 1).cast(np.float32)
     product = graph.node("MatMul", weights, rows, dtype=np.float32)
     scaled_tiles = product.reshape(planes.size(0), tiles * _TILE, planes.size(2))
-    return _levels(scaled_tiles.slice((0,), (scaled,), (1,)))
+    return round_to_levels(scaled_tiles.slice((0,), (scaled,), (1,)))
 
 
 def _parts(count: Expression, size: Operand) -> Expression:
@@ -207,13 +207,6 @@ _FILTERS = {
     ImageKernel.ANTIALIASED_LINEAR: (1.0, _linear),
 }
 """For each antialiased kernel how far it reaches, and its weight at a distance from a pixel's middle."""
-
-
-def _levels(planes: Expression) -> Expression:
-    """Whole levels of 0 to 255, halves up, as Pillow and OpenCV round."""
-    dtype: ScalarType = np.float32
-    zero, most = (planes.graph.constant(level, dtype) for level in (0, 255))
-    return planes.graph.node("Clip", (planes + 0.5).apply("Floor"), zero, most, dtype=dtype)
 
 
 # From the bytes of a picture to a model's tensor, as nodes of a graph: what `imaging/tensorize.py` does.
@@ -280,7 +273,7 @@ class Preprocessing(NamedTuple):
             return planes
         (x, y, width, height), (high, wide) = placement.target, placement.tensor
         pads = planes.graph.vector(0, y, x, 0, high - height - y, wide - width - x)
-        levels = self.contract.pad[::-1] if self.contract.pixel_format is BitmapPixelFormat.BGR8 else self.contract.pad
+        levels = pad_levels(self.contract)
         # Pad has one number for all planes: the levels are taken away before it, and come back after it
         used = levels[:1] if has_gray_padding(self.contract) else levels
         colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
@@ -292,19 +285,11 @@ class Preprocessing(NamedTuple):
         if stays_gray:
             table = table[:, gray_table()]
         elif self.contract.pixel_format is _GRAY:
-            planes = _mix(planes)
+            # As Windows ML mixes gray: in float32, without what is after the point.
+            planes = weighted_sum(planes, GRAY_WEIGHTS, 0).apply("Floor")
         if (table == np.arange(256)).all():
             return planes.cast(self.dtype)
         return _look_up(planes, table, self.dtype)
-
-
-def _mix(planes: Expression) -> Expression:
-    """The gray of red, green and blue, as Windows ML mixes it: in float32, without what is after the point."""
-    red, green, blue = (
-        planes.take(planes.graph.constant([channel], np.int64), 0) * weight
-        for channel, weight in enumerate(GRAY_WEIGHTS)
-    )
-    return (red + green + blue).apply("Floor")
 
 
 def _table(contract: ImageContract, dtype: ScalarType) -> Array:

@@ -24,7 +24,7 @@ _CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
     USAGE: (WrongInputsError,),
     PACKAGE: (errors.MissingPackageError,),
     DEVICE: (errors.InvalidDeviceError,),
-    OUTPUT: (errors.StorageNotFoundError, errors.StorageAccessError),
+    OUTPUT: (errors.StorageNotFoundError, errors.StorageAccessError, errors.StorageExistsError),
     MODEL: (errors.ModelNotFoundError, errors.CorruptModelError, errors.NotSupportedError),
     INPUT: (errors.PictureError, errors.InvalidBindingError, errors.SizeMismatchError, errors.InvalidArgumentError),
 }

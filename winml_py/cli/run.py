@@ -89,10 +89,10 @@ def run(
             f"{' '.join(models)}: Name an INPUT after the model (a picture, a video, a folder of pictures, an array), "
             "or write --example, and no INPUT."
         )
-    # What is no field of `Wanted` is one of `Case`.
+    # Each option is a field of `Wanted` or of `Case`; `Case` refuses one that is neither.
     wanted = Wanted(**{name: options.pop(name) for name in Wanted._fields})
     require_no_input(wanted.output, [*paths, *inputs], wanted.force)
-    case = {name: value for name, value in options.items() if value}
+    case = {name: value for name, value in options.items() if value is not None}
     with progress("evaluating") as advance:
         results = evaluate_all(paths, inputs, wanted, case, advance)
     emit({"results": results.facts}, as_json, print_results)

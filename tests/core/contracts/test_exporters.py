@@ -177,7 +177,7 @@ def test_what_does_not_read_as_the_exporter_writes_states_nothing(
 ) -> None:
     with caplog.at_level(logging.INFO, "winml_py"):
         assert stated(EXPORTED | hostile) is None
-    assert ("Ultralytics' exporter" in caplog.text) is ("author" not in hostile)
+    assert ("the metadata of an exporter are not read" in caplog.text) is ("author" not in hostile)
 
 
 @pytest.mark.parametrize(
@@ -264,3 +264,5 @@ def test_another_exporter_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(fixed, ImageFeatureDescriptor)
     assert fixed.contract.size is None  # the model fixes another, in the rows and columns of its layout
     assert stated(EXPORTED) is not None
+    for hostile in ("abc", "-6", "[" * 100_000):
+        assert isinstance(detector((1, "h", "w", 3), {"foo.size": hostile}).input_features[0], TensorFeatureDescriptor)

@@ -15,6 +15,7 @@ from helpers.models import FLOAT, FLOAT16, INT64, counting_loop, data, tensor, u
 from winml_py import (
     BitmapPixelFormat,
     CanceledError,
+    ClosedError,
     CustomOperator,
     DeviceLostError,
     EvaluationError,
@@ -367,3 +368,47 @@ def test_a_value_that_the_engine_refuses_leaves_the_tensor_before_it_looked_afte
     fail(session, writer)
     with pytest.raises(IllegalCallError, match="invalid"):
         reader._session.evaluate(reader)  # type: ignore[attr-defined]
+
+
+def test_an_output_that_cannot_be_spoiled_hides_neither_the_error_nor_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A buffer without bytes among others, and an array that became read-only after the bind."""
+    nodes = [helper.make_node("Gather", ["table", "i"], [name]) for name in "abc"]
+    whole = data(nodes, [tensor("i", [], INT64)], [tensor(name, []) for name in "abc"], {"table": TABLE})
+    session = LearningModelSession(LearningModel.load(whole))
+    binding, buffer = LearningModelBinding(session), bytearray(4)
+    frozen, array = np.zeros((), np.float32), np.zeros((), np.float32)
+    binding.bind("i", np.array(1))
+    binding.bind("a", [bytearray(0), buffer])
+    binding.bind("b", frozen)
+    binding.bind("c", array)
+    session.evaluate(binding)
+    assert (np.frombuffer(buffer, np.float32), frozen, array) == (20, 20, 20)
+    frozen.flags.writeable = False
+    fail(session, binding)
+    assert np.isnan(array)
+    assert np.isnan(np.frombuffer(buffer, np.float32))
+    assert "The output b keeps what it held" in caplog.text
+
+
+def test_an_operator_of_a_stand_in_that_says_closed_leaves_nothing_stale() -> None:
+    """What a program's function raises is the run's failure, whatever class it has."""
+    calls: list[int] = []
+
+    def negative(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ClosedError("Something of the program's own is closed.")
+        return {"y": -inputs["x"]}
+
+    session = LearningModelSession(LearningModel.load(unary("Neg", [1])), FakeDevice(negative))
+    binding, output = LearningModelBinding(session), TensorFloat.create_from_array([1], [0])
+    binding.bind("x", np.float32([3]))
+    binding.bind("y", output)
+    session.evaluate(binding)
+    assert output.to_numpy() == -3
+    with pytest.raises(EvaluationError, match=r"raised ClosedError: Something of the program's own"):
+        session.evaluate(binding)
+    with pytest.raises(IllegalCallError, match="invalid"):
+        output.to_numpy()

@@ -1,4 +1,4 @@
-"""What TensorRT does not take: it goes to CUDA, and only then to the CPU. No card was here: see `helpers_providers`."""
+"""What TensorRT does not take: it goes to CUDA, and only then to the CPU. No card: see `helpers/providers.py`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ from winml_py import (
     PictureNotFoundError,
     SoftwareBitmap,
     VideoFrame,
-    vision,
 )
 
 
@@ -156,18 +155,6 @@ def test_scores_have_the_models_labels() -> None:
     html = session.evaluate_features({"x": np.array([0.1, 0.7, 0.2], np.float32)})._repr_html_()
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", html)
     assert cells[-9:] == ["1", "0.7000", "b&lt;i&gt;rch", "2", "0.2000", "cedar", "0", "0.1000", "ash"]
-
-
-def test_what_was_found_in_a_line_and_in_a_table() -> None:
-    boxes = np.array([[1, 2, 30.4, 40], [5, 6, 7, 8]], float)
-    found = vision.Detections(boxes, np.float32([0.9, 0.4]), np.array([3, 0]), ("c<at", ""), 60, 50)
-    assert repr(found) == "<Detections 2 in 60x50: c<at 0.90, 0 0.40>"
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", found._repr_html_())
-    assert cells == ["c&lt;at", "0.90", "1 2 30 40", "0", "0.40", "5 6 7 8"]
-    many = vision.Detections(np.zeros((9, 4)), np.zeros(9, np.float32), np.zeros(9, int), ("x",) * 9, 60, 50)
-    assert repr(many).endswith(", x 0.00, ...>")
-    classes = np.array([[0, 0, 1, -1]], np.int32)
-    assert repr(vision.Segmentation(classes, ("ground", "sky"))) == "<Segmentation 4x1: ground 50.0%, sky 25.0%>"
 
 
 def test_names_are_escaped() -> None:

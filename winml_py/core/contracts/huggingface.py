@@ -15,9 +15,6 @@ from .processor_sizes import RULES, Geometry, ProcessorSettings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
-_KERNELS = tuple(BY_PILLOW_NAME[name] for name in ("NEAREST", "LANCZOS", "BILINEAR", "BICUBIC", "BOX", "HAMMING"))
-"""By Pillow's numbers, which are those of `resample`."""
-
 _NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")
 """The keys that mean the processor's default when a config states null for them."""
 
@@ -95,10 +92,14 @@ def _require_idle(name: str, kind: str, key: str, value: object) -> None:
 
 
 def _kernel(settings: ProcessorSettings) -> ImageKernel:
+    from PIL.Image import Resampling
+
     resample = settings.values["resample"]
-    if isinstance(resample, int) and not isinstance(resample, bool) and 0 <= resample < len(_KERNELS):
-        return _KERNELS[resample]
-    raise settings.unsupported(f"resample is {resample!r}, and not a number from 0 to 5")
+    kernels = {number.value: BY_PILLOW_NAME[number.name] for number in Resampling if number.name in BY_PILLOW_NAME}
+    if isinstance(resample, int) and not isinstance(resample, bool) and resample in kernels:
+        return kernels[resample]
+    known = ", ".join(map(str, sorted(kernels)))
+    raise settings.unsupported(f"resample is {resample!r}, and not one of Pillow's numbers: {known}")
 
 
 def _geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:

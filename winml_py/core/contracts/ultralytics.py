@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRounding, LearningModelPixelRange
-from ...errors import InvalidArgumentError
 from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.scaling import ImageScaling
@@ -32,17 +31,13 @@ def contract_of(metadata: Mapping[str, str]) -> ImageContract | None:
     """How Ultralytics' own predictor turns a picture into the model's tensor; None where the metadata do not say.
 
     Detectors see the whole picture, padded with gray; RT-DETR sees it stretched, and classifiers its middle.
+
+    Raises:
+        ValueError: they do not read as the exporter writes them, or no contract does the same.
+        RecursionError: they are lists in lists in lists.
     """
     if metadata.get("author") != "Ultralytics":
         return None
-    try:
-        return _contract(metadata)
-    except (ValueError, RecursionError) as error:
-        logger.info("the metadata of Ultralytics' exporter state no contract: %s", error)
-        return None
-
-
-def _contract(metadata: Mapping[str, str]) -> ImageContract:
     task, channels = metadata.get("task", ""), metadata.get("channels", "3")
     if channels != "3":  # OpenCV makes gray otherwise than Windows ML
         raise ValueError(f"the model has {channels!r} channels")
@@ -78,10 +73,7 @@ def _size(text: str) -> tuple[int, int]:
     size = json.loads(text)
     if not isinstance(size, list) or len(size) != 2 or any(type(side) is not int for side in size):
         raise ValueError(f"imgsz is {text[:80]!r}")
-    try:
-        return ImageContract(size=(size[0], size[1])).size or (0, 0)
-    except InvalidArgumentError as error:
-        raise ValueError(str(error)) from error
+    return ImageContract(size=(size[0], size[1])).size or (0, 0)  # its InvalidArgumentError is a ValueError
 
 
 def labels_of(metadata: Mapping[str, str]) -> tuple[str, ...]:

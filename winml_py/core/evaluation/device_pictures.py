@@ -13,12 +13,12 @@ import numpy as np
 from ...enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..base.arrays import Array, DeviceArray, DType, ScalarType
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.contract import ImageContract, has_gray_padding
+from ..imaging.contract import ImageContract, has_gray_padding, pad_levels
 from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, layout_of
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillow, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table, keeps_close
-from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
+from ..onnx_file.expressions import Expression, GraphWriter, onnx_type, round_to_levels, weighted_sum
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest, ModelFeatures
 
@@ -263,8 +263,7 @@ def _in_blocks(start: int, part: int, block: int) -> Array:
 
 def padding(placement: Placement, contract: ImageContract) -> Array:
     """The colour around the picture, and 0 where the picture is: 3 x height x width; 1 x height x width if gray."""
-    levels = contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
-    image = np.full((*placement.tensor, 3), levels, np.float32)
+    image = np.full((*placement.tensor, 3), pad_levels(contract), np.float32)
     crop(image, placement.target)[:] = 0
     planes = np.ascontiguousarray(image.transpose(2, 0, 1))
     return planes[:1] if has_gray_padding(contract) else planes
@@ -303,9 +302,9 @@ def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression
     for is_height in (key.height_first, not key.height_first):
         value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
         if KERNELS[key.contract.kernel].is_antialiased:  # which rounds after each
-            value = _round(value)
+            value = round_to_levels(value)
     if not KERNELS[key.contract.kernel].is_antialiased:
-        value = _round(value)
+        value = round_to_levels(value)
     if not key.has_padding:
         return value
     return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
@@ -317,29 +316,16 @@ def _average(graph: _PictureGraph, value: Expression, width: int, height: int) -
     value = value.take(graph.input("rows", np.int32, "row_count"), 2)
     value = value.apply("AveragePool", kernel_shape=[height, width], strides=[height, width])
     if width == height == 2:  # OpenCV has code of its own for these, which rounds halves up
-        return _round(value)
+        return round_to_levels(value)
     magic = graph.constant(1 << 23, np.float32)  # float32 has no digits after the point there: halves go to even
     return (value + magic) - magic
-
-
-def _round(value: Expression) -> Expression:
-    """To whole levels of 0 to 255, halves up, as both libraries do."""
-    graph = value.graph
-    floor = (value + 0.5).apply("Floor")
-    return graph.node("Clip", floor, *(graph.constant(level, np.float32) for level in (0, 255)), dtype=np.float32)
 
 
 def _gray(graph: _PictureGraph, value: Expression, has_colour: bool) -> Expression:
     if not has_colour:
         levels = value.cast(np.int32)
         return graph.constant(gray_table(), np.float32).take(levels, 0)
-    total: Expression | None = None
-    for channel, weight in enumerate(GRAY_WEIGHTS):
-        plane = value.take(graph.constant([channel], np.int64), 1)
-        term = plane * weight
-        total = term if total is None else total + term
-    assert total is not None  # there are three weights
-    return total.apply("Floor")
+    return weighted_sum(value, GRAY_WEIGHTS, 1).apply("Floor")
 
 
 class _PictureGraph(GraphWriter):

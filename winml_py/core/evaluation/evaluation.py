@@ -18,7 +18,7 @@ from ...errors import (
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
-from ..base.messages import type_name
+from ..base.messages import logger, type_name
 from ..base.winrt_object import HasInside, Object, inside
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
@@ -284,21 +284,31 @@ class Evaluation:
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
                 require_no_overlap(self._slots)
                 self._is_checked = True
+            has_begun = True
             try:
-                fresh = self.engine_binding.run(stop)
+                try:
+                    fresh = self.engine_binding.run(stop)
+                except (ClosedError, InvalidBindingError):  # these it raises before it writes anything
+                    has_begun = False
+                    raise
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
-            except (ClosedError, InvalidBindingError):  # `EngineBinding.run` raises these before it writes anything
-                raise
             except BaseException as error:
-                # Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run.
-                for slot in self._slots.values():
-                    slot.invalidate()
                 if isinstance(error, DeviceLostError):
                     self.compiled.is_lost = True
+                if has_begun:
+                    self._invalidate_outputs()
                 explained = self._explain(error) if type(error) is EvaluationError else error
                 if explained is error:  # raised from itself, it would lose its cause
                     raise
                 raise explained from error
+
+    def _invalidate_outputs(self) -> None:
+        """Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run."""
+        for name, slot in self._slots.items():
+            try:
+                slot.invalidate()
+            except Exception as error:  # memory that cannot be written any more must not hide why the run ended
+                logger.warning("The output %s keeps what it held before a run that failed: %s", name, error)
 
     def _explain(self, error: EvaluationError) -> EvaluationError:
         """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""

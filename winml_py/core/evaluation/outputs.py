@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...enums import TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, exports_dlpack, host_array
+from ..base.arrays import Array, DeviceArray, exports_dlpack, host_array
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
@@ -25,13 +25,12 @@ from ..features.descriptors import (
 )
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor, over
-from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import Scratch
 from ..imaging.frame import VideoFrame
-from ..runtime.engine import RunOnce, Value
-from ..runtime.providers.catalogue import UNLOCKED
+from ..runtime.engine import Value
 
 
 class OutputSlot(Protocol):
@@ -147,7 +146,8 @@ class BuffersOutput:
     def invalidate(self) -> None:
         """Fills the bytes with ones, which is NaN where they are floats; buffers that have a length have none then."""
         for part in self._parts:
-            part[:] = b"\xff" * part.nbytes
+            if part.nbytes:  # what has no bytes may be the empty view, which cannot be written
+                part[:] = b"\xff" * part.nbytes
         for buffer in self._bound:
             if isinstance(buffer, Buffer):
                 buffer.length = 0
@@ -379,73 +379,3 @@ def unexpected_output(descriptor: FeatureDescriptor, value: Value | DeviceArray 
         hint="The model's declared output types are wrong; correct them with an ONNX editor.",
         hresult=E_UNEXPECTED,
     )
-
-
-# Arrays that go to the engine as they are: evaluations without a binding.
-
-
-class PlainArrays:
-    """Evaluates a model on arrays that fit its inputs exactly: there, a binding takes as long as a small model.
-
-    It takes nothing that needs a second look, and refuses nothing: what it leaves is bound, and refused there. It keeps
-    nothing from one evaluation to the next, so that threads share it.
-    """
-
-    def __init__(self, fits: Mapping[str, _Fit], outputs: Mapping[str, TensorFeatureDescriptor]) -> None:
-        self._fits = fits
-        self._outputs = [(name, UnboundOutput(feature)) for name, feature in outputs.items()]
-
-    @classmethod
-    def of(cls, inputs: Sequence[FeatureDescriptor], outputs: Mapping[str, FeatureDescriptor]) -> PlainArrays | None:
-        """For a model with these features; None where some take or give other things than tensors of numbers."""
-        fits = {feature.name: fit for feature in inputs if (fit := _fit_of(feature)) is not None}
-        tensors = {name: feature for name, feature in outputs.items() if isinstance(feature, TensorFeatureDescriptor)}
-        is_plain = len(fits) == len(inputs) and len(tensors) == len(outputs)
-        return cls(fits, tensors) if is_plain else None
-
-    def evaluate(self, run_once: RunOnce, features: Mapping[str, Any]) -> dict[str, Any] | None:
-        """A new tensor for each output, by name; None where a value must be bound, or is missing.
-
-        Args:
-            run_once: the engine's.
-            features: what goes in, by name.
-
-        Raises:
-            WinMLError: what the engine raises, or an output is not what the model declares.
-        """
-        inputs = dict(features)  # as another thread may change the caller's
-        if inputs.keys() != self._fits.keys():
-            return None
-        for name, value in inputs.items():
-            if type(value) is not np.ndarray or not self._fits[name].takes(value):
-                return None
-        fresh = run_once(inputs, UNLOCKED)
-        return {name: output.receive(fresh[name]) for name, output in self._outputs}
-
-
-class _Fit(NamedTuple):
-    """What an array must be to go to an input as it is; a size of -1 is free."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-
-    def takes(self, array: Array) -> bool:
-        shape, flags = array.shape, array.flags
-        if array.dtype != self.dtype or not flags.c_contiguous or not flags.aligned:
-            return False
-        if shape == self.shape:
-            return True
-        sizes = zip(shape, self.shape, strict=False)
-        return len(shape) == len(self.shape) and all(size in (-1, actual) for actual, size in sizes)
-
-
-def _fit_of(feature: FeatureDescriptor) -> _Fit | None:
-    """None for an input that takes other things than arrays of numbers of a known rank."""
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-        return None
-    # an array for an image of another rank may be pixels
-    is_known = feature.has_rank if isinstance(feature, TensorFeatureDescriptor) else len(feature.shape) == 4
-    tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
-    if not is_known or tensor_class is None or tensor_class is TensorString:
-        return None
-    return _Fit(tensor_class.dtype, feature.shape)

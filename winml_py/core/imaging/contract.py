@@ -348,6 +348,11 @@ def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats,
     return numbers
 
 
+def pad_levels(contract: ImageContract) -> tuple[int, ...]:
+    """The colour around a picture in the order of the tensor's channels; a contract states it red first."""
+    return contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
+
+
 def has_gray_padding(contract: ImageContract) -> bool:
     """Whether the padding is a level of gray, which needs one plane and not three."""
     return len(set(contract.pad)) == 1

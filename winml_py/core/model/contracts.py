@@ -4,13 +4,13 @@ they fit, and the warning where there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, NotBoundError
-from ..base.messages import did_you_mean, warn_caller
+from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts import ultralytics
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
@@ -200,8 +200,14 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
 # `core/contracts/`, and a place in `EXPORTERS`.
 
 
+T = TypeVar("T")
+
+
 class Exporter(Protocol):
     """What the file of an exporter offers.
+
+    Metadata are untrusted input: where they do not read as the exporter writes them, its functions may raise ValueError
+    or RecursionError, and then state nothing.
 
     Attributes:
         KEYS: keys of the metadata without which its contract is not stated.
@@ -221,7 +227,19 @@ EXPORTERS: tuple[Exporter, ...] = (ultralytics,)
 
 def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, by the first exporter that finds them in a model's metadata; none where none does."""
-    return next((labels for exporter in EXPORTERS if (labels := exporter.labels_of(metadata))), ())
+    return _first_statement([exporter.labels_of for exporter in EXPORTERS], metadata) or ()
+
+
+def _first_statement(readers: Iterable[Callable[[Mapping[str, str]], T]], metadata: Mapping[str, str]) -> T | None:
+    for reader in readers:
+        try:
+            statement = reader(metadata)
+        except (ValueError, RecursionError) as error:
+            logger.info("the metadata of an exporter are not read: %s", error)
+            continue
+        if statement:
+            return statement
+    return None
 
 
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
@@ -229,8 +247,7 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
 
     Windows ML's keys and ours come first, where the input is denoted an image.
     """
-    contracts = (exporter.contract_of(metadata) for exporter in EXPORTERS)
-    contract = next((contract for contract in contracts if contract is not None), None)
+    contract = _first_statement([exporter.contract_of for exporter in EXPORTERS], metadata)
     if contract is None or not isinstance(feature, PictureDescriptor) or not fits(feature, contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata

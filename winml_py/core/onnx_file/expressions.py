@@ -7,6 +7,9 @@ others, also while a program binds its first picture on a GPU, and the same prog
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,6 +239,20 @@ class GraphWriter:
         """0, 1, 2... as whole numbers."""
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
         return self.node("Range", zero, count, one, dtype=np.int64)
+
+
+def round_to_levels(value: Expression) -> Expression:
+    """Whole levels of 0 to 255, halves up, as Pillow and OpenCV round."""
+    zero, most = (value.graph.constant(level, np.float32) for level in (0, 255))
+    return value.graph.node("Clip", (value + 0.5).apply("Floor"), zero, most, dtype=np.float32)
+
+
+def weighted_sum(value: Expression, weights: Sequence[float], axis: int) -> Expression:
+    """The sum of the planes along an axis, each times its weight, from the first to the last."""
+    planes = [
+        value.take(value.graph.constant([index], np.int64), axis) * weight for index, weight in enumerate(weights)
+    ]
+    return reduce(operator.add, planes)
 
 
 def onnx_type(dtype: ScalarType) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from ...errors import ClosedError, SizeMismatchError
 from ..base.arrays import Array
 from ..base.cancellation import Stop
+from .engine import Engine, EngineBinding, Value
 
 T = TypeVar("T")
 
@@ -39,6 +41,22 @@ def require_open(native: T | None) -> T:
             "The session has been closed.", hint="Create another from the model; its properties can still be read."
         )
     return native
+
+
+def bind_engine(
+    engine: Engine,
+    lock: AbstractContextManager[object],
+    inputs: Mapping[str, Value],
+    outputs: Mapping[str, Array | None] = MappingProxyType({}),
+) -> EngineBinding:
+    """A binding of an engine with these values; outputs of None are left to the engine."""
+    binding = engine.bind(lock)
+    for name, value in inputs.items():
+        binding.set_input(name, value)
+    for name, array in outputs.items():
+        if array is not None:
+            binding.set_output(name, array)
+    return binding
 
 
 def fill(outputs: Mapping[str, Array | None], fresh: dict[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict
         for info in header.inputs
         if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
     }
-    # -1 is a free size, so the larger one is the one that is stated; `overridden` has refused shapes that contradict.
+    # -1 is a free size, so the larger one is the one that is stated; `override_features` refuses what contradicts.
     return {name: tuple(map(max, size, shapes.get(name, size))) for name, size in sizes.items()}
 
 

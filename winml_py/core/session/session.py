@@ -244,7 +244,8 @@ class LearningModelSession(Closeable, CompiledModel):
         The same binding can be evaluated again: inputs are reused, bound outputs are written again. After a run that an
         error or a stop has ended, no numbers of an earlier run are read by mistake: until a run succeeds, bound tensors
         and pictures say that they are invalid, lists and dicts are empty, and arrays hold NaN, or of integers the least
-        of their type (the largest, where none is below 0). Arrays of booleans keep what they hold.
+        of their type (the largest, where none is below 0). Arrays of booleans keep what they hold. A run
+        that was refused before it began leaves everything as it was.
 
         Args:
             binding: made for this session.

@@ -44,6 +44,7 @@ class CpuCompiler:
                 hint="Set options.graph_capture = None.",
             )
         allowed = _allowed_targets(request)
+        # Here, and not only where a provider gets them: "auto" may compile two engines before it comes to that.
         require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
         if len(allowed.targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, allowed.targets))

@@ -21,7 +21,7 @@ from ...base.cancellation import Stop, held
 from ...base.messages import warn_caller
 from ..engine import Engine, EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode, Value
 from ..request import Inputs
-from ..runs import fill, require_open
+from ..runs import bind_engine, fill, require_open
 
 UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
 
@@ -342,7 +342,7 @@ class _ChosenBinding(HeldValues):
         """The engine's own binding of what is bound here, made once."""
         entry = self._natives.get(is_reference)
         if entry is None or entry[0] is not engine:
-            entry = engine, _bind_engine(engine, self._lock, self.inputs, self.outputs)
+            entry = engine, bind_engine(engine, self._lock, self.inputs, self.outputs)
             self._natives[is_reference] = entry
         return entry[1]
 
@@ -351,7 +351,7 @@ class _ChosenBinding(HeldValues):
         engine = self._engine
         try:
             with engine.reference(is_needed_again=engine.has_made_all_checks) as reference:
-                expected = dict(_bind_engine(reference, self._lock, self.inputs, {}).run(stop))
+                expected = dict(bind_engine(reference, self._lock, self.inputs, {}).run(stop))
             try:
                 fresh = self._bind_to(rival, False).run(stop)
                 actual = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
@@ -371,21 +371,6 @@ class _ChosenBinding(HeldValues):
         remaining = fill(self.outputs, expected)
         engine.refuse(rival, problem)
         return remaining
-
-
-def _bind_engine(
-    engine: Engine,
-    lock: AbstractContextManager[object],
-    inputs: Mapping[str, Value],
-    outputs: Mapping[str, Array | None],
-) -> EngineBinding:
-    binding = engine.bind(lock)
-    for name, value in inputs.items():
-        binding.set_input(name, value)
-    for name, array in outputs.items():
-        if array is not None:
-            binding.set_output(name, array)
-    return binding
 
 
 def _is_finite(array: Array) -> bool:

@@ -16,6 +16,7 @@ from ..engine import Candidate, Engine, EngineBinding
 from ..providers.catalogue import UNLOCKED
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
+from ..runs import bind_engine
 from .compile import compile_model
 
 TIE = 0.01
@@ -82,7 +83,7 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             memory that is not theirs: they are not tried on such inputs.
     """
     first = Contender(targets[0], reference)
-    bindings = {first: _bind_engine(reference, inputs)}
+    bindings = {first: bind_engine(reference, UNLOCKED, inputs)}
     expected = bindings[first].run(request.stop)
     contenders = [first, *map(Contender, targets[1:])]
     try:
@@ -90,7 +91,7 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             request.require_not_stopped()
             try:
                 contender.engine = compile_model(request, contender.target)
-                binding = _bind_engine(contender.engine, inputs)
+                binding = bind_engine(contender.engine, UNLOCKED, inputs)
                 _judge(contender, expected, binding.run(request.stop))
             except CanceledError:
                 raise
@@ -105,13 +106,6 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             contender.drop("the comparison was ended")
         raise
     return contenders
-
-
-def _bind_engine(engine: Engine, inputs: Inputs) -> EngineBinding:
-    binding = engine.bind(UNLOCKED)
-    for name, array in inputs.items():
-        binding.set_input(name, array)
-    return binding
 
 
 def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:

@@ -9,7 +9,7 @@ from ....errors import InvalidArgumentError
 from ...base.messages import did_you_mean
 from ..engine import EngineOptions
 from .cuda import CUDA
-from .openvino import OPENVINO, OPENVINO_PACKAGE, merge_configs
+from .openvino import OPENVINO, OPENVINO_PACKAGE
 from .provider import CPU_NAME, Provider, ProviderDevice, Target, short
 from .tensorrt import TENSORRT
 from .tensorrt_rtx import TENSORRT_RTX
@@ -62,10 +62,7 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
     provider, program_options = provider_of(target.provider), dict(options.provider_options)
     require_option_keys(provider.name, program_options)
     recording = {provider.recording_option: "1"} if is_recorded and provider.recording_option else {}
-    ours = dict(provider.options(target, options))
-    if "load_config" in ours.keys() & program_options.keys():
-        program_options["load_config"] = merge_configs(ours["load_config"], program_options["load_config"])
-    return recording | ours | program_options
+    return recording | provider.merge(provider.options(target, options), program_options)
 
 
 def require_option_keys(provider: str, options: dict[str, str]) -> None:

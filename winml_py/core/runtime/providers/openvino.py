@@ -23,26 +23,28 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
 
 
-def merge_configs(ours: str, program_config: str) -> str:
-    """The plugin's option `load_config` with what a program sets of it, which counts, and the rest of ours.
+def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The plugin's options with the caller's: of `load_config` each property by itself, for there ours says more.
 
-    Without that, a program that sets one property would lose the precision that we state, and the plugin would compute
-    in another than the session explains.
+    A caller that sets one property would otherwise lose the precision that we state, and the plugin would compute in
+    another than the session explains.
 
     Raises:
-        InvalidArgumentError: the program's is not JSON of devices with properties.
+        InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties.
     """
-    try:
-        program_properties = json.loads(program_config)
-        merged = json.loads(ours)
-        for hardware, properties in program_properties.items():
-            merged[hardware] = merged.get(hardware, {}) | properties
-    except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidArgumentError(
-            f"load_config is {program_config!r}, and not JSON of devices with properties: {error}.",
-            hint='Write \'{"GPU": {"CACHE_DIR": "..."}}\'.',
-        ) from error
-    return json.dumps(merged)
+    merged = {**ours, **given}
+    if "load_config" in ours and "load_config" in given:
+        config = json.loads(ours["load_config"])
+        try:
+            for hardware, properties in json.loads(given["load_config"]).items():
+                config[hardware] = config.get(hardware, {}) | properties
+        except (ValueError, AttributeError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"load_config is {given['load_config']!r}, and not JSON of devices with properties: {error}.",
+                hint='Write \'{"GPU": {"CACHE_DIR": "..."}}\'.',
+            ) from error
+        merged["load_config"] = json.dumps(config)
+    return merged
 
 
 _HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -96,6 +98,7 @@ OPENVINO = Provider(
     option_keys="""device_type device_id device_luid num_of_threads num_streams cache_dir context enable_qdq_optimizer
         disable_dynamic_shapes load_config layout reshape_input""",
     options=_options,
+    merge=_merge,
     meta_device_key="ov_meta_device",
     exact_operators=frozenset(_EXACT.split()),
     memory_factors=_MEMORY,

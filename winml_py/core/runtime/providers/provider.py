@@ -94,6 +94,7 @@ class Provider:
         option_keys: the options that it documents, and its source where that has more, with spaces between them; None
             lets every key through.
         options: options for a target that are given to it unless the caller sets them.
+        merge: puts these and the caller's together; a plain option of the caller's replaces ours.
         memory: the runtime's name for its memory, where that can be bound; "" where it takes the host's alone.
         has_addresses: whether its memory has addresses that other libraries can use.
         waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
@@ -118,6 +119,7 @@ class Provider:
     rank: int = 100
     option_keys: str | None = None
     options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
+    merge: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, str]] = lambda ours, given: {**ours, **given}
     memory: str = ""
     has_addresses: bool = False
     waits_unlocked: bool = False
