@@ -61,8 +61,7 @@ class WinMLBackend(Backend):
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **_: Any) -> WinMLBackendRep:
         """Loads and compiles a model: a ModelProto, bytes, or a path."""
-        source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-        return WinMLBackendRep(LearningModelSession(LearningModel.load(source)))
+        return WinMLBackendRep(LearningModelSession(LearningModel.load(model)))
 
     @classmethod
     def run_node(

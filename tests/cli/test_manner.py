@@ -195,8 +195,7 @@ def test_of_a_model_that_is_faster_no_warning_is_told(
     pretend_times(monkeypatch, 1.0, 0.5)
     done = call(*command, "--output", tmp_path / "out.onnx", "--json")
     require_speed(done.stdout, 0.5, "faster")
-    told = f"{tmp_path / 'out.onnx'}: It is not faster on the CPU: 2.00 times as fast."
-    assert told not in " ".join(done.stderr.split())
+    assert "It is not faster" not in " ".join(done.stderr.split())
 
 
 @NO_GAIN

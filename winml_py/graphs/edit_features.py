@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from onnx import ModelProto, ValueInfoProto, compose
 
@@ -23,9 +22,6 @@ from ..inputs.model import evaluate_all_outputs, require_same_results
 from .join_names import names_in, sizes_in
 from .model_file import save_light
 from .values import require_name
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 
 def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -127,7 +123,7 @@ def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
         note.tensor_name = names.get(note.tensor_name, note.tensor_name)
 
 
-# Editing what a model file says of itself: names, sizes, denotations, words, metadata; with a check of the results.
+# The edit as a whole: what is to change, the new file, and the comparison of its results.
 
 
 @dataclass(frozen=True)

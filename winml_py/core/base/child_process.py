@@ -1,6 +1,7 @@
-"""Runs one of our modules in a Python process of its own, which answers with one line of JSON.
+"""Processes: one of our own for code that may crash, what a fork must leave alone, and pools of threads by process.
 
-Code that may crash, such as a driver, runs there: a crash ends that process, and not the caller's.
+A module that runs in a Python process of its own answers with one line of JSON. A driver that crashes there ends that
+process, and not the caller's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""resolve: finds out what a caller binds. This is the only place that looks at the value.
+"""resolve: finds out what a caller binds to an input: the only place that asks what such a value is.
 
 Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of five classes. The code after this point
 dispatches on the class alone.

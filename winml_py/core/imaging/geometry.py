@@ -78,8 +78,8 @@ def compute_placement(
     bounds: BitmapBounds | None = None,
     scaling: ImageScaling | None = None,
 ) -> Placement:
-    """Decides where a picture goes in a tensor. Nothing else looks at the crop mode and the scaling; but
-    `VideoFrame.copy_to` calls `center_crop` itself, as Windows ML does.
+    """Decides where a picture goes in a tensor: no other code on the host does, but `VideoFrame.copy_to`, which calls
+    `center_crop` itself, as Windows ML does. `authoring/placement.py` does the same as nodes of a graph.
 
     Args:
         width: of the picture.
@@ -196,7 +196,8 @@ _CROP_RULES: dict[ImageCropMode, Callable[[BitmapBounds, BitmapBounds], tuple[Bi
     ImageCropMode.LETTERBOX: lambda given, tensor: (given, letterbox(*given[2:], *tensor[2:])),
 }
 """Each mode's rule, from the rectangle that is given and that of the tensor to the part and the target. A new mode is
-a member of the enumeration and a rule here; its word in a model's metadata is the member's name."""
+a member of the enumeration, a rule here, and one as nodes in `authoring/placement.py`; its word in a model's metadata is
+the member's name."""
 
 
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
