@@ -196,8 +196,8 @@ _CROP_RULES: dict[ImageCropMode, Callable[[BitmapBounds, BitmapBounds], tuple[Bi
     ImageCropMode.LETTERBOX: lambda given, tensor: (given, letterbox(*given[2:], *tensor[2:])),
 }
 """Each mode's rule, from the rectangle that is given and that of the tensor to the part and the target. A new mode is
-a member of the enumeration, a rule here, and one as nodes in `authoring/placement.py`; its word in a model's metadata is
-the member's name."""
+a member of the enumeration, a rule here, and one as nodes in `authoring/placement.py`. Its word in a model's metadata
+is the member's name."""
 
 
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
