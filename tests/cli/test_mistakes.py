@@ -346,7 +346,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --labels none.txt",
         2,
-        "none.txt: There is no such file for --labels.",
+        "none.txt: There is no such file for --labels. Did you mean nine.txt?",
     ),
     (
         "run digits.onnx seven.png --contract odd.json",

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.cli import call, require_failure
-from helpers.models import INT64, data, tensor, unary
+from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS
 from helpers.reference import run_raw
 from winml_py import BitmapPixelFormat, LearningModel, LearningModelDeviceKind, SoftwareBitmap, VideoWriter
@@ -253,3 +253,61 @@ def test_sound_is_spoken_of_where_there_may_be_some(tmp_path: Path) -> None:
         f"{source}: sound is not carried over to {target}"
         in call("run", MODELS / "edges.onnx", source, "--output", target, "--force").stderr
     )
+
+
+# Inputs that are no pictures
+
+
+def outputs_of(*words: object) -> Any:
+    return json.loads(call("run", *words, "--json").stdout)["results"][0]["outputs"]["y"]
+
+
+@pytest.mark.parametrize("key", [TensorProto.STRING, TensorProto.INT64])
+def test_a_map_is_written_or_read_from_json(key: int, tmp_path: Path) -> None:
+    kind = helper.make_map_type_proto(key, helper.make_tensor_type_proto(1, None))
+    words, vocabulary = ({"a": 3.5, "b": 4}, ["b", "c", "a"]) if key == STRING else ({7: 3.5, 9: 4}, [9, 8, 7])
+    name = "string_vocabulary" if key == STRING else "int64_vocabulary"
+    node = helper.make_node("DictVectorizer", ["m"], ["y"], domain="ai.onnx.ml", **{name: vocabulary})
+    path, file = tmp_path / "m.onnx", tmp_path / "m.json"
+    ends = [helper.make_value_info("m", kind)], [tensor("y", [1, 3])]
+    path.write_bytes(data([node], *ends, domains={"ai.onnx.ml": 1}))
+    file.write_text(json.dumps(words))
+    written = ",".join(f"{word}={number}" for word, number in words.items())
+    for value in (written, f"m={written}", f"m={file}", file):
+        assert outputs_of(path, value)["values"] == [4, 0, 3.5]
+    for wrong in ("m=a", "m=a=b", f"m={tmp_path}"):
+        assert "It is no map for m" in require_failure(4, "run", path, wrong)
+
+
+def test_text_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(unary(shape=(1,), element=STRING))
+    (tmp_path / "text.md").write_text("caf\u00e9 = good\nand more\n", encoding="utf-8")
+    assert outputs_of(tmp_path / "m.onnx", tmp_path / "text.md")["values"] == ["caf\u00e9 = good\nand more"]
+    assert outputs_of(tmp_path / "m.onnx", "x=written")["values"] == ["written"]
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    assert "UTF-8" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "latin")
+
+
+def test_a_table_may_have_several_rows(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(unary("Neg", ("n", 3)))
+    (tmp_path / "rows.csv").write_text("1,2,3\n4,5,6\n")
+    shown = outputs_of(tmp_path / "m.onnx", tmp_path / "rows.csv")
+    assert (shown["shape"], shown["values"]) == ([2, 3], [-1, -2, -3, -4, -5, -6])
+    (tmp_path / "rows.csv").write_text("1,2,3\n4,5\n")
+    assert "holds 5 numbers, and x takes 3" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "rows.csv")
+
+
+def test_a_path_that_is_misspelt_is_told(tmp_path: Path, seven: Path) -> None:
+    """By the name without its ending: "modle.onnx" is not "dv.onnx"."""
+    for name in ("dv.onnx", "digits.onnx"):
+        (tmp_path / name).write_bytes(unary())
+    for name in ("sevn.png", "row.npy", "labels.txt"):
+        (tmp_path / name).write_bytes(b"")
+    model = tmp_path / "digits.onnx"
+    assert "Did you mean digits.onnx?" in require_failure(3, "run", tmp_path / "digit.onnx", seven)
+    assert "Did you mean" not in require_failure(3, "run", tmp_path / "modle.onnx", seven)
+    for wrong, right in (("seven.png", "sevn.png"), ("rows.npy", "row.npy")):
+        assert f"Did you mean {tmp_path / right}?" in require_failure(4, "run", model, tmp_path / wrong)
+    assert "Check the working directory" in require_failure(4, "run", model, tmp_path / "other.png")
+    words = require_failure(2, "run", model, seven, "--labels", tmp_path / "label.txt")
+    assert f"Did you mean {tmp_path / 'labels.txt'}?" in words

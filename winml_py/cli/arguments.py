@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file
+from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file, missing_file_hint
 from ..core.contracts.files import read_contract
 from ..core.imaging.contract import ImageContract
 from ..enums import Precision
@@ -37,7 +37,8 @@ class ExistingFile(click.Path):
         path = message.partition("'")[2].rpartition("'")[0]
         what = "There is no such file" if "exist" in message else "This is a folder, and a file is expected"
         option = f" for {param.opts[0]}" if param else ""
-        raise click.UsageError(f"{path or message}: {what}{option}.", ctx)
+        hint = f" {missing_file_hint(path)}" if "exist" in message else ""
+        raise click.UsageError(f"{path or message}: {what}{option}.{hint}", ctx)
 
 
 def _in_order(ctx: click.Context, _: click.Parameter, inputs: tuple[str, ...]) -> tuple[str, ...]:

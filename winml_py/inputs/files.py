@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -10,7 +11,12 @@ import numpy as np
 
 from ..core.base.messages import did_you_mean
 from ..core.evaluation.picture_inputs import tensor_of
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..core.features.pictures import ImageFeatureValue, PictureFit
 from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -21,6 +27,8 @@ from ..core.streams.sources import files_in, files_of
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size
+
+_FLOATS = (TensorKind.FLOAT, TensorKind.DOUBLE, TensorKind.FLOAT16)
 
 
 class WrongInputsError(InvalidArgumentError):
@@ -97,7 +105,8 @@ def models_of(path: str) -> list[str]:
 
 
 def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
-    """The value of each feature: an array from .npy or .csv, what was written in the place of a file, else a picture.
+    """The value of each feature: an array from .npy or .csv, a map from .json, text from another file for an input of
+    strings, what was written in the place of a file, else a picture.
 
     Raises:
         PictureError: a file is not a picture.
@@ -108,8 +117,50 @@ def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = Fal
 
 
 def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
+    if isinstance(feature, MapFeatureDescriptor):
+        return _read_map(feature, path)
+    is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
+    if is_text and os.path.isfile(path) and not path.endswith((".npy", ".csv")):
+        return _read_text(path)
     written = None if os.path.exists(path) else _written(feature, path)
     return read_value(feature, path, fast_decode) if written is None else written
+
+
+def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
+    """A map from a JSON file, or from what is written in its place: `a=3,b=4`.
+
+    Raises:
+        InvalidArgumentError: it is neither, or a key or a value is of another type.
+    """
+    values = feature.value_descriptor
+    kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
+    convert_key = int if feature.key_kind is TensorKind.INT64 else str
+    convert = str if kind is TensorKind.STRING else float if kind in _FLOATS else int
+    try:
+        if os.path.isfile(text):
+            with open(text, encoding="utf-8") as file:
+                pairs = json.load(file).items()
+        else:
+            pairs = [pair.split("=", 1) for pair in text.split(",")]
+        return {convert_key(key): convert(value) for key, value in pairs}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"{text}: It is no map for {feature.name}, which takes {feature.expects()}: {error}.",
+            hint=f"Write it as {feature.name}=a=3,b=4 does, or name a JSON file with such an object.",
+        ) from error
+
+
+def _read_text(path: str) -> str:
+    """The text of a file, without the end of its last line.
+
+    Raises:
+        InvalidArgumentError: it is not UTF-8 text, or cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{path}: It cannot be read as UTF-8 text: {error}.") from error
 
 
 def _written(feature: FeatureDescriptor, text: str) -> Any:

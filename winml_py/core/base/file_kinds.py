@@ -137,3 +137,27 @@ def _by_text(head: bytes) -> FileKind | None:
     if text.startswith("<"):
         return _OPENVINO if "<net" in text else _XML
     return _JSON if text[0] in "{[" else _TEXT
+
+
+def find_similar_file(path: str | os.PathLike[str]) -> str:
+    """The file in a missing file's folder whose name is most like it, with the same ending; "" where none is alike.
+
+    The endings are equal, and so are left out of the comparison: "modle.onnx" is much like "dv.onnx" with them.
+    """
+    from difflib import get_close_matches  # here, because only errors need it
+
+    folder, name = os.path.split(os.fspath(path))
+    stem, ending = os.path.splitext(name)
+    try:
+        names = os.listdir(folder or os.curdir)
+    except (OSError, ValueError):
+        return ""
+    stems = {os.path.splitext(each)[0].casefold(): each for each in names if each.lower().endswith(ending.lower())}
+    near = get_close_matches(stem.casefold(), stems, 1)
+    return os.path.join(folder, stems[near[0]]) if near else ""
+
+
+def missing_file_hint(path: str | os.PathLike[str]) -> str:
+    """The hint of an error about a file that is not there."""
+    similar = find_similar_file(path)
+    return f"Did you mean {similar}?" if similar else "Check the working directory."

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
 from ..base.arguments import JsonSource, name_of, open_text
+from ..base.file_kinds import missing_file_hint
 
 Source = JsonSource
 
@@ -41,7 +42,7 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
         with open_text(source) as file:
             values = json.load(file)
     except OSError as error:
-        raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
+        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: It is not JSON: {error}.") from error
     if not isinstance(values, dict):

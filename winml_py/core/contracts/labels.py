@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ...errors import InvalidArgumentError, StorageNotFoundError
 from ..base.arguments import is_text
+from ..base.file_kinds import missing_file_hint
 from ..base.messages import logger
 from .config import Source, read_config
 
@@ -72,7 +73,7 @@ def _lines(path: str) -> tuple[str, ...]:
         with open(path, encoding="utf-8", newline="\n") as file:
             return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
     except OSError as error:
-        raise StorageNotFoundError(f"{path}: {error.strerror}.") from error
+        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             f"{path}: This is not UTF-8 text, which a file of labels is.", hint="Write one name a line."

@@ -16,7 +16,7 @@ from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, read_bytes
 from ..base.atomic_files import written_whole
-from ..base.file_kinds import FOLDER, kind_of_file
+from ..base.file_kinds import FOLDER, kind_of_file, missing_file_hint
 from ..base.messages import type_name
 from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
@@ -172,7 +172,7 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
         raise
     except FileNotFoundError as error:
         raise PictureNotFoundError(
-            f"{error.filename}: There is no such picture.", hint="Check the working directory."
+            f"{error.filename}: There is no such picture.", hint=missing_file_hint(error.filename)
         ) from None
     except Exception as error:
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""

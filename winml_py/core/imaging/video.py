@@ -16,6 +16,7 @@ from ...enums import BitmapPixelFormat, FramePolicy
 from ...errors import ClosedError, IllegalCallError, InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base import child_process
 from ..base.arguments import is_stream, member, read_bytes, whole_number
+from ..base.file_kinds import missing_file_hint
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame
@@ -220,7 +221,7 @@ def _open_capture(source: object) -> tuple[str, Any]:
         return f"camera {source}", cv2.VideoCapture(source)
     path = os.fspath(source)
     if not os.path.isfile(path):
-        raise PictureNotFoundError(f"{path}: There is no such video.", hint="Check the working directory.")
+        raise PictureNotFoundError(f"{path}: There is no such video.", hint=missing_file_hint(path))
     return str(path), cv2.VideoCapture(path)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..base.arguments import is_text
-from ..base.file_kinds import HEAD, ONNX, kind_of
+from ..base.file_kinds import HEAD, ONNX, find_similar_file, kind_of
 from .header import Header, cut_weights, external_locations, read_header
 from .nodes import ModelGraph, read_graph, require_bounded
 from .protobuf import ModelBytes
@@ -323,8 +323,6 @@ def _reason(path: str, error: OSError | ValueError) -> str:
 
 
 def _neighbours(path: str) -> str:
-    from difflib import get_close_matches  # here, because only errors need it
-
     is_folder = os.path.isdir(path)
     folder = path if is_folder else os.path.dirname(path)
     try:
@@ -337,8 +335,8 @@ def _neighbours(path: str) -> str:
             if is_folder
             else f"There is no .onnx file in {folder}; check the working directory."
         )
-    near = get_close_matches(os.path.basename(path), models, 1)
-    return f"{f'Did you mean {near[0]}? ' if near else ''}The models in {folder}: {', '.join(models[:8])}."
+    similar = os.path.basename(find_similar_file(path)) if path.endswith(".onnx") else ""
+    return f"{f'Did you mean {similar}? ' if similar else ''}The models in {folder}: {', '.join(models[:8])}."
 
 
 def _is_inside(path: str, folder: str) -> bool:

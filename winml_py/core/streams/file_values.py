@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base.arrays import Array
-from ..base.file_kinds import ARRAY, ZIP, kind_of_file
+from ..base.file_kinds import ARRAY, ZIP, kind_of_file, missing_file_hint
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
@@ -77,7 +77,7 @@ def read_array(path: str) -> Array:
                 return array
         raise ValueError("it is an archive of several")
     except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         kind = kind_of_file(path)
         if kind is None or kind in (ARRAY, ZIP):
@@ -97,7 +97,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
         with open(path, encoding="utf-8") as file:
             numbers = np.array(file.read().replace(",", " ").split(), np.float64)
     except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
     except (OSError, ValueError) as error:
         kind = kind_of_file(path)
         if kind is not None and kind.replacement:
@@ -117,6 +117,9 @@ def as_feature(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, number
         InvalidArgumentError: if there are more or fewer numbers, or fractions for a feature of whole numbers.
     """
     shape = [1 if size < 0 else size for size in feature.shape]
+    row = int(np.prod(shape[1:]))
+    if feature.shape[:1] == (-1,) and row and numbers.size and numbers.size % row == 0:
+        shape[0] = numbers.size // row  # as many rows as there are
     if numbers.size != np.prod(shape):
         raise InvalidArgumentError(
             f"{path}: It holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
