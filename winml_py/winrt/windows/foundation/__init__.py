@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import numpy as np
 
 from ....core.base.arguments import whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import MemoryBufferReference as IMemoryBufferReference
+from ....core.base.winrt_object import Closeable
 from ....enums import AsyncStatus
+from ....errors import InvalidArgumentError
 from ...system import Array
 
-__all__ = ["AsyncStatus", "IAsyncAction", "IAsyncOperation", "IMemoryBufferReference", "PropertyType", "PropertyValue"]
+__all__ = [
+    "AsyncStatus",
+    "IAsyncAction",
+    "IAsyncOperation",
+    "IMemoryBufferReference",
+    "MemoryBuffer",
+    "Point",
+    "PropertyType",
+    "PropertyValue",
+    "Rect",
+    "Size",
+    "Uri",
+]
 
 IAsyncOperation = AsyncOperation
 IAsyncAction = AsyncOperation
@@ -69,3 +84,165 @@ class PropertyValue:
     create_uint32_array = staticmethod(partial(Array, np.uint32))
     create_int64_array = staticmethod(partial(Array, np.int64))
     create_uint64_array = staticmethod(partial(Array, np.uint64))
+
+
+class Point(NamedTuple):
+    """A place."""
+
+    x: float
+    y: float
+
+
+class Size(NamedTuple):
+    """A width and a height."""
+
+    width: float
+    height: float
+
+
+class Rect(NamedTuple):
+    """A rectangle, by its upper left corner and its size."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class MemoryBuffer(Closeable):
+    """Memory of its own, zeros at first.
+
+    Args:
+        capacity: its bytes.
+
+    Raises:
+        InvalidArgumentError: the capacity is no whole number of at least 0.
+
+    Example:
+        >>> from winml_py.winrt.windows.foundation import MemoryBuffer
+        >>> with MemoryBuffer(4) as buffer:
+        ...     buffer.create_reference().capacity
+        4
+    """
+
+    def __init__(self, capacity: int, /) -> None:
+        self._memory: bytearray | None = bytearray(whole_number(capacity, "The capacity"))
+
+    def create_reference(self) -> IMemoryBufferReference:
+        """Access to the memory, which lives as long as the reference; once the buffer is closed, to none."""
+        return IMemoryBufferReference(None if self._memory is None else memoryview(self._memory))
+
+    def close(self) -> None:
+        """Lets go of the memory."""
+        self._memory = None
+
+
+class Uri:
+    """An absolute URI, and its parts, by Python's own parser.
+
+    Args:
+        uri: the text; relative to another URI, where two come.
+
+    Raises:
+        InvalidArgumentError: it is not absolute, or cannot be read.
+
+    Example:
+        >>> from winml_py.winrt.windows.foundation import Uri
+        >>> uri = Uri("ms-appx:///Assets/digits.onnx")
+        >>> uri.scheme_name, uri.path, uri.extension
+        ('ms-appx', '/Assets/digits.onnx', '.onnx')
+    """
+
+    def __init__(self, uri: str, relative: str = "", /) -> None:
+        self.raw_uri = urljoin(uri, relative) if relative else uri
+        try:
+            self._parts = urlsplit(self.raw_uri)
+            self.port = self._parts.port or {"http": 80, "https": 443, "ftp": 21}.get(self._parts.scheme, 0)
+        except ValueError as error:
+            raise InvalidArgumentError(f"{uri!r} is no URI: {error}.") from error
+        if not self._parts.scheme:
+            raise InvalidArgumentError(f"{uri!r} is no absolute URI.", hint="Write its scheme: ms-appx:///model.onnx.")
+
+    @property
+    def absolute_uri(self) -> str:
+        """All of it, with what may not stand in a URI escaped."""
+        return quote(self.raw_uri, safe="%/:?#[]@!$&'()*+,;=~")
+
+    @property
+    def display_uri(self) -> str:
+        """All of it, as people read it."""
+        return unquote(self.raw_uri)
+
+    @property
+    def scheme_name(self) -> str:
+        """What stands before the colon, in lower case."""
+        return self._parts.scheme
+
+    @property
+    def host(self) -> str:
+        """The host's name, or ""."""
+        return self._parts.hostname or ""
+
+    @property
+    def domain(self) -> str:
+        """The last two parts of the host's name, or ""."""
+        return ".".join(self.host.split(".")[-2:])
+
+    @property
+    def user_name(self) -> str:
+        """The name before the host, or ""."""
+        return self._parts.username or ""
+
+    @property
+    def password(self) -> str:
+        """The password before the host, or ""."""
+        return self._parts.password or ""
+
+    @property
+    def path(self) -> str:
+        """The path, as it was written."""
+        return self._parts.path
+
+    @property
+    def extension(self) -> str:
+        """The ending of the path, with its dot, or ""."""
+        name = self.path.rpartition("/")[2]
+        return f".{name.rpartition('.')[2]}" if "." in name else ""
+
+    @property
+    def query(self) -> str:
+        """The query with its question mark, or ""."""
+        return f"?{self._parts.query}" if self._parts.query else ""
+
+    @property
+    def fragment(self) -> str:
+        """The fragment with its sign, or ""."""
+        return f"#{self._parts.fragment}" if self._parts.fragment else ""
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether a user's name or a password stands before the host."""
+        return bool(self.user_name or self.password)
+
+    def combine_uri(self, relative: str, /) -> Uri:
+        """The URI that a relative one is from here."""
+        return Uri(self.raw_uri, relative)
+
+    def equals(self, other: Uri, /) -> bool:
+        """Whether both are the same."""
+        return self == other
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Uri) and other.absolute_uri == self.absolute_uri
+
+    def __hash__(self) -> int:
+        return hash(self.absolute_uri)
+
+    def __str__(self) -> str:
+        return self.absolute_uri
+
+    def __repr__(self) -> str:
+        return f"Uri({self.raw_uri!r})"
+
+    escape_component = staticmethod(partial(quote, safe=""))
+    unescape_component = staticmethod(unquote)

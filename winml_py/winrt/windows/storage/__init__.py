@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from urllib.parse import unquote
 
 from ....core.base.arguments import member
 from ....core.base.async_operation import AsyncOperation
@@ -15,6 +17,7 @@ from ....core.base.atomic_files import written_whole
 from ....core.base.buffers import Buffer
 from ....core.base.winrt_object import Object
 from ....errors import InvalidArgumentError, StorageAccessError, StorageExistsError, StorageNotFoundError, WinMLError
+from ..foundation import Uri
 from .random_access import IRandomAccessStream
 
 T = TypeVar("T")
@@ -62,6 +65,14 @@ class _StorageItem(Object):
         return f"<{type(self).__name__} {self.path}>"
 
 
+def _application_path(uri: Uri) -> Path:
+    if uri.scheme_name != "ms-appx" or uri.host:
+        raise InvalidArgumentError(f"{uri} is no file of the application.", hint="Write ms-appx:///model.onnx.")
+    script = getattr(sys.modules["__main__"], "__file__", None)  # an interactive Python has none
+    folder = Path(script).absolute().parent if script else Path.cwd()
+    return folder / unquote(uri.path).lstrip("/")
+
+
 class StorageFile(_StorageItem):
     """A file that exists.
 
@@ -79,6 +90,16 @@ class StorageFile(_StorageItem):
             StorageNotFoundError: there is no such file; raised by the operation.
         """
         return _start(lambda: cls(_existing(Path(path).absolute(), "file")))
+
+    @classmethod
+    def get_file_from_application_uri_async(cls, uri: Uri, /) -> AsyncOperation[StorageFile]:
+        """Looks a file of the program's own up: `ms-appx:///` is the folder of the script that runs.
+
+        Raises:
+            InvalidArgumentError: the URI has another scheme; raised by the operation.
+            StorageNotFoundError: there is no such file; raised by the operation.
+        """
+        return _start(lambda: cls(_existing(_application_path(uri), "file")))
 
     @property
     def display_name(self) -> str:
