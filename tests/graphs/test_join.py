@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.cli import call
-from helpers.models import FLOAT, INT64, data, tensor
+from helpers.models import FLOAT, INT64, data, tensor, unary
 from helpers.reference import run_raw
 from helpers.sentences import require_sentence
 from winml_py import (
@@ -436,3 +436,15 @@ def test_large_models_get_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx", "c.onnx.data"]
     np.testing.assert_allclose(evaluate(LearningModel.load(out), x=X)["r"], 2 * X @ table, rtol=1e-5)
     assert onnx.load(out).graph.output[0].type.tensor_type.elem_type == FLOAT
+
+
+def test_models_whose_exporter_states_other_contracts_are_not_joined() -> None:
+    """Of equal sizes: a detector sees the whole picture, a classifier its middle."""
+    keys = {"author": "Ultralytics", "imgsz": "[8, 8]"}
+    first, second = (
+        LearningModel.load(unary(shape=(1, 3, 8, 8), metadata=keys | {"task": task})) for task in ("detect", "classify")
+    )
+    options = LearningModelJoinOptions()
+    options.joined_node_prefix = "second."
+    with pytest.raises(NotSupportedError, match="Both models state how their pictures become tensors"):
+        LearningModelExperimental(first).join_model(second, options)

@@ -27,7 +27,8 @@ def require_kernel(kernel: ImageKernel) -> None:
     """Refuses a kernel that no graph can have.
 
     Raises:
-        NotSupportedError: if the kernel is `AREA`, which has other weights wherever a picture is scaled by a fraction.
+        NotSupportedError: if nothing here has its formula: as of `AREA`, which has other weights wherever a picture is
+            scaled by a fraction.
     """
     is_known = kernel in _FILTERS or kernel is ImageKernel.NEAREST or KERNELS[kernel].resize_attributes is not None
     if not is_known:

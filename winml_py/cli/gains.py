@@ -11,7 +11,10 @@ import numpy as np
 from ..core.base.messages import Facts
 from ..core.base.timing import median_turn, take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ShapedDescriptor,
+)
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
@@ -117,7 +120,7 @@ def _block(session: LearningModelSession, values: Mapping[str, object]) -> Calla
 
 def _as_taken(feature: FeatureDescriptor, value: object) -> Any:
     """A value in the type that a model takes: one that became float16 takes other arrays than before."""
-    if not isinstance(value, np.ndarray) or not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(value, np.ndarray) or not isinstance(feature, ShapedDescriptor):
         return value
     return value.astype(TENSOR_CLASSES[feature.tensor_kind].dtype, copy=False)
 

@@ -11,6 +11,7 @@ from ..core.features.descriptors import (
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
+    ShapedDescriptor,
     TensorFeatureDescriptor,
     spell_kind,
 )
@@ -50,7 +51,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
     facts: Facts = {"name": feature.name, "kind": feature.kind.name.lower()}
     if feature.description:
         facts["description"] = feature.description
-    if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if isinstance(feature, ShapedDescriptor):
         names = zip(feature.shape, feature.dimension_names, strict=True)
         facts["type"] = spell_kind(feature.tensor_kind)
         facts["shape"] = [size if size >= 0 else name or "?" for size, name in names]

@@ -17,7 +17,7 @@ from ..core.base.messages import Facts, did_you_mean
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
-from ..core.model.contracts import EXPORTERS
+from ..core.model.contracts import EXPORTERS, exporters_contract
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..inputs.examples import example_inputs
@@ -184,8 +184,9 @@ def join_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: s
     Raises:
         NotSupportedError: both state a contract for images, and another one.
     """
-    contracts = [{key: metadata[key] for key in CONTRACT_KEYS & metadata.keys()} for metadata in (first, second)]
-    if all(contracts) and contracts[0] != contracts[1]:
+    stated = [{key: metadata[key] for key in CONTRACT_KEYS & metadata.keys()} for metadata in (first, second)]
+    exported = [exporters_contract(metadata) for metadata in (first, second)]
+    if all(stated) and (stated[0] != stated[1] or exported[0] != exported[1]):
         raise NotSupportedError(
             "Both models state how their pictures become tensors, and differently; a model states it once.",
             hint="Write one of them without: winml-py edit MODEL --denotation NAME= --output OUT.",

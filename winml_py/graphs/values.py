@@ -16,6 +16,7 @@ from ..core.features.descriptors import (
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
+    ShapedDescriptor,
     TensorFeatureDescriptor,
 )
 from ..core.features.from_onnx import TENSOR_KINDS
@@ -93,7 +94,7 @@ def _type(feature: FeatureDescriptor) -> TypeProto:
     raise InvalidArgumentError(f"The builder has no type for {type_name(feature)}.")
 
 
-def _tensor_type(feature: TensorFeatureDescriptor | ImageFeatureDescriptor) -> TypeProto:
+def _tensor_type(feature: ShapedDescriptor) -> TypeProto:
     names = feature.dimension_names or ("",) * len(feature.shape)
     has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
     sizes = [size if size >= 0 else (name or None) for size, name in zip(feature.shape, names, strict=True)]

@@ -12,7 +12,12 @@ import numpy as np
 from ..core.base.arrays import Array
 from ..core.base.collections import Vector
 from ..core.base.messages import Facts, did_you_mean
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
@@ -43,7 +48,7 @@ def example_inputs(
     return values, seeded
 
 
-def has_example(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor | ImageFeatureDescriptor]:
+def has_example(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
     """Whether any numbers will do: for floats; not for ids, words, booleans, maps or sequences."""
     floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
     if isinstance(feature, TensorFeatureDescriptor):
@@ -114,8 +119,6 @@ def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.G
 FREE = 64
 """The size of a free dimension in examples, where nothing states it; of the first one, the batch, it is 1."""
 
-Shaped = TensorFeatureDescriptor | ImageFeatureDescriptor
-
 
 @dataclass(frozen=True)
 class StatedSizes:
@@ -155,10 +158,14 @@ class StatedSizes:
         """The shapes of the inputs that these sizes are about, by name; -1 where a size stays free."""
         features = list(features)
         pairs = zip(features, self.applied(features), strict=True)
-        return {one.name: tuple(one.shape) for before, one in pairs if isinstance(one, Shaped) and one != before}
+        return {
+            one.name: tuple(one.shape) for before, one in pairs if isinstance(one, ShapedDescriptor) and one != before
+        }
 
     def _require_known(self, features: list[FeatureDescriptor]) -> None:
-        known = {name: None for one in features if isinstance(one, Shaped) for name in one.dimension_names if name}
+        known = {
+            name: None for one in features if isinstance(one, ShapedDescriptor) for name in one.dimension_names if name
+        }
         for name in self.dimensions:
             if name not in known:
                 raise InvalidArgumentError(
@@ -166,7 +173,7 @@ class StatedSizes:
                 )
 
     def _apply(self, feature: FeatureDescriptor) -> FeatureDescriptor:
-        if not isinstance(feature, Shaped):
+        if not isinstance(feature, ShapedDescriptor):
             return feature
         names = feature.dimension_names or ("",) * len(feature.shape)
         pairs = zip(feature.shape, names, strict=True)
@@ -195,7 +202,7 @@ class ExampleShape(NamedTuple):
         return {"shape": list(self.shape), "assumed": list(self.assumed)}
 
 
-def example_shape(feature: Shaped) -> ExampleShape:
+def example_shape(feature: ShapedDescriptor) -> ExampleShape:
     """The shape that an example of a feature has: what the model and its contract state, 1 for the batch, else 64."""
     shape, assumed = list(feature.shape), []
     if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
@@ -210,10 +217,10 @@ def example_shape(feature: Shaped) -> ExampleShape:
 
 
 def _takes_size(feature: FeatureDescriptor) -> bool:
-    return isinstance(feature, Shaped) and any(feature.shape[axis] < 0 for axis in _sides(feature))
+    return isinstance(feature, ShapedDescriptor) and any(feature.shape[axis] < 0 for axis in _sides(feature))
 
 
-def _sides(feature: Shaped) -> tuple[int, ...]:
+def _sides(feature: ShapedDescriptor) -> tuple[int, ...]:
     """Where height and width stand in a picture's shape; none in the shape of anything else."""
     if isinstance(feature, ImageFeatureDescriptor):
         return feature.contract.axes()[1:]

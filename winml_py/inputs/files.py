@@ -13,8 +13,8 @@ from ..core.base.messages import did_you_mean
 from ..core.evaluation.picture_inputs import tensor_of
 from ..core.features.descriptors import (
     FeatureDescriptor,
-    ImageFeatureDescriptor,
     MapFeatureDescriptor,
+    ShapedDescriptor,
     TensorFeatureDescriptor,
 )
 from ..core.features.pictures import ImageFeatureValue, PictureFit
@@ -198,7 +198,7 @@ def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict
 def _make(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
     if has_example(feature):
         return example_value(feature, rng)
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or (
+    if not isinstance(feature, ShapedDescriptor) or (
         isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank
     ):
         raise InvalidArgumentError(

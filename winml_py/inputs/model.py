@@ -10,7 +10,10 @@ import numpy as np
 
 from ..core.base.agreement import as_numpy, compare_outputs
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ShapedDescriptor,
+)
 from ..core.features.pictures import ImageFeatureValue, PictureFit
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
@@ -66,7 +69,7 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> 
         binding.bind(name, value)
     for feature in session.model.output_features:
         # As a picture, an output would be rounded to bytes, which hides small differences.
-        if feature.name not in inputs and isinstance(feature, TensorFeatureDescriptor | ImageFeatureDescriptor):
+        if feature.name not in inputs and isinstance(feature, ShapedDescriptor):
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
     return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
 
@@ -129,7 +132,7 @@ def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, objec
         if feature.name in given
         else example_shape(feature)
         for feature in features
-        if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
+        if isinstance(feature, ShapedDescriptor)
     }
 
 

@@ -16,7 +16,7 @@ from ..core.base.messages import Facts, Progress
 from ..core.base.timing import median_turn, take_turns
 from ..core.cache import answers
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import ShapedDescriptor
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.runtime.providers import plugins
@@ -271,7 +271,7 @@ class _Search:
 
     def _has_free_batch(self) -> bool:
         return all(
-            isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) and feature.shape[:1] == (-1,)
+            isinstance(feature, ShapedDescriptor) and feature.shape[:1] == (-1,)
             for feature in (*self.model.input_features, *self.model.output_features)
         )
 

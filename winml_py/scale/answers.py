@@ -11,7 +11,11 @@ import numpy as np
 
 from ..core.base.arrays import DType
 from ..core.base.messages import did_you_mean
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor import Tensor
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -85,7 +89,7 @@ def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answ
 
 def _batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
     """The first size and its name, which are the same in inputs and outputs where they are the batch."""
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) or not feature.shape:
+    if not isinstance(feature, ShapedDescriptor) or not feature.shape:
         return None
     size = feature.shape[0]
     if size not in (-1, 1):

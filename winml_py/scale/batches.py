@@ -13,7 +13,12 @@ import numpy as np
 
 from ..core.base.arrays import Array, DType
 from ..core.base.messages import did_you_mean, type_name
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
@@ -253,9 +258,7 @@ class Reader:
         array = np.asarray(cell)
         if self._is_picture(feature) and array.dtype == np.uint8 and array.ndim in (2, 3):
             return _picture(array)
-        return (
-            _tensor(feature, array) if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) else cell
-        )
+        return _tensor(feature, array) if isinstance(feature, ShapedDescriptor) else cell
 
     def _is_picture(self, feature: FeatureDescriptor) -> bool:
         contract = self._contract
@@ -272,7 +275,7 @@ def _picture(pixels: Array) -> ImageFeatureValue:
     return ImageFeatureValue.from_array(pixels, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
 
 
-def _tensor(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, array: Array) -> Any:
+def _tensor(feature: ShapedDescriptor, array: Array) -> Any:
     """Numbers as the input has them, with the batch in front where the row is without it.
 
     Raises:

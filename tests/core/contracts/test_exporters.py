@@ -177,7 +177,9 @@ def test_what_does_not_read_as_the_exporter_writes_states_nothing(
 ) -> None:
     with caplog.at_level(logging.INFO, "winml_py"):
         assert stated(EXPORTED | hostile) is None
-    assert ("the metadata of an exporter are not read" in caplog.text) is ("author" not in hostile)
+    assert ("the metadata are not read by winml_py.core.contracts.ultralytics" in caplog.text) is (
+        "author" not in hostile
+    )
 
 
 @pytest.mark.parametrize(

@@ -259,3 +259,22 @@ def test_a_graph_is_forgotten_where_an_input_moves(before: Any, after: DeviceArr
         "(constraint fixed-addresses). Write the new numbers into the array that is bound, use a binding for each "
         "array, or switch graph_capture off."
     )
+
+
+def test_a_close_while_the_device_works_loses_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run was submitted: what is bound gets its numbers, and not those of the run before."""
+    binding, _ = made(monkeypatch, two(), waits_unlocked=True)
+    target, a = np.zeros(2, np.float32), A.copy()
+    binding.set_input("a", a)
+    binding.set_input("b", B)
+    binding.set_output("z", target)
+    binding.run()
+    assert target.tolist() == [11, 22]
+    native = binding._native[1]  # type: ignore[index]
+    monkeypatch.setattr(native, "synchronize_outputs", binding.close)
+    a[:] = 5
+    fresh = binding.run()
+    assert {name: value.tolist() for name, value in fresh.items()} == {"y": [-5, -5]}
+    assert target.tolist() == [15, 25]
+    with pytest.raises(ClosedError):
+        binding.run()

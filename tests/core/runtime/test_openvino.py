@@ -252,7 +252,7 @@ def test_errors_say_why() -> None:
         open_free_session(unary("Frobnicate", [2]), engine="openvino")
     with pytest.raises(InvalidArgumentError, match=r"openvino has no option 'NUM_STREAM'.*NUM_STREAMS"):
         open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAM": 3})
-    with pytest.raises(EvaluationError, match=r"OpenVINO says: .*number of streams"):
+    with pytest.raises(InvalidArgumentError, match=r"OpenVINO says: .*number of streams"):
         open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAMS": "three"})
     broken = RuntimeError("Exception from src/a.cpp:1:\nCheck 'x' failed at b.cpp:2:\n\nThe weight\tis gone\nmore\n")
     assert str(translate(broken)).startswith("OpenVINO says: The weight is gone")

@@ -15,7 +15,7 @@ from ..base import child_process
 from ..base.arrays import Array, DType
 from ..base.collections import Vector
 from ..base.winrt_object import Object, inside
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.tensor_classes import TENSOR_CLASSES, TensorString
 from ..model.contracts import LiveFeatures
 from ..model.model import LearningModel
@@ -184,7 +184,7 @@ def override_features(features: Iterable[FeatureDescriptor], options: EngineOpti
 def _override_feature(
     feature: FeatureDescriptor, dimensions: dict[str, int], override: tuple[int, ...] | None
 ) -> FeatureDescriptor:
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(feature, ShapedDescriptor):
         if override is not None:
             raise InvalidArgumentError(f"The input {feature.name} is no tensor, and its shape cannot be overridden.")
         return feature
@@ -196,9 +196,7 @@ def _override_feature(
     return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
 
 
-def _combine_shapes(
-    feature: TensorFeatureDescriptor | ImageFeatureDescriptor, shape: tuple[int, ...], override: tuple[int, ...]
-) -> tuple[int, ...]:
+def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override: tuple[int, ...]) -> tuple[int, ...]:
     fits = len(override) == len(shape) and all(
         -1 in pair or len(set(pair)) == 1 for pair in zip(shape, override, strict=True)
     )
@@ -222,7 +220,7 @@ def with_dimensions(features: Iterable[FeatureDescriptor], options: EngineOption
     dimensions = dict(options.dimensions)
     features = list(features)
     for before, after in zip(features, override_features(features, options), strict=True):
-        if isinstance(before, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+        if isinstance(before, ShapedDescriptor):
             fixed = zip(before.dimension_names, before.shape, getattr(after, "shape", ()), strict=False)
             dimensions |= {name: size for name, free, size in fixed if name and free < 0 <= size}
     return options._replace(dimensions=tuple(sorted(dimensions.items())))
@@ -288,7 +286,7 @@ class _Fit(NamedTuple):
 
 def _fit_of(feature: FeatureDescriptor) -> _Fit | None:
     """None for an input that takes other things than arrays of numbers of a known rank."""
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(feature, ShapedDescriptor):
         return None
     # an array for an image of another rank may be pixels
     is_known = feature.has_rank if isinstance(feature, TensorFeatureDescriptor) else len(feature.shape) == 4

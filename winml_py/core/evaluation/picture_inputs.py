@@ -8,7 +8,8 @@ import numpy as np
 
 from ...enums import ImageKernel, Precision, TensorKind
 from ..base.arrays import Array, DeviceArray, DType
-from ..features.pictures import PictureDescriptor, bitmaps_of
+from ..features.descriptors import ShapedDescriptor
+from ..features.pictures import bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
 from ..features.tensor_classes import TENSOR_CLASSES
@@ -92,7 +93,7 @@ class PictureInputs:
         if keeps_own_size:
             self.own_sizes[name] = (placements[0].picture_width, placements[0].picture_height)
 
-    def _device_dtype(self, descriptor: PictureDescriptor) -> DType:
+    def _device_dtype(self, descriptor: ShapedDescriptor) -> DType:
         """The type of the tensor on the device, which computes some float16 models in float32."""
         precision = self._compiled.engine.explanation.precision
         if descriptor.tensor_kind is TensorKind.FLOAT16 and precision is Precision.FLOAT32:

@@ -126,6 +126,10 @@ class ImageFeatureDescriptor(FeatureDescriptor):
         return f"{_in_words(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
 
 
+ShapedDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
+"""The features that are tensors, and that can take pictures."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class MapFeatureDescriptor(FeatureDescriptor):
     """A map. `key_kind` is INT64 or STRING, `value_descriptor` describes each value."""

@@ -20,7 +20,14 @@ from ..imaging.geometry import Placement, compute_placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.scaling import Size
 from .bind_properties import NO_PROPERTIES, BindProperties
-from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor, incompatible, spell_kind
+from .descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+    incompatible,
+    spell_kind,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -179,10 +186,6 @@ def _frame(bitmap: SoftwareBitmap) -> VideoFrame:
 # How pictures become a feature's tensor.
 
 
-PictureDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
-"""The features that can take pictures."""
-
-
 _GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
 """Windows ML's rule for tensors of one channel, and of more."""
 
@@ -243,7 +246,7 @@ class PictureFit:
 
 
 def placements(
-    descriptor: PictureDescriptor,
+    descriptor: ShapedDescriptor,
     contract: ImageContract,
     properties: BindProperties,
     sizes: Sequence[tuple[int, int]],
@@ -277,7 +280,7 @@ def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int
 
 
 def fixed_sides(
-    descriptor: PictureDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
+    descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
 ) -> tuple[int | None, int | None]:
     """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
 
@@ -302,7 +305,7 @@ def fixed_sides(
 
 def fitting_picture(
     value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
-) -> tuple[PictureDescriptor, ImageContract]:
+) -> tuple[ShapedDescriptor, ImageContract]:
     """Checks that a feature takes these pictures, and says how they become its tensor.
 
     Raises:
@@ -311,7 +314,7 @@ def fitting_picture(
         SizeMismatchError: the feature's tensor is not of rank 4, or its batch is of another size.
         InvalidArgumentError: it has neither 1 nor 3 channels.
     """
-    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(descriptor, ShapedDescriptor):
         raise incompatible(InvalidBindingError, descriptor, _describe(value), "")
     _check_picture(value, descriptor, properties)
     contract = contract_for_bind(descriptor, properties)
@@ -327,7 +330,7 @@ def fitting_picture(
     return descriptor, contract
 
 
-def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, properties: BindProperties) -> None:
+def _check_picture(value: ImageFeatureValue, descriptor: ShapedDescriptor, properties: BindProperties) -> None:
     contract = properties.contract
     if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and contract is None:
         hint = "The model's Image.* metadata ask for what nobody can do; bind a tensor, or state an ImageContract."
@@ -350,16 +353,16 @@ def _check_picture(value: ImageFeatureValue, descriptor: PictureDescriptor, prop
         raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
 
 
-def contract_for_bind(descriptor: PictureDescriptor, properties: BindProperties) -> ImageContract:
+def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties) -> ImageContract:
     """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
     if isinstance(descriptor, ImageFeatureDescriptor):
         return properties.override(descriptor.contract)
     return properties.override(_GRAY if descriptor.shape[1] == 1 else _COLOUR)
 
 
-def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[PictureDescriptor]:
+def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
     """Whether a feature has the rank of a picture, and floats for its numbers."""
-    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(descriptor, ShapedDescriptor):
         return False
     return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
 

@@ -39,6 +39,7 @@ from .descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     SequenceFeatureDescriptor,
+    ShapedDescriptor,
     TensorFeatureDescriptor,
     incompatible,
     spell_kind,
@@ -46,7 +47,6 @@ from .descriptors import (
 )
 from .pictures import (
     ImageFeatureValue,
-    PictureDescriptor,
     PictureFit,
     contract_for_bind,
     pixel_format_of,
@@ -87,7 +87,7 @@ class Pictures(NamedTuple):
     fit: PictureFit
 
     @property
-    def descriptor(self) -> PictureDescriptor:
+    def descriptor(self) -> ShapedDescriptor:
         """The feature."""
         return self.fit.descriptor
 
@@ -102,7 +102,7 @@ class DevicePixels(NamedTuple):
 
     array: DeviceArray
     pixel_format: BitmapPixelFormat
-    descriptor: PictureDescriptor
+    descriptor: ShapedDescriptor
     contract: ImageContract
     shape: tuple[int, ...]
     placement: Placement
@@ -286,7 +286,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
         return incompatible(kind, descriptor, spell_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
-    if not isinstance(descriptor, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(descriptor, ShapedDescriptor):
         raise mismatch(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
         tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)

@@ -16,11 +16,11 @@ from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
+    ShapedDescriptor,
     TensorFeatureDescriptor,
     spell_kind,
     spell_tensor,
 )
-from ..features.pictures import PictureDescriptor
 from ..features.resolve import Bindable, DevicePixels, Pictures
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 
@@ -210,7 +210,7 @@ class Exporter(Protocol):
     or RecursionError, and then state nothing.
 
     Attributes:
-        KEYS: keys of the metadata without which its contract is not stated.
+        KEYS: keys of the metadata that its contract is stated by: a model that loses them states none.
     """
 
     KEYS: frozenset[str]
@@ -230,12 +230,17 @@ def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     return _first_statement([exporter.labels_of for exporter in EXPORTERS], metadata) or ()
 
 
+def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+    """How pictures become tensors, by the first exporter that says so in a model's metadata; None where none does."""
+    return _first_statement([exporter.contract_of for exporter in EXPORTERS], metadata)
+
+
 def _first_statement(readers: Iterable[Callable[[Mapping[str, str]], T]], metadata: Mapping[str, str]) -> T | None:
     for reader in readers:
         try:
             statement = reader(metadata)
         except (ValueError, RecursionError) as error:
-            logger.info("the metadata of an exporter are not read: %s", error)
+            logger.info("the metadata are not read by %s: %s", reader.__module__, error)
             continue
         if statement:
             return statement
@@ -247,8 +252,8 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
 
     Windows ML's keys and ours come first, where the input is denoted an image.
     """
-    contract = _first_statement([exporter.contract_of for exporter in EXPORTERS], metadata)
-    if contract is None or not isinstance(feature, PictureDescriptor) or not fits(feature, contract):
+    contract = exporters_contract(metadata)
+    if contract is None or not isinstance(feature, ShapedDescriptor) or not fits(feature, contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
     if is_denoted and not metadata.keys().isdisjoint((*WINDOWS_KEYS, *OUR_KEYS)):
@@ -274,7 +279,7 @@ _KINDS = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8}
 
 def fits(feature: FeatureDescriptor, contract: ImageContract) -> bool:
     """Whether a feature is a tensor of pictures as the contract describes them."""
-    if not isinstance(feature, PictureDescriptor) or len(feature.shape) != 4:
+    if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4:
         return False
     kinds = _KINDS & {contract.tensor_kind or feature.tensor_kind}
     return feature.tensor_kind in kinds and feature.shape[contract.axes()[0]] == contract.channels
@@ -282,7 +287,7 @@ def fits(feature: FeatureDescriptor, contract: ImageContract) -> bool:
 
 def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:
     """The feature as an image with this contract, which fits it."""
-    assert isinstance(feature, PictureDescriptor)
+    assert isinstance(feature, ShapedDescriptor)
     return ImageFeatureDescriptor(
         feature.name, feature.description, contract, feature.tensor_kind, feature.shape, feature.dimension_names
     )
@@ -290,14 +295,14 @@ def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatur
 
 def spell_type(feature: FeatureDescriptor) -> str:
     """The type with all sizes, of an image too."""
-    if isinstance(feature, PictureDescriptor):
+    if isinstance(feature, ShapedDescriptor):
         return spell_tensor(feature.tensor_kind, feature.shape)
     return feature.expects()
 
 
 def fitting_inputs(
     features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
-) -> list[PictureDescriptor]:
+) -> list[ShapedDescriptor]:
     """The inputs that a contract fits, or those that are named.
 
     Raises:
@@ -309,7 +314,7 @@ def fitting_inputs(
             f"The model has no input {', '.join(sorted(names - input_names))}.",
             hint=f"Its inputs: {', '.join(input_names)}.",
         )
-    tensors = (feature for feature in features if isinstance(feature, PictureDescriptor))
+    tensors = (feature for feature in features if isinstance(feature, ShapedDescriptor))
     fitting = [tensor for tensor in tensors if tensor.name in (names or input_names) and fits(tensor, contract)]
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(

@@ -9,7 +9,7 @@ from ...errors import InvalidArgumentError
 from ..base.cancellation import Stop
 from ..base.messages import did_you_mean
 from ..base.winrt_object import inside
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
 from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
@@ -65,7 +65,7 @@ def compile_request(
 
 
 def _is_numeric(feature: FeatureDescriptor) -> bool:
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(feature, ShapedDescriptor):
         return False
     return feature.tensor_kind not in (TensorKind.STRING, TensorKind.UNDEFINED)
 

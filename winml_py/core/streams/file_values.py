@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base.arrays import Array
 from ..base.file_kinds import ARRAY, ZIP, kind_of_file, missing_file_hint
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.video_writer import HEAD, is_video, is_video_content
@@ -91,7 +91,7 @@ def read_array(path: str) -> Array:
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
-    if not isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
+    if not isinstance(feature, ShapedDescriptor):
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
     try:
         with open(path, encoding="utf-8") as file:
@@ -110,7 +110,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     return as_feature(feature, numbers, path)
 
 
-def as_feature(feature: TensorFeatureDescriptor | ImageFeatureDescriptor, numbers: Array, path: str) -> Array:
+def as_feature(feature: ShapedDescriptor, numbers: Array, path: str) -> Array:
     """Numbers in a feature's shape and type.
 
     Raises:

@@ -27,7 +27,7 @@ from ..base.winrt_object import inside
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..features.containers import as_tensor
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, over
@@ -254,7 +254,7 @@ def require_free_batch(feature: FeatureDescriptor) -> None:
     Raises:
         InvalidArgumentError: the first size of the feature is not free.
     """
-    shape = feature.shape if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)) else ()
+    shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
     if not shape or shape[0] != -1:
         raise InvalidArgumentError(
             f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",

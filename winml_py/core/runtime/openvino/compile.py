@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from ....enums import Weights
-from ....errors import CanceledError, CorruptModelError, NotSupportedError, WinMLError
+from ....errors import (
+    CanceledError,
+    CorruptModelError,
+    EvaluationError,
+    InvalidArgumentError,
+    NotSupportedError,
+    WinMLError,
+)
 from ...base import machine
 from ...base.messages import logger
 from ...cache import answers, folders
@@ -35,6 +42,7 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
         NotSupportedError: an input or output is something else, or OpenVINO does not have an operator.
         CorruptModelError: OpenVINO cannot read the model, or its files were replaced while it did.
         EvaluationError: OpenVINO cannot compile the model.
+        InvalidArgumentError: it cannot with the program's options for it.
         IllegalCallError: this process was forked from one that uses OpenVINO.
     """
     if non_tensors := request.features.non_tensors:  # an output of text ends the interpreter
@@ -47,7 +55,8 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
     # OpenVINO cannot be stopped while it reads or compiles. So whoever has cancelled is heard between the steps.
     model = _read(request, native)
     request.require_not_stopped()
-    with translated():
+    # Keys have been looked at; a value is OpenVINO's to refuse, with the words that it has for it.
+    with translated(InvalidArgumentError if request.options.provider_options else EvaluationError):
         compiled = native.compile_model(model, "CPU", config)
     request.require_not_stopped()
     request.origin.require_unchanged()

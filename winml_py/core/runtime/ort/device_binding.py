@@ -130,15 +130,21 @@ class DeviceBinding:
         if self._may_overlap:
             self._require_no_overlap()
         running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
+        # close() lets go of these at any moment after the lock is given back, and the run reads and writes their memory
+        # to its end. What it writes must also reach what was bound when it was submitted.
+        used: list[object] = []
+        destinations: dict[str, Destination] = {}
         try:
             with stoppable(stop or Stop()) as run_options:
                 with held(self._lock, stop):
                     running = require_open(self._native)
                     self._submit(*running, run_options)
+                    used.append(self._inputs)
+                    destinations = {name: output.destination for name, output in self._outputs.items()}
                 if self._waits_unlocked:
                     running[1].synchronize_outputs()
             with self._lock:
-                return self._receive(*running)
+                return self._receive(*running, destinations)
         except Exception as error:  # the runtime raises classes that have no common base
             failure = translate(error)
         finally:
@@ -147,6 +153,8 @@ class DeviceBinding:
             if running is not None:
                 with self._lock:
                     running = None
+                    used.clear()
+                    destinations.clear()
             if self._native is None:
                 trim_heap()
         raise failure
@@ -188,14 +196,19 @@ class DeviceBinding:
             elif copy is not None:
                 copy.update_inplace(value)
 
-    def _receive(self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding) -> dict[str, Any]:
+    def _receive(
+        self,
+        session: onnxruntime.InferenceSession,
+        native: onnxruntime.IOBinding,
+        destinations: Mapping[str, Destination],
+    ) -> dict[str, Any]:
         values = outputs_of(native)
         if self._native is not None:  # before anything is received, which may fail: the next run needs new memory, too
             for output in self._outputs.values():
                 output.renew(native)
         fresh = {}
         for (name, output), value in zip(self._outputs.items(), values, strict=True):
-            array = output.receive(value, session, self._lock)
+            array = output.receive(value, destinations[name], session, self._lock)
             if array is not None:
                 fresh[name] = array
         return fresh
@@ -221,6 +234,18 @@ class DeviceBinding:
 # One output of a device binding: where the next run writes it, and what becomes of it then.
 
 
+class Destination(NamedTuple):
+    """Where a run leaves an output.
+
+    Attributes:
+        target: the memory that is bound to it; None for none.
+        is_kept: whether it stays in the device's memory.
+    """
+
+    target: Array | DeviceArray | None
+    is_kept: bool
+
+
 class DeviceOutput:
     """The state of one output.
 
@@ -236,17 +261,15 @@ class DeviceOutput:
     def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
         self._end, self._memory = end, memory
         self._fixed = memory.allocate(end) if is_fixed else None
-        self._fixed_array: DeviceArray | None = (
-            None  # over the fixed memory: a run gave it out, and the caller may hold it
-        )
-        self._target: Array | DeviceArray | None = None
-        self._is_kept = False
+        # over the fixed memory: a run gave it out, and the caller may hold it
+        self._fixed_array: DeviceArray | None = None
+        self.destination = Destination(None, False)
 
     def bind(self, native: onnxruntime.IOBinding) -> None:
         """Tells the runtime where the next run writes."""
         name = self._end.name
-        if isinstance(self._target, DeviceArray):
-            bind_device_output(native, name, self._target)
+        if isinstance(self.destination.target, DeviceArray):
+            bind_device_output(native, name, self.destination.target)
         elif self._fixed is not None:
             native.bind_ortvalue_output(name, self._fixed)
         else:
@@ -273,24 +296,26 @@ class DeviceOutput:
         if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
             raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
         is_moved = (
-            self._fixed_array is not None or isinstance(array, DeviceArray) or isinstance(self._target, DeviceArray)
+            self._fixed_array is not None
+            or isinstance(array, DeviceArray)
+            or isinstance(self.destination.target, DeviceArray)
         )
         if is_moved:
             forget()
         if self._fixed_array is not None and not isinstance(array, DeviceArray):
             self._fixed_array, self._fixed = None, self._memory.allocate(self._end)
-        self._target, self._is_kept = array, False
+        self.destination = Destination(array, False)
         if is_moved:
             self.bind(native)
 
     def keep(self, native: onnxruntime.IOBinding, forget: Callable[[], None]) -> None:
         """Leaves the output in the device's memory; see `set_target`."""
         self.set_target(native, None, forget)
-        self._is_kept = True
+        self.destination = Destination(None, True)
 
     def writes_over(self, array: DeviceArray) -> bool:
         """Whether the next run writes this output into an array's memory."""
-        memory = self._target if isinstance(self._target, DeviceArray) else self._fixed_array
+        memory = self.destination.target if isinstance(self.destination.target, DeviceArray) else self._fixed_array
         if memory is None:
             return False
         is_one = memory.handle is not None and memory.handle is array.handle
@@ -299,14 +324,15 @@ class DeviceOutput:
     def receive(
         self,
         value: onnxruntime.OrtValue,
+        destination: Destination,
         session: onnxruntime.InferenceSession,
         lock: AbstractContextManager[object],
     ) -> Array | DeviceArray | None:
         """What a run gives to its caller; None where it was written to the memory that is bound."""
-        target = self._target
+        target = destination.target
         if isinstance(target, DeviceArray):
             return None
-        if self._is_kept:
+        if destination.is_kept:
             array = self._fixed_array or self._memory.array(value, session, lock)
             if self._fixed is not None:
                 self._fixed_array = array
@@ -320,9 +346,10 @@ class DeviceOutput:
 
     def renew(self, native: onnxruntime.IOBinding) -> None:
         """Asks the runtime for new memory, where it allocates it, or the next run would write the caller's."""
-        if self._fixed is None and not isinstance(self._target, DeviceArray):
+        if self._fixed is None and not isinstance(self.destination.target, DeviceArray):
             self.bind(native)
 
     def close(self) -> None:
         """Lets go of all memory."""
-        self._fixed = self._fixed_array = self._target = None
+        self._fixed = self._fixed_array = None
+        self.destination = Destination(None, False)
