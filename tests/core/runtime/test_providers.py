@@ -176,6 +176,10 @@ def test_a_programs_own_config_of_openvino_keeps_the_precision() -> None:
     options = EngineOptions(3, provider_options=(("load_config", json.dumps(own)),))
     config = json.loads(catalogue.native_options(target, options, False)["load_config"])
     assert config == {"GPU": {"INFERENCE_PRECISION_HINT": "f32", "CACHE_DIR": "here"}, "CPU": {"NUM_STREAMS": "2"}}
+    for key in ("num_of_threads", "num_streams"):
+        options = EngineOptions(3, provider_options=((key, "2"),))
+        with pytest.raises(InvalidArgumentError, match=f"{key} says what load_config says"):
+            catalogue.native_options(target, options, False)
     for wrong in ("GPU", "[1]", '{"GPU": 1}'):
         options = EngineOptions(3, provider_options=(("load_config", wrong),))
         with pytest.raises(InvalidArgumentError, match=r"load_config is .* not JSON of devices"):

@@ -223,7 +223,7 @@ class LearningModelSessionOptions(Object):
     """Whether threads spin while they wait: lower latency, and a busy core between evaluations.
 
     Default True, and False where the process is confined to some of the cores, or to a share of their time.
-    Switch it off when the process has other work to do on its cores.
+    Switch it off when the process has other work to do on its cores. OpenVINO's own package has no such setting.
     """
 
     engine = Setting[str | None](lambda: None, _engine_name, "engine")

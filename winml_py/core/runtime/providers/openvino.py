@@ -30,8 +30,15 @@ def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     another than the session explains.
 
     Raises:
-        InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties.
+        InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties, or an older key says
+            the same as `load_config`, so that it would depend on the plugin which of them counts.
     """
+    twice = next((key for key in ("num_of_threads", "num_streams") if key in given and "load_config" in ours), None)
+    if twice is not None:
+        raise InvalidArgumentError(
+            f"{twice} says what load_config says, too, which the session always states.",
+            hint="Set options.intra_op_num_threads, or NUM_STREAMS in load_config.",
+        )
     merged = {**ours, **given}
     if "load_config" in ours and "load_config" in given:
         config = json.loads(ours["load_config"])
