@@ -80,6 +80,7 @@ def write_video(
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     require_no_input(target, inputs)
     with VideoReader(path) as reader:
+        # Before the first frame is evaluated: a name that is no video's is then refused at once.
         with failures(OUTPUT):
             writer = VideoWriter(target, _rate(reader, path))
         if _may_have_sound(path):
