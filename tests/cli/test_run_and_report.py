@@ -19,9 +19,9 @@ from helpers.reference import run_raw
 from winml_py import BitmapPixelFormat, LearningModel, LearningModelDeviceKind, SoftwareBitmap, VideoWriter
 from winml_py.cli import style
 from winml_py.core.base.timing import median_turn
-from winml_py.inputs import case as cases
-from winml_py.inputs.case import Case
+from winml_py.inputs import model as evaluating
 from winml_py.inputs.files import generated
+from winml_py.inputs.model import Case
 
 
 def test_an_example_is_evaluated_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_sizes_can_be_read(count: int, words: str) -> None:
 def test_power_preferences_are_devices(
     name: str, kind: LearningModelDeviceKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cases, "LearningModelDevice", lambda found: found)
+    monkeypatch.setattr(evaluating, "LearningModelDevice", lambda found: found)
     assert Case("m.onnx", device=name).find_device() is kind
 
 

@@ -15,8 +15,8 @@ from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers.plugins import runtime_version
-from ..inputs.case import Case
 from ..inputs.files import models_of
+from ..inputs.model import Case
 from ..perf import runner_files
 from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, pair_cases
 from ..perf.measure import Prepared, Receiver, prepare_together

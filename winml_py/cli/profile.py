@@ -9,7 +9,7 @@ import click
 
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import Facts
-from ..inputs.case import Case
+from ..inputs.model import Case
 from ..perf.page import page
 from ..perf.profile import Profile, read
 from ..perf.profile import profile as record

@@ -16,9 +16,8 @@ from ..core.features.ranking import is_row
 from ..core.features.tensor import Tensor
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
-from ..inputs.case import EXAMPLE, Case
 from ..inputs.files import generated, jobs, models_of, read
-from ..inputs.model import input_sizes, to_json
+from ..inputs.model import EXAMPLE, Case, input_sizes, to_json
 from .arguments import (
     contract_options,
     device_option,

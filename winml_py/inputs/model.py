@@ -1,9 +1,10 @@
-"""A model for a comparison: loaded with a contract, evaluated, every output as the numbers that the model gave."""
+"""Models as commands take them: loaded with a contract, evaluated, every output as numbers; and cases to evaluate."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,13 @@ from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.model.operators import ModelOperators, Operators
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
+from ..enums import LearningModelDeviceKind, Precision
 from ..errors import ConversionError
 from . import trial
-from .examples import ExampleShape, example_shape
+from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
 
 
 def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
@@ -146,3 +150,70 @@ def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
 def to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
     """Sizes, ready for JSON."""
     return {name: size.to_json() for name, size in sizes.items()}
+
+
+EXAMPLE = "example inputs"
+"""What reports name in the place of an input, where values are made up."""
+
+_KINDS = {
+    "cpu": LearningModelDeviceKind.CPU,
+    "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
+    "gpu-min-power": LearningModelDeviceKind.DIRECTX_MIN_POWER,
+}
+"""Devices that are named by what they are for."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, where it runs, and on which inputs.
+
+    Attributes:
+        model: the path of an .onnx file.
+        inputs: files, as `winml-py run` takes them; none for example inputs.
+        device: "cpu", "gpu-high-performance", "gpu-min-power", or a name that `LearningModelDevice.find` finds.
+        engine: as `LearningModelSessionOptions.engine`.
+        precision: as `LearningModelSessionOptions.precision`.
+        settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
+        contract: how pictures become the inputs that it fits; None for what the model states.
+        sizes: what is stated of sizes that the model leaves free: sessions fix them.
+    """
+
+    model: str
+    inputs: tuple[str, ...] = ()
+    device: str = "cpu"
+    engine: str | None = None
+    precision: Precision = Precision.AUTO
+    settings: str = ""
+    contract: ImageContract | None = None
+    sizes: StatedSizes = NOTHING_STATED
+
+    def load(self) -> LearningModel:
+        """The model, with the contract attached.
+
+        Raises:
+            WinMLError: it cannot be loaded, or the contract fits no input.
+        """
+        return load_model(self.model, self.contract)
+
+    def options(self, model: LearningModel) -> LearningModelSessionOptions:
+        """The session's options. A free batch stays free, unless a size is stated for it.
+
+        Raises:
+            InvalidArgumentError: the model has no such dimension, or the file holds no options.
+        """
+        options = LearningModelSessionOptions.load(self.settings) if self.settings else LearningModelSessionOptions()
+        if not self.settings:
+            options.batch_size_override = 0
+            options.engine, options.precision = self.engine, self.precision
+        for name, shape in self.sizes.shapes(model.input_features).items():
+            options.override_input_shape(name, shape)
+        return options
+
+    def find_device(self) -> LearningModelDevice:
+        """The device.
+
+        Raises:
+            InvalidDeviceError: there is no device of that name.
+        """
+        kind = _KINDS.get(self.device.casefold())
+        return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)

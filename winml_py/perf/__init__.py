@@ -7,8 +7,8 @@ Example:
     ['bind', 'detensorize', 'evaluate', 'load', 'session']
 """
 
-from ..inputs.case import Case
 from ..inputs.examples import ExampleShape, StatedSizes
+from ..inputs.model import Case
 from .measure import measure
 from .measurement import PHASES, Measurement
 

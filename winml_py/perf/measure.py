@@ -16,10 +16,9 @@ from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers import nvidia
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError
-from ..inputs.case import EXAMPLE, Case
 from ..inputs.examples import ExampleShape
 from ..inputs.files import generated, jobs, read
-from ..inputs.model import input_sizes
+from ..inputs.model import EXAMPLE, Case, input_sizes
 from .measurement import Measurement, Sample
 
 Receiver = Callable[[int, LearningModelEvaluationResult], None]

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from ..core.base.messages import Facts
 from ..errors import IllegalCallError, InvalidArgumentError
-from ..inputs.case import Case
 from ..inputs.examples import ExampleShape
-from ..inputs.model import to_json
+from ..inputs.model import Case, to_json
 from .measure import Prepared
 
 OUTSIDE = "outside the nodes"

@@ -21,11 +21,27 @@ from .segmentation import InstanceMasks
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_OVERLAPS = {DetectionLayout.YOLO: 0.7, DetectionLayout.YOLO_V5: 0.45}
+_OVERLAPS = {
+    DetectionLayout.YOLO: 0.7,
+    DetectionLayout.YOLO_V5: 0.45,
+    DetectionLayout.YOLOX: 0.45,
+    DetectionLayout.NANODET: 0.6,
+    DetectionLayout.SCRFD: 0.4,
+    DetectionLayout.YUNET: 0.3,
+}
 """The largest overlap of two boxes of a class, in layouts that find an object many times; as the makers' own predictors
 have it."""
 
-_THRESHOLDS = {DetectionLayout.DETR: 0.5, DetectionLayout.RT_DETR: 0.5, DetectionLayout.TORCHVISION: 0.5}
+_THRESHOLDS = {
+    DetectionLayout.DETR: 0.5,
+    DetectionLayout.RT_DETR: 0.5,
+    DetectionLayout.TORCHVISION: 0.5,
+    DetectionLayout.SSD: 0.5,
+    DetectionLayout.YOLOX: 0.3,
+    DetectionLayout.NANODET: 0.35,
+    DetectionLayout.SCRFD: 0.5,
+    DetectionLayout.YUNET: 0.9,
+}
 """The lowest score, as the makers' own predictors have it; of layouts that are not listed 0.25."""
 
 CANDIDATES = 30_000
@@ -194,10 +210,13 @@ def detections(
     """The objects that a detector found, in the coordinates of the picture that was bound.
 
     Args:
-        result: of a detector: YOLO v5 to v12 and end-to-end, DETR, RT-DETR, torchvision's; see `DetectionLayout`.
-        threshold: the lowest score; by default the makers': 0.25 for YOLO, 0.5 for DETR, RT-DETR and torchvision.
+        result: of a detector: YOLO v5 to v12 and end-to-end, YOLOX, NanoDet, DETR, RT-DETR, SSD, torchvision's; of
+            faces SCRFD and YuNet; see `DetectionLayout`.
+        threshold: the lowest score; by default the makers': 0.25 for YOLO, 0.3 for YOLOX, 0.35 for NanoDet, 0.9 for
+            YuNet, 0.5 for the others.
         overlap: of two boxes of one class whose intersection is more than this share of their union, the better one
-            stays (YOLO alone; by default 0.7, and 0.45 for v5). The others give each object once.
+            stays; by default the makers': 0.7 for YOLO, 0.45 for v5 and YOLOX, 0.6 for NanoDet, 0.4 for SCRFD, 0.3 for
+            YuNet. The others give each object once.
         limit: how many, at most.
         labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's
             own.

@@ -12,9 +12,9 @@ import numpy as np
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
+from . import grids
 from .outputs import of_picture
 
-_GRIDS = ((8, 16, 32), (8, 16, 32, 64))  # the strides of YOLO's usual grids, and of those for large pictures
 PROTOTYPES = 32
 """How many masks YOLO sums the mask of an object from."""
 
@@ -39,6 +39,17 @@ class DetectionLayout(Enum):
     """n x q x (4 + c): middle and size from 0 to 1, then a score a class."""
     TORCHVISION = "torchvision"
     """Boxes q x 4 (corners in pixels), labels q (integers), scores q: SSD, RetinaNet, Faster R-CNN."""
+    SSD = "ssd"
+    """Boxes n x q x 4 (corners from 0 to 1), labels n x q, scores n x q: SSD as ONNX's model zoo and MLPerf have it."""
+    YOLOX = "yolox"
+    """n x a x (5 + c): offsets of the middle and logarithms of the size in strides, whether there is an object, scores.
+    Exports that decode them have `YOLO_V5`'s numbers."""
+    NANODET = "nanodet"
+    """n x a x (c + 32): scores, then for each side of the box the shares of 8 distances (NanoDet-Plus)."""
+    SCRFD = "scrfd"
+    """Of strides 8, 16 and 32 scores 2a x 1, distances 2a x 4, and points 2a x 10: faces, by insightface."""
+    YUNET = "yunet"
+    """`cls_8`, `obj_8`, `bbox_8`, `kps_8`, and of 16 and 32: faces with five points, as OpenCV's zoo has it."""
 
 
 class DetectorFacts(NamedTuple):
@@ -109,6 +120,17 @@ class DetectorFacts(NamedTuple):
             return None
         return (boxes[0], labels[0], scores[0]) if len(boxes[0]) == len(labels[0]) == len(scores[0]) else None
 
+    @property
+    def batched_triple(self) -> tuple[Array, Array, Array] | None:
+        """SSD's boxes, labels and scores."""
+        boxes = [array for array in self.of_rank(3) if array.shape[2] == 4]
+        labels = [array for array in self.outputs.values() if array.ndim == 2 and array.dtype.kind in "iu"]
+        scores = self.of_rank(2)
+        if not len(boxes) == len(labels) == len(scores) == 1 or len(self.outputs) != 3:
+            return None
+        shapes = {boxes[0].shape[:2], labels[0].shape, scores[0].shape}
+        return (boxes[0], labels[0], scores[0]) if len(shapes) == 1 else None
+
 
 def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     """The layout that the shapes, the labels and the metadata leave.
@@ -136,6 +158,12 @@ def candidates(facts: DetectorFacts) -> list[DetectionLayout]:
     """The layouts that the shapes, the labels and the metadata leave."""
     if facts.triple is not None:
         return [DetectionLayout.TORCHVISION]
+    if facts.batched_triple is not None:
+        return [DetectionLayout.SSD]
+    if grids.has_yunets_names(list(facts.outputs)):
+        return [DetectionLayout.YUNET]
+    if grids.scrfd_parts(facts.outputs, facts.placement):
+        return [DetectionLayout.SCRFD]
     if facts.queries is not None:
         return _fitting_queries(facts.queries[1].shape[2], len(facts.labels))
     return [] if facts.table is None else _fitting_table(facts, facts.table)
@@ -148,13 +176,15 @@ def _fitting_queries(columns: int, labels: int) -> list[DetectionLayout]:
 
 def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     _, rows, columns = table.shape
-    places = _places(facts.placement)
+    places = grids.place_counts(facts.placement)
     if columns in places:
         return [DetectionLayout.YOLO]
     if rows in {3 * place for place in places}:
         return [DetectionLayout.YOLO_V5]
-    if rows in places or rows > 1000:
-        return []  # YOLOX has such rows, whose boxes are decoded or not
+    if rows in places:
+        return _fitting_grid(facts, table)
+    if rows > 1000:
+        return []
     if facts.task and facts.metadata.get("author") == "Ultralytics":
         is_rtdetr = columns == 4 + len(facts.labels) and not _is_end_to_end(facts.metadata)
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
@@ -164,10 +194,11 @@ def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     return layouts
 
 
-def _places(placement: PicturePlacement) -> set[int]:
-    """How many places YOLO's grids have together."""
-    sides = placement.tensor_height, placement.tensor_width
-    return {sum(-(-sides[0] // s) * -(-sides[1] // s) for s in strides) for strides in _GRIDS}
+def _fitting_grid(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
+    """YOLOX or NanoDet, which have one row a place: by the number of labels, or else both where both can be."""
+    yolox = DetectionLayout.YOLO_V5 if grids.is_decoded(table) else DetectionLayout.YOLOX
+    classes = {yolox: table.shape[2] - 5, DetectionLayout.NANODET: table.shape[2] - 4 * grids.NANODET_BINS}
+    return [layout for layout, count in classes.items() if count > 0 and len(facts.labels) in (0, count)]
 
 
 def _is_end_to_end(metadata: Mapping[str, str]) -> bool:
@@ -182,6 +213,8 @@ TABLES = {
     DetectionLayout.YOLO_V5: "n x places x (5 + classes)",
     DetectionLayout.YOLO_END_TO_END: "n x boxes x 6",
     DetectionLayout.RT_DETR_ULTRALYTICS: "n x queries x (4 + classes)",
+    DetectionLayout.YOLOX: "n x places x (5 + classes)",
+    DetectionLayout.NANODET: "n x places x (classes + 32)",
 }
 
 
@@ -234,11 +267,17 @@ def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, 
         raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
     if layout is DetectionLayout.TORCHVISION:
         return _torchvision(facts, picture, threshold)
+    if layout is DetectionLayout.SSD:
+        return _ssd(facts, picture, threshold)
+    if layout in (DetectionLayout.SCRFD, DetectionLayout.YUNET):
+        return _faces(layout, facts, picture, threshold)
     if layout in (DetectionLayout.DETR, DetectionLayout.RT_DETR):
         return _queries(layout, facts, picture, threshold)
     if facts.table is None:
         raise _misfit(layout, TABLES[layout])
     table = of_picture(facts.table, picture)
+    if layout in (DetectionLayout.YOLOX, DetectionLayout.NANODET):
+        return _on_grids(layout, facts, table, threshold)
     if layout is DetectionLayout.YOLO_END_TO_END:
         return _end_to_end(facts, table, threshold)
     if layout is DetectionLayout.RT_DETR_ULTRALYTICS:
@@ -330,6 +369,42 @@ def _torchvision(facts: DetectorFacts, picture: int, threshold: float) -> Decode
         raise InvalidArgumentError("Torchvision's detectors answer for one picture.", hint="Leave picture out.")
     boxes, classes, scores = facts.triple
     objects = DecodedBoxes(boxes, _require_scores(scores), classes)
+    return objects.select(scores > threshold)
+
+
+def _ssd(facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
+    if facts.batched_triple is None:
+        raise _misfit(DetectionLayout.SSD, "boxes of n x q x 4, labels of n x q, and scores of n x q")
+    boxes, classes, scores = (of_picture(array, picture) for array in facts.batched_triple)
+    objects = DecodedBoxes(boxes * np.tile(_sides(facts), 2), _require_scores(scores), classes)
+    return objects.select(scores > threshold)
+
+
+def _on_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
+    is_yolox = layout is DetectionLayout.YOLOX
+    others = 5 if is_yolox else 4 * grids.NANODET_BINS
+    if len(table) not in grids.place_counts(facts.placement) or table.shape[1] <= others:
+        raise _misfit(layout, TABLES[layout])
+    if is_yolox:
+        boxes = grids.yolox_boxes(table, facts.placement)
+        return _best_classes(boxes, table[:, 5:], threshold, table[:, 4:5])[0]
+    corners = grids.nanodet_boxes(table, facts.placement)
+    scores = _require_scores(table[:, :-others])
+    best = scores.argmax(axis=1)
+    objects = DecodedBoxes(corners, scores[np.arange(len(best)), best], best)
+    return objects.select(objects.scores > threshold)
+
+
+def _faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
+    if layout is DetectionLayout.YUNET:
+        if not grids.has_yunets_names(list(facts.outputs)):
+            raise _misfit(layout, "cls_8, obj_8, bbox_8, kps_8, and of 16 and 32")
+        boxes, scores, points = grids.yunet_faces(facts.outputs, facts.placement, picture)
+    else:
+        if picture or not grids.scrfd_parts(facts.outputs, facts.placement):
+            raise _misfit(layout, "for one picture scores of 2a x 1, boxes of 2a x 4 and points of 2a x 10 a stride")
+        boxes, scores, points = grids.scrfd_faces(facts.outputs, facts.placement)
+    objects = DecodedBoxes(boxes, _require_scores(scores), np.zeros(len(scores), np.int64), points=points)
     return objects.select(scores > threshold)
 
 

@@ -1,0 +1,142 @@
+"""Detectors that say each box from its place in a grid: YOLOX, NanoDet, SCRFD and YuNet.
+
+A grid of stride 8 has a place for every 8 x 8 pixels of the tensor, row after row from the upper left corner. The
+formulas are those of the makers' own decoders, each named at its function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.base.arrays import Array
+from ..core.imaging.picture_placement import PicturePlacement
+from .outputs import of_picture
+
+STRIDES = ((8, 16, 32), (8, 16, 32, 64))
+"""Those of the usual grids, and of grids for large pictures."""
+
+NANODET_BINS = 8
+"""How many numbers NanoDet gives for the distance to each side of a box: 0 to 7 strides, each with its share."""
+
+FACE_POINTS = 5
+"""Eyes, nose and corners of the mouth."""
+
+_LARGEST_OFFSET = 16
+"""Numbers of YOLOX that are farther from 0 are pixels, and not offsets in strides: the export has decoded them."""
+
+
+class Grid(NamedTuple):
+    """The places of one stride.
+
+    Attributes:
+        stride: pixels from one place to the next.
+        places: column and row of each, as float32.
+    """
+
+    stride: int
+    places: Array
+
+
+def grid_of(placement: PicturePlacement, stride: int) -> Grid:
+    """The places of a stride in a tensor; the last ones may reach beyond its sides."""
+    rows, columns = -(-placement.tensor_height // stride), -(-placement.tensor_width // stride)
+    column, row = np.meshgrid(np.arange(columns, dtype=np.float32), np.arange(rows, dtype=np.float32))
+    return Grid(stride, np.stack([column.reshape(-1), row.reshape(-1)], axis=1))
+
+
+def place_counts(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
+    """The strides of the usual grids, by how many places they have together."""
+    return {sum(len(grid_of(placement, s).places) for s in strides): strides for strides in STRIDES}
+
+
+def is_decoded(table: Array) -> bool:
+    """Whether YOLOX's middles are pixels of the tensor already, as exports with `--decode_in_inference` give them."""
+    return bool(table.size) and float(np.abs(table[..., :2]).max()) > _LARGEST_OFFSET
+
+
+def yolox_boxes(table: Array, placement: PicturePlacement) -> Array:
+    """Middle and size in pixels, places x 4: as YOLOX's `demo_postprocess` (`yolox/utils/demo_utils.py`) does."""
+    places, strides = _all_places(table, placement)
+    with np.errstate(over="ignore"):  # what is infinite is refused where boxes are looked at
+        return np.concatenate([(table[:, :2] + places) * strides, np.exp(table[:, 2:4]) * strides], axis=1)
+
+
+def nanodet_boxes(table: Array, placement: PicturePlacement) -> Array:
+    """Corners in pixels, places x 4: as NanoDet-Plus's head does (`nanodet_plus_head.py`, `Integral`)."""
+    places, strides = _all_places(table, placement)
+    shares = table[:, -4 * NANODET_BINS :].reshape(-1, 4, NANODET_BINS).astype(np.float32)
+    shares = np.exp(shares - shares.max(axis=2, keepdims=True))
+    distances = shares @ np.arange(NANODET_BINS, dtype=np.float32) / shares.sum(axis=2) * strides
+    middles = places * strides
+    return np.concatenate([middles - distances[:, :2], middles + distances[:, 2:]], axis=1)
+
+
+def _all_places(table: Array, placement: PicturePlacement) -> tuple[Array, Array]:
+    """Of each row of a table its place, and its stride."""
+    grids = [grid_of(placement, stride) for stride in place_counts(placement)[len(table)]]
+    strides = np.concatenate([np.full((len(grid.places), 1), grid.stride, np.float32) for grid in grids])
+    return np.concatenate([grid.places for grid in grids]), strides
+
+
+# Detectors of faces, with outputs for each stride. They give corners, scores and points.
+
+
+Faces = tuple[Array, Array, Array | None]
+
+
+def scrfd_parts(outputs: Mapping[str, Array], placement: PicturePlacement) -> list[tuple[Grid, dict[int, Array]]]:
+    """SCRFD's outputs by stride: scores, boxes, and points if there are any, by how many numbers each row has.
+
+    Exports do not name them; each stride has two boxes a place, whose number tells it.
+    """
+    parts = []
+    arrays = [array.reshape(-1, array.shape[-1]) for array in outputs.values() if array.ndim in (2, 3)]
+    for stride in STRIDES[0]:
+        grid = grid_of(placement, stride)
+        own = {array.shape[1]: array for array in arrays if len(array) == 2 * len(grid.places)}
+        if own.keys() not in ({1, 4}, {1, 4, 2 * FACE_POINTS}):
+            return []
+        parts.append((grid, own))
+    return parts if len(outputs) == sum(len(own) for _, own in parts) else []
+
+
+def scrfd_faces(outputs: Mapping[str, Array], placement: PicturePlacement) -> Faces:
+    """As insightface's `SCRFD.forward` does: distances from the place's corner to the sides, and to each point."""
+    boxes, scores, points = [], [], []
+    for grid, own in scrfd_parts(outputs, placement):
+        corners = np.repeat(grid.places * grid.stride, 2, axis=0)
+        distances = own[4] * grid.stride
+        boxes.append(np.concatenate([corners - distances[:, :2], corners + distances[:, 2:]], axis=1))
+        scores.append(own[1][:, 0])
+        if 2 * FACE_POINTS in own:
+            points.append(corners[:, None] + own[2 * FACE_POINTS].reshape(-1, FACE_POINTS, 2) * grid.stride)
+    return np.concatenate(boxes), np.concatenate(scores), np.concatenate(points) if points else None
+
+
+_YUNET = re.compile(r"(cls|obj|bbox|kps)_(8|16|32)")
+
+
+def has_yunets_names(names: Sequence[str]) -> bool:
+    """Whether the outputs are called as YuNet's: `cls_8`, `obj_8`, `bbox_8`, `kps_8`, and of 16 and 32."""
+    return len(names) == 12 and all(_YUNET.fullmatch(name) for name in names)
+
+
+def yunet_faces(outputs: Mapping[str, Array], placement: PicturePlacement, picture: int) -> Faces:
+    """As OpenCV's `FaceDetectorYNImpl::postProcess` (`face_detect.cpp`) does."""
+    boxes, scores, points = [], [], []
+    for stride in STRIDES[0]:
+        grid = grid_of(placement, stride)
+        kind, thing, box, marks = (
+            of_picture(outputs[f"{name}_{stride}"], picture) for name in ("cls", "obj", "bbox", "kps")
+        )
+        middles = (grid.places + box[:, :2]) * stride
+        with np.errstate(over="ignore"):  # what is infinite is refused where boxes are looked at
+            halves = np.exp(box[:, 2:]) * stride / 2
+        boxes.append(np.concatenate([middles - halves, middles + halves], axis=1))
+        scores.append(np.sqrt(np.clip(kind[:, 0], 0, 1) * np.clip(thing[:, 0], 0, 1)))
+        points.append((marks.reshape(-1, FACE_POINTS, 2) + grid.places[:, None]) * stride)
+    return np.concatenate(boxes), np.concatenate(scores), np.concatenate(points)
