@@ -57,6 +57,11 @@ def write_models(digits: bytes) -> None:
 def write_inputs(seven: bytes) -> None:
     """Files in the place of an input, and of what options name."""
     Path("seven.png").write_bytes(seven)
+    Path("two.png").write_bytes(b"ab")
+    kind = helper.make_map_type_proto(onnx.TensorProto.STRING, helper.make_tensor_type_proto(1, None))
+    node = helper.make_node("DictVectorizer", ["m"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a"])
+    words = data([node], [helper.make_value_info("m", kind)], [tensor("y", [1, 1])], domains={"ai.onnx.ml": 1})
+    Path("words.onnx").write_bytes(words)
     Path("page.png").write_text(HTML)
     Path("pointer.png").write_text(POINTER)
     np.save("x.npy", np.ones(2, np.float32))
@@ -347,6 +352,33 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "run digits.onnx seven.png --labels none.txt",
         2,
         "none.txt: There is no such file for --labels. Did you mean nine.txt?",
+    ),
+    (
+        "run digits.onnx sevn.png",
+        4,
+        "sevn.png: There is no such picture. Did you mean seven.png?",
+    ),
+    (
+        "run digits.onnx two.png",
+        4,
+        "two.png: This is a text file, and a picture is expected. Formats that are read: AVIF, BMP, GIF, ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
+    ),
+    (
+        "run words.onnx m=a",
+        4,
+        "a: It is no map for m, which takes Map<String,Float[]>: 'a' has no =. Write it as m=a=3,b=4 does, or name a "
+        "JSON file with such an object.",
+    ),
+    (
+        "run words.onnx m=a=much",
+        4,
+        "a=much: It is no map for m, which takes Map<String,Float[]>: could not convert string to float: 'much'. Write "
+        "it as m=a=3,b=4 does, or name a JSON file with such an object.",
+    ),
+    (
+        "run add.onnx seven.png --output out.png",
+        2,
+        "add.onnx: The model has 2 inputs; write them as a=FILE b=FILE.",
     ),
     (
         "run digits.onnx seven.png --contract odd.json",

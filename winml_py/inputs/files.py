@@ -141,13 +141,20 @@ def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
             with open(text, encoding="utf-8") as file:
                 pairs = json.load(file).items()
         else:
-            pairs = [pair.split("=", 1) for pair in text.split(",")]
+            pairs = [_split_pair(pair) for pair in text.split(",")]
         return {convert_key(key): convert(value) for key, value in pairs}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{text}: It is no map for {feature.name}, which takes {feature.expects()}: {error}.",
             hint=f"Write it as {feature.name}=a=3,b=4 does, or name a JSON file with such an object.",
         ) from error
+
+
+def _split_pair(pair: str) -> tuple[str, str]:
+    key, equals, value = pair.partition("=")
+    if not equals:
+        raise ValueError(f"{pair!r} has no =")
+    return key, value
 
 
 def _read_text(path: str) -> str:
