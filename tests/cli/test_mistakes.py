@@ -361,7 +361,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx two.png",
         4,
-        "two.png: This is a text file, and a picture is expected. Formats that are read: AVIF, BMP, GIF, ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
+        "two.png: This is a text file, and a picture is expected. Formats that are read: AVIF, BMP, "
+        "GIF, ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
     ),
     (
         "run words.onnx m=a",
