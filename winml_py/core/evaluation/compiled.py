@@ -98,7 +98,7 @@ class Compiled:
             )
         if self.is_lost:
             raise DeviceLostError(
-                f"{self.device_name} was lost during an evaluation, and the session with it.",
+                f"The device {self.device_name} was lost during an evaluation, and the session with it.",
                 hint="Make a new LearningModelDevice, and a session on it.",
             )
         return lease.engine
