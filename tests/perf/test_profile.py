@@ -224,13 +224,16 @@ addEventListener("load", () => setTimeout(() => {
   const found = [];
   for (const frame of document.querySelectorAll("iframe")) {
     const page = frame.contentDocument, root = page.documentElement;
-    const labels = [...page.querySelectorAll(".map :is(b, span, strong, i)")].filter(label => label.offsetWidth);
+    const labels = [...page.querySelectorAll(".map :is(b, span)")].filter(label => label.offsetWidth);
     const clipped = labels.filter(label => {
-      const own = label.getBoundingClientRect(), tile = label.parentElement.getBoundingClientRect();
+      const own = label.getBoundingClientRect(), tile = label.closest("div").getBoundingClientRect();
       return own.right > tile.right + 0.5 || own.bottom > tile.bottom + 0.5;
     });
+    const large = [...page.querySelectorAll(".map div")].filter(x => x.title && x.offsetWidth > 60 && x.offsetHeight > 50);
+    const unnamed = large.filter(tile => !tile.querySelector("b").offsetWidth);
     found.push({
       too_wide: root.scrollWidth - root.clientWidth, labels: labels.length, clipped: clipped.map(x => x.textContent),
+      large: large.length, unnamed: unnamed.map(x => x.title),
       background: getComputedStyle(page.body).backgroundColor,
     });
   }
@@ -269,6 +272,8 @@ def test_a_browser_shows_it_whole_on_a_phone_and_a_screen(tmp_path: Path, scheme
     assert (phone["too_wide"], screen["too_wide"]) == (0, 0)
     assert (phone["clipped"], screen["clipped"]) == ([], [])
     assert screen["labels"] > phone["labels"] > 0
+    assert (phone["unnamed"], screen["unnamed"]) == ([], [])
+    assert screen["large"] >= phone["large"] > 5
     assert phone["background"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 24)"}[scheme]
     assert "CONSOLE" not in log
     found = re.findall(r'"url":"([^"]+)"', (tmp_path / "net.json").read_text())

@@ -33,9 +33,13 @@ td.share span { display: block; height: .7rem; background: var(--bar); border-ra
 .map div { position: absolute; box-sizing: border-box; overflow: hidden; container-type: size;
   border: 1px solid var(--background); }
 .map .inside { container-type: normal; border: 0; inset: 0; }
-.map b, .map span, .map strong, .map i { display: none; padding: .1em 0 0 .35em; font-style: normal; font-weight: 400;
-  white-space: nowrap; }
-.map b, .map strong { font-weight: 600; }
+.map p { display: none; margin: 0; padding: .1em .35em 0; white-space: nowrap; }
+.map b { display: block; flex: 0 1 auto; font-weight: 600; overflow: hidden; text-overflow: ellipsis; }
+.map .node b { direction: rtl; text-align: left; }
+.map span { display: none; }
+.map .head { gap: .35em; }
+@container (min-width: 5ch) and (min-height: 1.5em) { .map .node { display: block; } }
+@container (min-width: 5ch) and (min-height: 3.2em) { .map .head { display: flex; } .map .inside { top: 1.5em; } }
 @media (max-width: 50rem) { .columns { grid-template-columns: 1fr; } }
 @media (max-width: 34rem) {
   body { padding: 0 .9rem; margin-top: 1rem; font-size: 14px; }
@@ -66,10 +70,10 @@ TILES = 600
 """Nodes with a tile of their own; the others of an operator share one."""
 
 _WIDTHS = (6, 8, 10, 12, 15, 18, 22, 27, 34)
-"""Characters: a label is shown, whole, where its tile is as wide as the next of these; else it is left out."""
+"""Characters: a time is shown where its tile is as wide as the next of these. Names are cut instead."""
 
-_LONGEST = 28
-"""Characters of a label. Of longer names it has the end."""
+_LONGEST = 60
+"""Characters of a name on a tile."""
 
 
 class Tile(NamedTuple):
@@ -118,17 +122,11 @@ def page(profile: Profile) -> str:
 
 
 def _labels_style() -> str:
-    """Rules that show a label where its tile has room for it: names, times below them, and heads above other tiles."""
-    lines = {"b": 1.5, "span": 2.9, "strong": 3.2, "i": 3.2}
-    labels = [
-        (f"{tag}.w{width}", width, height, "display: inline-block")
-        for width in _WIDTHS
-        for tag, height in lines.items()
-    ]
-    room = [(f".inside.w{width}", width, lines["strong"], "top: 1.5em") for width in _WIDTHS]
+    """Rules that show a time where its tile has room for it: below a node's name, or beside an operator's."""
     return "\n".join(
-        f"@container (min-width: {width}ch) and (min-height: {height}em) {{ .map {what} {{ {style} }} }}"
-        for what, width, height, style in (*labels, *room)
+        f"@container (min-width: {width}ch) and (min-height: {height}em) {{ .map .{label} .w{width} {{ display: block }} }}"
+        for width in _WIDTHS
+        for label, height in {"node": 2.9, "head": 3.2}.items()
     )
 
 
@@ -164,12 +162,11 @@ def _operator(tile: Tile, nodes: list[Tile], place: Place, colour: str, total: f
         _tile(node, _css_position(where, place.width, place.height), total)
         for node, where in zip(nodes, _places(nodes, place), strict=True)
     )
-    name, time = _shorten(tile.name), _format_time(tile.time)
-    narrow, wide = _width_for(name), _width_for(f"{name} {time}")
-    head = f'<strong class="{narrow}">{escape(name)}</strong><i class="{wide}">{time}</i>'
-    held = f'{head}<div class="inside {narrow}">{inside}</div>'
+    # The operator's name takes what its time leaves of the head, and a few characters of it say enough.
+    time = _format_time(tile.time)
+    head = _label("head", tile.name, time, _width_for(f"{tile.name[:6]} {time}"))
     spot = f"{_css_position(place, *_SIDES)};background:{colour}"
-    return f'<div style="{spot}" title="{_title(tile, total)}">{held}</div>'
+    return f'<div style="{spot}" title="{_title(tile, total)}">{head}<div class="inside">{inside}</div></div>'
 
 
 def _places(nodes: list[Tile], place: Place) -> list[Place]:
@@ -177,10 +174,18 @@ def _places(nodes: list[Tile], place: Place) -> list[Place]:
 
 
 def _tile(tile: Tile, spot: str, total: float) -> str:
-    name, time = _shorten(tile.name.rpartition("/")[2] or tile.name), _format_time(tile.time)
-    width = _width_for(max(name, time, key=len))
-    label = f'<b class="{width}">{escape(name)}</b><br><span class="{width}">{time}</span>'
+    # ONNX Runtime adds the same ending to all nodes that it lays out anew, and the end of a name is what is seen.
+    name = (tile.name.rpartition("/")[2] or tile.name).removesuffix("_nchwc")
+    time = _format_time(tile.time)
+    label = _label("node", name, time, _width_for(time))
     return f'<div style="{spot}" title="{_title(tile, total)}">{label}</div>'
+
+
+def _label(kind: str, name: str, time: str, width: str) -> str:
+    """A name and a time. Of a name that is too long, an operator's tile shows the beginning, a node's the end."""
+    # Nodes' names run from right to left, so that the beginning is cut off; `bdi` keeps the name's own order.
+    shown = f'<b><bdi dir="ltr">{escape(_shorten(name, _LONGEST))}</bdi></b>'
+    return f'<p class="{kind}">{shown}<span class="{width}">{time}</span></p>'
 
 
 def _css_position(place: Place, width: float, height: float) -> str:
@@ -200,7 +205,7 @@ def _width_for(label: str) -> str:
     return f"w{next((width for width in _WIDTHS if needed <= width), _WIDTHS[-1])}"
 
 
-def _shorten(name: str, length: int = _LONGEST) -> str:
+def _shorten(name: str, length: int) -> str:
     """The end of a name, which tells nodes apart better than its beginning."""
     return name if len(name) <= length else f"…{name[1 - length :]}"
 
