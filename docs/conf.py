@@ -123,12 +123,12 @@ def shorten_signature(
 def link_names(app: Sphinx, doctree: nodes.document) -> None:
     """Makes links of the names in the table of the reference. On GitHub they are only code.
 
-    A name is one of `winml_py`, or of the module that its row is about.
+    A name is one of the module that its row is about, or of `winml_py`, which has a module of that name, too, sometimes.
     """
     if app.env.docname != "api/index":
         return
     for row in doctree.findall(nodes.row):
-        modules = ["winml_py", "winml_py.authoring", *re.findall(r"winml_py\.\w+", row[0].astext())]
+        modules = [*re.findall(r"winml_py\.\w+", row[0].astext()), "winml_py", "winml_py.authoring"]
         for name in list(row[1].findall(nodes.literal)):
             target = next((f"{module}.{name.astext()}" for module in modules if _has(module, name.astext())), None)
             if target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -365,6 +366,48 @@ def test_comparing() -> None:
     assert (p.error, p.top1, p.is_good) == (0.5, None, False)
     same = compare(expected, expected, 1e-2)
     assert all(output.is_good and output.error == 0 for output in same)
+
+
+def test_pixels_are_told_from_scores() -> None:
+    random = np.random.default_rng(0)
+    boxes, scores = random.random((1, 4, 50), np.float32) * 600 + 16, random.random((1, 2, 50), np.float32)
+    expected = np.concatenate([boxes, scores], 1)
+
+    def pixels(boxes_off: float, scores_off: float) -> float | None:
+        off = np.float32([boxes_off] * 4 + [scores_off] * 2)[:, None] * np.where(np.arange(50) == 7, 1, 0)
+        return compare({"y": expected}, {"y": expected + off.astype(np.float32)}, 1e-4)[0].pixels
+
+    assert pixels(0.3, 0) == pytest.approx(0.3, abs=1e-3)
+    assert pixels(3, 0) == pytest.approx(3, abs=1e-3)
+    assert pixels(0, 0) is None  # it is good
+    assert pixels(0.3, 0.01) is None  # so is no score
+    assert pixels(0, 0.01) is None
+    assert compare({"y": expected}, {"y": np.full_like(expected, np.inf)}, 1e-4)[0].pixels is None
+    assert compare({"y": expected}, {"y": expected[:, :4]}, 1e-4)[0].pixels is None
+
+
+def test_a_conversion_that_fails_in_pixels_alone_says_so(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Mul", ["s", "size"], ["boxes"])]
+    weights = {"size": np.float32(640)}
+    path, half = tmp_path / "boxes.onnx", tmp_path / "half.onnx"
+    path.write_bytes(data(nodes, [tensor("x", [1, 4, 64])], [tensor("boxes", [1, 4, 64])], weights))
+    with pytest.raises(ConversionError, match="If boxes counts pixels of a picture, it is within a pixel") as info:
+        convert(path, half, tolerance=1e-5)
+    report, remedy = info.value.report, re.search(r"--tolerance (\S+)\.$", str(info.value))
+    assert report is not None and remedy is not None
+    pixels = report.outputs[0].pixels
+    assert pixels is not None
+    assert 0.01 < pixels <= 0.5  # float16 has steps of half a pixel there
+    assert convert(path, half, tolerance=float(remedy[1])).is_good
+    with pytest.raises(ConversionError, match="float16 inputs and outputs alone") as info:
+        convert("models/digits.onnx", half, tolerance=1e-5)
+    assert convert("models/digits.onnx", half, tolerance=1e-5, keep_io_types=True).is_good
+
+
+def test_the_detector_of_shapes_converts(tmp_path: Path) -> None:
+    report = convert("models/shapes.onnx", tmp_path / "half.onnx")
+    assert report.is_good
+    assert not report.kept_nodes
 
 
 def test_an_undecided_row_does_not_count() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -89,11 +90,36 @@ def convert(
     if not report.is_good:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
-            hint="Keep inputs and outputs in float32 (--keep-io-types), allow a larger --tolerance, or name nodes to "
-            "keep in float32 (--keep-float32 NODE).",
+            hint=_remedy(report, keep_io_types),
             report=report,
         )
     tell(None, "writing")
     with written_to(destination):
         save(model, os.fspath(destination))
     return report
+
+
+def _remedy(report: ConversionReport, keeps_io_types: bool) -> str:
+    """What to do about a conversion that is not good enough."""
+    bad = [output for output in report.outputs if not output.is_good]
+    if all(output.is_within_a_pixel for output in bad):
+        names, enough = ", ".join(output.name for output in bad), max(output.error for output in bad)
+        return (
+            f"If {names} counts pixels of a picture, it is within a pixel: allow that with --tolerance "
+            f"{_round_up(enough):g}."
+        )
+    if len(report.kept_nodes) == report.nodes and not keeps_io_types:
+        # With all nodes in float32, inputs and outputs alone are float16.
+        return "Its float16 inputs and outputs alone make this error: keep them in float32 (--keep-io-types)."
+    others = "allow a larger --tolerance, or name nodes to keep in float32 (--keep-float32 NODE)"
+    return (
+        f"{others[0].upper()}{others[1:]}."
+        if keeps_io_types
+        else f"Keep inputs and outputs in float32 (--keep-io-types), {others}."
+    )
+
+
+def _round_up(error: float) -> float:
+    """The next number of one digit above an error."""
+    digit = 10.0 ** math.floor(math.log10(error))
+    return math.ceil(error / digit * 1.05) * digit

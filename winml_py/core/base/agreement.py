@@ -37,7 +37,12 @@ class Agreement(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Whether the error is within the tolerance, and rows keep their largest element."""
-        return self.error <= self.tolerance and (self.top1 is None or self.top1 >= TOP1_KEPT)
+        return self.error <= self.tolerance and self.is_ranked_alike
+
+    @property
+    def is_ranked_alike(self) -> bool:
+        """Whether rows keep their largest element, where they are ranked."""
+        return self.top1 is None or self.top1 >= TOP1_KEPT
 
     def __str__(self) -> str:
         if not self.is_good and self.error <= self.tolerance and self.top1 is not None:
@@ -114,11 +119,11 @@ def relative_error(expected: Array, actual: Array) -> float:
     largest = float(magnitudes.max())
     if largest == 0:
         return float(differences.max())
-    scales = np.maximum(_channel_maxima(magnitudes), SMALLEST_SCALE * largest)
-    return float((_channel_maxima(differences) / scales).max())
+    scales = np.maximum(channel_maxima(magnitudes), SMALLEST_SCALE * largest)
+    return float((channel_maxima(differences) / scales).max())
 
 
-def _channel_maxima(values: Array) -> Array:
+def channel_maxima(values: Array) -> Array:
     """The largest value of each channel, or of all where channels are too small to have one."""
     axis = channel_axis(values.shape)
     if axis is None or values.size < ENOUGH * values.shape[axis]:
