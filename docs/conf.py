@@ -123,7 +123,7 @@ def shorten_signature(
 def link_names(app: Sphinx, doctree: nodes.document) -> None:
     """Makes links of the names in the table of the reference. On GitHub they are only code.
 
-    A name is one of the module that its row is about, or of `winml_py`, which has a module of that name, too, sometimes.
+    A name is one of the module that its row is about, or of `winml_py`, where some names are those of modules.
     """
     if app.env.docname != "api/index":
         return

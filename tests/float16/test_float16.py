@@ -394,7 +394,8 @@ def test_a_conversion_that_fails_in_pixels_alone_says_so(tmp_path: Path) -> None
     with pytest.raises(ConversionError, match="If boxes counts pixels of a picture, it is within a pixel") as info:
         convert(path, half, tolerance=1e-5)
     report, remedy = info.value.report, re.search(r"--tolerance (\S+)\.$", str(info.value))
-    assert report is not None and remedy is not None
+    assert report is not None
+    assert remedy is not None
     pixels = report.outputs[0].pixels
     assert pixels is not None
     assert 0.01 < pixels <= 0.5  # float16 has steps of half a pixel there

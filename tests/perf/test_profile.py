@@ -229,7 +229,8 @@ addEventListener("load", () => setTimeout(() => {
       const own = label.getBoundingClientRect(), tile = label.closest("div").getBoundingClientRect();
       return own.right > tile.right + 0.5 || own.bottom > tile.bottom + 0.5;
     });
-    const large = [...page.querySelectorAll(".map div")].filter(x => x.title && x.offsetWidth > 60 && x.offsetHeight > 50);
+    const tiles = [...page.querySelectorAll(".map div")].filter(tile => tile.title);
+    const large = tiles.filter(tile => tile.offsetWidth > 60 && tile.offsetHeight > 50);
     const unnamed = large.filter(tile => !tile.querySelector("b").offsetWidth);
     found.push({
       too_wide: root.scrollWidth - root.clientWidth, labels: labels.length, clipped: clipped.map(x => x.textContent),

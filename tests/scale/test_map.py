@@ -177,7 +177,7 @@ def left(tmp_path: Path, model: str) -> list[object]:
     """What a job that ended between its parts and its file leaves behind, and its arguments."""
     arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet", "--part", 4]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winml_py.scale.parts.Parts.join", lambda self, count: sys.exit(9))
+        patch.setattr("winml_py.scale.parts.ParquetParts.join", lambda self, count: sys.exit(9))
         run_map(*arguments, code=9)
     return arguments
 
@@ -273,7 +273,7 @@ def test_pictures_behind_the_paths_of_a_table(tmp_path: Path, model: str, is_fin
     arguments = [model, table, "--output", tmp_path / "out.parquet", "--part", 2]
     with pytest.MonkeyPatch.context() as patch:
         if not is_finished:
-            patch.setattr("winml_py.scale.parts.Parts.join", lambda self, count: sys.exit(9))
+            patch.setattr("winml_py.scale.parts.ParquetParts.join", lambda self, count: sys.exit(9))
         run_map(*arguments, code=0 if is_finished else 9)
     replace(tmp_path, 4, 40, keeps_time=True)
     facts = json.loads(run_map(*arguments, "--json").stdout)

@@ -23,7 +23,7 @@ from ..scale.arrow import import_arrow
 from ..scale.evaluator import Evaluator
 from ..scale.job import Job, Outcome, here, run
 from ..scale.on_ray import import_ray, on_ray
-from ..scale.parts import Parts
+from ..scale.parts import LINES, parts_for
 from ..scale.source import Source
 from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
 from .failures import EVALUATION, failures, naming
@@ -35,7 +35,9 @@ PART = 1000
 @click.command(name="map")
 @model_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--output", type=click.Path(), required=True, metavar="PATH", help="The .parquet file to write.")
+@click.option(
+    "--output", type=click.Path(), required=True, metavar="PATH", help="The .parquet, .csv or .jsonl to write."
+)
 @pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="Where an input comes from; A,B,C for a row.")
 @click.option("--answer", "outputs", multiple=True, metavar="OUTPUT", help="An output to write; all by default.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column to write, too; all by default.")
@@ -70,13 +72,17 @@ def map_command(
     INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on; rows of files
     that have changed since are done anew.
     """
-    import_arrow()
+    in_lines = output.endswith(LINES)
+    if engine == "ray" and in_lines:
+        raise click.UsageError("Ray writes a .parquet file: --output NAME.parquet.")
     if engine == "ray":
         import_ray()
+    if output.endswith(".parquet") or any(path.endswith(".parquet") for path in inputs):
+        import_arrow()
     with naming(model, *inputs):
-        rows = Source.of(inputs)
+        rows = Source.of(inputs, in_lines=in_lines)
         evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
-    parts = Parts(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
+    parts = parts_for(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
     job = Job(evaluator, rows, parts, part)
     with (
         progress("evaluating") as advance,

@@ -42,8 +42,8 @@ class OutputReport:
             itself is decided, or among all where that is below 0.9; None where that means nothing, as for pictures.
         is_good: whether the error is within the tolerance, nothing else is infinite or NaN, and top-1 is at least
             0.99.
-        pixels: where the error is too large in coordinates of pictures alone, that is in channels of numbers from 16 up,
-            their largest difference; else None.
+        pixels: where the error is too large in coordinates of pictures alone, that is in channels of numbers from 16
+            up, their largest difference; else None.
     """
 
     name: str

@@ -124,7 +124,8 @@ def page(profile: Profile) -> str:
 def _labels_style() -> str:
     """Rules that show a time where its tile has room for it: below a node's name, or beside an operator's."""
     return "\n".join(
-        f"@container (min-width: {width}ch) and (min-height: {height}em) {{ .map .{label} .w{width} {{ display: block }} }}"
+        f"@container (min-width: {width}ch) and (min-height: {height}em) "
+        f"{{ .map .{label} .w{width} {{ display: block }} }}"
         for width in _WIDTHS
         for label, height in {"node": 2.9, "head": 3.2}.items()
     )

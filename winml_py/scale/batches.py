@@ -27,15 +27,13 @@ from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from .answers import Answer
 from .arrow import answer_array, cells_of, import_arrow
+from .lines import ERROR, LineTable
 
 Cells = Sequence[Any]
 """The cells of a column, from the first row to the last."""
 
 Answered = Sequence[tuple[Answer, Cells]]
 """The columns that come out."""
-
-ERROR = "error"
-"""The column that says of each row why it has no answers; None where it has."""
 
 
 class Batch(Protocol):
@@ -57,6 +55,8 @@ def batch_of(value: object) -> Batch:
     Raises:
         InvalidArgumentError: if the value is not a batch that is known.
     """
+    if isinstance(value, LineTable):
+        return value
     if isinstance(value, Mapping):
         return ArrayBatch(value)
     if hasattr(value, "column_names") and hasattr(value, "num_rows"):

@@ -22,7 +22,8 @@ from ..core.session.session import LearningModelSession
 from ..core.streams.jobs import require_fitting
 from ..errors import InvalidArgumentError, WinMLError
 from .answers import answers_of
-from .batches import ERROR, Batch, Reader, batch_of
+from .batches import Batch, Reader, batch_of
+from .lines import ERROR
 
 if TYPE_CHECKING:
     from ..core.model.model import Source

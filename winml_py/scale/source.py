@@ -12,6 +12,7 @@ from ..core.base.arguments import is_text
 from ..core.streams.sources import files_of
 from ..errors import InvalidArgumentError
 from .arrow import import_arrow
+from .lines import LineTable, read_csv
 
 PATH = "path"
 """The column of pictures that are named by their files."""
@@ -28,13 +29,15 @@ class Source(NamedTuple):
     Attributes:
         files: the pictures, or one table, by their absolute paths.
         is_table: which of the two.
+        in_lines: whether its tables are plain ones (`LineTable`); otherwise they are Arrow's.
     """
 
     files: tuple[str, ...]
     is_table: bool
+    in_lines: bool = False
 
     @classmethod
-    def of(cls, sources: Sequence[str]) -> Source:
+    def of(cls, sources: Sequence[str], *, in_lines: bool = False) -> Source:
         """Finds the files: folders and patterns stand for the pictures in them.
 
         Raises:
@@ -53,7 +56,7 @@ class Source(NamedTuple):
                 raise InvalidArgumentError(
                     f"{file!r} is a name that UTF-8 cannot write, and a table has no other.", hint="Rename the file."
                 )
-        return cls(tuple(map(os.path.abspath, files)), is_table)
+        return cls(tuple(map(os.path.abspath, files)), is_table, in_lines)
 
     @property
     def rows(self) -> int | None:
@@ -83,11 +86,20 @@ class Source(NamedTuple):
         Raises:
             InvalidArgumentError: the table cannot be read.
         """
-        arrow = import_arrow()
         if not self.is_table:
+            make = LineTable if self.in_lines else import_arrow().table
             for start in range(0, len(self.files), rows):
-                yield arrow.table({PATH: list(self.files[start : start + rows])})
-            return
+                yield make({PATH: list(self.files[start : start + rows])})
+        elif self.in_lines and self._is_text:
+            yield from read_csv(self.files[0], rows)
+        elif self.in_lines:
+            for table in self._arrow_tables(rows):
+                yield LineTable(table.to_pydict())
+        else:
+            yield from self._arrow_tables(rows)
+
+    def _arrow_tables(self, rows: int) -> Iterator[Any]:
+        arrow = import_arrow()
         try:
             with self._reader(rows) as reader:
                 yield from _in_equal_tables(reader, rows)

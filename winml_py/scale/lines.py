@@ -1,0 +1,145 @@
+"""Tables of plain Python values, which need no other library: read from CSV, written as lines of JSON."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from .batches import Answered, Cells
+
+ERROR = "error"
+"""The column that says of each row why it has no answers; None where it has."""
+
+
+class LineTable:
+    """Columns of Python values; also a batch (`batches.Batch`).
+
+    Args:
+        columns: the cells of each column, from the first row to the last.
+        texts: the columns whose cells are texts of a CSV file, which may stand for numbers.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], texts: Collection[str] = ()) -> None:
+        self._columns, self._texts = dict(columns), frozenset(texts)
+        self.names = self.column_names = list(self._columns)
+        self.rows = self.num_rows = len(next(iter(self._columns.values()), ()))
+
+    def cells(self, name: str) -> Cells:
+        """What stands in a column: of texts that JSON reads as numbers, the numbers; None for missing numbers."""
+        cells = self._columns[name]
+        if name not in self._texts:
+            return cells
+        values = [_number(cell) for cell in cells]
+        has_numbers = any(not isinstance(value, str) for value in values)
+        return [None if has_numbers and value == "" else value for value in values]
+
+    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> LineTable:
+        """A table with the answers. Rows that failed have None."""
+        columns: dict[str, Sequence[Any]] = {name: self._columns[name] for name in kept_columns}
+        columns |= {answer.feature.name: cells for answer, cells in answers}
+        return LineTable(columns | {ERROR: errors}, self._texts & set(columns))
+
+    def lines(self, *, are_texts_kept: bool) -> Iterator[str]:
+        """Each row as an object of JSON, without a line break.
+
+        Args:
+            are_texts_kept: whether texts of a CSV file stay as they are; otherwise those that JSON reads as numbers are
+                numbers, and empty ones null.
+        """
+        columns = [
+            self._columns[name]
+            if are_texts_kept or name not in self._texts
+            else [None if cell == "" else _number(cell) for cell in self._columns[name]]
+            for name in self.names
+        ]
+        for row in zip(*columns, strict=True):
+            yield json.dumps(dict(zip(self.names, map(_in_json, row), strict=True)), ensure_ascii=False)
+
+
+def read_csv(path: str, rows: int) -> Iterator[LineTable]:
+    """Tables of so many rows of a CSV file with a line of names; one without rows, where there are none.
+
+    Raises:
+        InvalidArgumentError: there is no such file, or it is no such table.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            names = next(reader, [])
+            if not names or len(set(names)) < len(names):
+                raise _unreadable(path, "its first line must name the columns, each once")
+            is_first = True
+            while table := list(islice((row for row in reader if row), rows)):
+                short = next((row for row in table if len(row) != len(names)), None)
+                if short is not None:
+                    raise _unreadable(
+                        path, f"a row near line {reader.line_num} has {len(short)} cells, and {len(names)} have names"
+                    )
+                yield LineTable(dict(zip(names, zip(*table, strict=True), strict=True)), names)
+                is_first = False
+            if is_first:
+                yield LineTable(dict.fromkeys(names, ()), names)
+    except FileNotFoundError as error:
+        raise InvalidArgumentError(f"{path}: There is no such table.", hint="Check the working directory.") from error
+    except (OSError, UnicodeError, csv.Error) as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _unreadable(path: str, why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{path}: The table cannot be read: {why}.")
+
+
+def _number(text: str) -> Any:
+    """The number that a text is in JSON; else the text. A code such as 007 is no number, and keeps its zeros."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else text
+
+
+def _in_json(cell: object) -> Any:
+    """A cell as JSON has it: arrays as lists, bytes in base64, and what is not finite as the words of `--json`."""
+    if isinstance(cell, (np.ndarray, np.generic)):
+        return _in_json(cell.tolist())
+    if isinstance(cell, Mapping):
+        return {str(key): _in_json(value) for key, value in cell.items()}
+    if isinstance(cell, (list, tuple)):
+        return [_in_json(value) for value in cell]
+    if isinstance(cell, (bytes, bytearray)):
+        return base64.b64encode(cell).decode()
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return "NaN" if math.isnan(cell) else "Infinity" if cell > 0 else "-Infinity"
+    return cell if cell is None or isinstance(cell, (bool, int, float, str)) else str(cell)
+
+
+def write_csv(file: Any, names: Sequence[str], lines: Iterable[bytes]) -> None:
+    """Writes rows in JSON as CSV: texts as they are, missing values as empty cells, all else as JSON has it.
+
+    Args:
+        file: open for text, without translation of line breaks.
+        names: the columns.
+        lines: objects of JSON, each with all columns.
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    for line in lines:
+        row = json.loads(line)
+        writer.writerow([_csv_cell(row[name]) for name in names])
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
