@@ -4,8 +4,8 @@
     python samples/read_text.py [PICTURE]
 
 The models are PaddleOCR's, from the wheel of rapidocr; the sample uses nothing else of that package. They have no image
-metadata, so the sample binds a contract with each picture. Lines must be horizontal. Without a picture, the sample
-draws a page.
+metadata, so the sample binds a contract with each picture. Lines must be horizontal; the sample says which are tilted.
+Without a picture, it draws a page.
 """
 
 import sys
@@ -30,6 +30,7 @@ LINES = ("Load, bind, evaluate.", "Three words & 1234567890", "Total: 99.50 EUR"
 CONTRACT = ImageContract(BitmapPixelFormat.BGR8, LearningModelPixelRange.ZERO_TO_ONE, mean=(0.5,) * 3, std=(0.5,) * 3)
 READER_HEIGHT = 48  # the reader takes pictures of this height and of any width
 FINDER_STEP = 32  # the finder takes widths and heights that are multiples of this
+MOST_TILT = 5  # degrees: the box of a line that is tilted more holds parts of others, and the reader guesses
 LEAST_CONFIDENCE = 0.5  # below this, the box is more likely a pattern than text
 
 
@@ -50,11 +51,25 @@ def output(session: LearningModelSession, picture: Image.Image) -> np.ndarray:
 def boxes(heat: np.ndarray) -> list[tuple[int, int, int, int]]:
     """Left, top, right and bottom of each line. The finder marks the core of a line, so each box gets a margin."""
     found = []
-    for x, y, width, height, _ in cv2.connectedComponentsWithStats((heat > 0.3).astype(np.uint8))[2][1:].tolist():
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((heat > 0.3).astype(np.uint8))
+    for number, (x, y, width, height, _) in enumerate(stats[1:].tolist(), 1):
+        degrees = tilt(labels == number)
+        if abs(degrees) > MOST_TILT:
+            print(f"The line near x={x}, y={y} is tilted by {degrees:.0f} degrees: turn the picture.", file=sys.stderr)
         margin = height * 3 // 4
         right, bottom = min(x + width + margin, heat.shape[1]), min(y + height + margin, heat.shape[0])
         found.append((max(0, x - margin), max(0, y - margin), right, bottom))
     return sorted(found, key=lambda box: (box[1], box[0]))
+
+
+def tilt(mask: np.ndarray) -> float:
+    """By how many degrees a line falls to the right; what is nearly as high as it is long has no direction."""
+    rows, columns = np.nonzero(mask)
+    _, (side, other), angle = cv2.minAreaRect(np.stack([columns, rows], 1).astype(np.float32))
+    if max(side, other) < 3 * min(side, other):
+        return 0.0
+    degrees = angle if side > other else angle - 90
+    return (degrees + 90) % 180 - 90
 
 
 def decode(scores: np.ndarray, characters: list[str]) -> tuple[str, float]:

@@ -298,7 +298,8 @@ def probes(command: click.Command) -> dict[int, list[str]]:
     """For each exit code, a call that must end with it, made of what the command declares."""
     name, names = str(command.name), {name for option in options(command) for name in option.opts}
     words, more = words_of(command), MORE.get(name, [])
-    output = ["--output", "out.onnx"] if any(o.required and "--output" in o.opts for o in options(command)) else []
+    written = {"map": "out.parquet"}.get(name, "out.onnx")
+    output = ["--output", written] if any(o.required and "--output" in o.opts for o in options(command)) else []
     calls = {2: ["--nonsense"]}
     if "MODEL" in words or name == "join":
         calls[3] = ["missing.onnx", *more, *output, *(["--example"] if name == "run" else [])]
@@ -312,7 +313,7 @@ def probes(command: click.Command) -> dict[int, list[str]]:
         calls[4] = ["m.onnx", "missing.csv", *output]
         calls[7] = ["m.onnx", *more, *output, "--on", "ray"]
     if "--output" in names and name != "run":
-        calls[5] = ["m.onnx", *more, *OUTPUT]
+        calls[5] = ["m.onnx", *more, "--output", f"nowhere/{written}"]
     elif "--output" in names:
         calls[5] = ["m.onnx", "--example", *OUTPUT]
     for option, path in (("--html", "nowhere/p.html"), ("--csv", "nowhere/p.csv")):

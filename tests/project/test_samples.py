@@ -304,6 +304,21 @@ def test_read_text(tmp_path: Path) -> None:
         assert int(confidence.rstrip("%")) >= 90
 
 
+@pytest.mark.kept
+@pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed")
+def test_read_text_says_which_lines_are_tilted(tmp_path: Path) -> None:
+    page = Image.new("RGB", (640, 320), "white")
+    for number, line in enumerate(("Load, bind, evaluate.", "Mind the gap, please")):
+        ImageDraw.Draw(page).text((60, 90 + 90 * number), line, "black", ImageFont.load_default(36))
+    for degrees in (-12, 15):
+        page.rotate(degrees, Image.Resampling.BICUBIC, fillcolor="white").save(tmp_path / "page.png")
+        command = [sys.executable, SAMPLES / "read_text.py", tmp_path / "page.png"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        tilts = [int(tilt) for tilt in re.findall(r"is tilted by (-?\d+) degrees", done.stderr)]
+        assert len(tilts) == 2
+        assert tilts == pytest.approx([-degrees] * 2, abs=1)
+
+
 def test_devices(tmp_path: Path, scores: np.ndarray) -> None:
     lines = run("devices", folder=tmp_path, is_quiet=False)  # drivers of GPUs have their say
     end = next(index for index, line in enumerate(lines) if line.startswith("on "))

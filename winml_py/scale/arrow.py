@@ -32,7 +32,7 @@ def import_arrow() -> Any:
     except ImportError as error:
         raise MissingPackageError(
             "The package pyarrow, which reads and writes tables, is not installed.",
-            hint="pip install 'winml-py[ray]', or pip install pyarrow. `winml-py map` writes .csv and .jsonl without it.",
+            hint="pip install 'winml-py[ray]', or pip install pyarrow. Without it, map writes .csv and .jsonl.",
         ) from error
     return pyarrow
 
