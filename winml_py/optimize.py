@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from .core.base.agreement import FLOAT_TOLERANCE
-from .core.base.atomic_files import require_folder, write_whole
+from .core.base.atomic_files import require_another_file, require_folder, write_whole
 from .core.base.messages import Facts
 from .core.imaging.contract import ImageContract
 from .core.model.operators import ModelOperators, Operators
@@ -74,6 +74,7 @@ def optimize(
     contract: ImageContract | None = None,
     operators: Operators = (),
     sizes: StatedSizes = NOTHING_STATED,
+    force: bool = False,
 ) -> OptimizationReport:
     """Writes a model as the runtime's optimisers leave it.
 
@@ -92,6 +93,7 @@ def optimize(
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
         operators: operators of the program's own, as `LearningModel.load` takes them.
         sizes: what is stated of sizes that the model leaves free, for example values.
+        force: whether the new model may take the place of the old one.
 
     Returns:
         What changed.
@@ -115,6 +117,8 @@ def optimize(
     if level not in LEVELS:
         raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
     require_folder(out)
+    if not force:
+        require_another_file(out, model)
     model_operators = ModelOperators.of(operators)
     loaded = load_model(model, contract, model_operators.given)
     features = sizes.applied(loaded.input_features)

@@ -465,7 +465,36 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "map digits.onnx seven.png --output answers.parquet",
         7,
         "The package pyarrow, which reads and writes tables, is not installed. pip install 'winml-py[ray]', or pip "
-        "install pyarrow.",
+        "install pyarrow. Without it, map writes .csv and .jsonl.",
+    ),
+    (
+        "map digits.onnx seven.png --output answers.xlsx",
+        4,
+        "{place}/answers.xlsx: The name of the file to write ends in .xlsx. It ends in .parquet, .csv or .jsonl.",
+    ),
+    (
+        "map add.onnx few.csv --output answers.csv",
+        4,
+        "{place}/few.csv: Its first line, 1, 2, 3, holds numbers, and names of columns are expected. Write a line of "
+        "names above the numbers: a,b,c.",
+    ),
+    (
+        "edit digits.onnx --labels nine.txt --output out.onnx",
+        4,
+        "digits.onnx: There are 9 labels, and the model gives 10 scores. Give one label for each class, in the order "
+        "that the model was trained with.",
+    ),
+    (
+        "run",
+        2,
+        "Name a MODEL, and an INPUT after it (a picture, a video, a folder of pictures, an array), or write --example, "
+        "and no INPUT.",
+    ),
+    (
+        "run add.onnx a=x.npy b=wide.npy",
+        4,
+        "a=x.npy b=wide.npy: Model variable b, expects Float[2,], but binding was attempted with an incompatible type "
+        "Float[1,1,28,29,]. The rank is 4, not 1: reshape it to 2.",
     ),
     (
         "tune digits.onnx --output digits.onnx",

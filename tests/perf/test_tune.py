@@ -94,10 +94,27 @@ def test_a_win_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_candidate_must_win_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: Iterator[float] = iter([2.0, 1.01])
+
+    def compare(*_: object) -> tuning.Comparison:
+        gain = next(turns)
+        return tuning.Comparison(gain, (gain, gain), (1.0, 1.0))
+
     monkeypatch.setattr(tuning._Search, "_changes", lambda self: iter([tuning._Change("luck", {"engine": "auto"})]))
-    monkeypatch.setattr(tuning, "_compare_contenders", lambda one, other, rounds: (next(turns), 1.0, 1.0))
+    monkeypatch.setattr(tuning, "_compare_contenders", compare)
     (trial,) = tune(DIGITS).trials
     assert (trial.kept, trial.problem, trial.gain) == (False, "no faster", 1.01)
+
+
+def test_what_is_faster_in_half_of_the_turns_is_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The median of seven turns says 1.5, and the machine was busy."""
+    turns = iter([3.0, 0.7, 3.0, 0.7, 3.0, 0.7, 1.5] * 8)
+    monkeypatch.setattr(tuning._Search, "_changes", lambda self: iter([tuning._Change("luck", {"engine": "auto"})]))
+    timed(monkeypatch, lambda values, batch: 1 / next(turns) if values["engine"] == "auto" else 1)
+    tuned = tune(DIGITS)
+    (trial,) = tuned.trials
+    assert (trial.kept, trial.problem) == (False, "unsteady: 0.70 to 3.00 times as fast")
+    assert trial.gain == pytest.approx(1.5)
+    assert tuned.gain == 1
 
 
 def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +185,7 @@ def test_the_command_really_tunes(tmp_path: Path, seven: Path) -> None:
 def test_the_table_is_for_people(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     timed(monkeypatch, lambda values, batch: 2 if values["intra_op_thread_spinning"] else 1)
     text = call("tune", DIGITS, "--output", tmp_path / "o.json").stdout
-    assert "2.00 times as fast as the default: no spinning" in text
+    assert "2.00 (2.00 to 2.00) times as fast as the default: no spinning" in text
     assert f"written to {tmp_path / 'o.json'}" in text
     timed(monkeypatch, lambda values, batch: 2)
     assert "Nothing helped: the default, 2.000 ms, is the fastest." in call("tune", DIGITS).stdout

@@ -12,20 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.models import INT64, STRING, unary
+from helpers.models import INT64, STRING, counting_loop, unary
 from helpers.paths import MODELS, PICTURES, ROOT
 from winml_py import (
+    BitmapPixelFormat,
+    EvaluationTimeoutError,
     ImageContract,
     ImageFeatureValue,
+    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
+    LearningModelBinding,
     LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
     PictureError,
     SizeMismatchError,
     SoftwareBitmap,
+    Tuning,
+    WinMLError,
 )
 from winml_py.core.base.winrt_object import inside
 
@@ -176,3 +182,94 @@ def test_a_users_program_has_complete_types(tmp_path: Path, checker: str) -> Non
     assert sorted(found) == list(range(first, first + len(PLANTED))), done.stdout + done.stderr
     for number, word in enumerate(PLANTED.values(), first):
         assert word in found[number]
+
+
+# What people try next.
+
+
+def test_a_result_has_its_outputs() -> None:
+    with LearningModelSession(LearningModel.load(DIGITS)) as session:
+        result = session.evaluate_features({"image": SEVEN})
+    assert result["probabilities"] is result.outputs["probabilities"]
+    with pytest.raises(KeyError, match="probabilites"):
+        result["probabilites"]
+
+
+def test_evaluate_features_has_a_time_limit() -> None:
+    with LearningModelSession(LearningModel.load(DIGITS)) as session:
+        array = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
+        features = {"image": array}
+        expected = session.evaluate_features(features)["probabilities"].to_numpy()
+        limited = session.evaluate_features(features, timeout=60)["probabilities"].to_numpy()
+        np.testing.assert_array_equal(limited, expected)
+        with pytest.raises(InvalidArgumentError, match="timeout"):
+            session.evaluate_features(features, timeout=-1)
+    with LearningModelSession(LearningModel.load(counting_loop())) as session, pytest.raises(EvaluationTimeoutError):
+        session.evaluate_features({"count": np.array(10**9), "x": np.float32(1)}, timeout=0.1)
+
+
+def test_mean_and_std_go_with_their_colours() -> None:
+    contract = ImageContract.imagenet()
+    turned = contract.with_pixel_format(BitmapPixelFormat.BGR8)
+    assert (turned.mean, turned.std) == ((0.406, 0.456, 0.485), (0.225, 0.224, 0.229))
+    assert turned.with_pixel_format(BitmapPixelFormat.RGB8) == contract
+    assert contract.with_pixel_format(BitmapPixelFormat.RGBA8) == contract
+    with pytest.raises(InvalidArgumentError, match="are of colours"):
+        contract.with_pixel_format(BitmapPixelFormat.GRAY8)
+    plain = ImageContract(mean=0.5, std=0.25).with_pixel_format(BitmapPixelFormat.GRAY8)  # type: ignore[arg-type]
+    assert (plain.mean, plain.std) == ((0.5,), (0.25,))
+    picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    one, other = (LearningModelSession(LearningModel.load(unary("Identity", (1, 3, 8, 8)))) for _ in range(2))
+    tensors = []
+    for session, its in ((one, contract), (other, turned)):
+        binding = LearningModelBinding(session)
+        binding.bind("x", ImageFeatureValue.from_array(picture, BitmapPixelFormat.RGB8), {"ImageContract": its})
+        tensors.append(session.evaluate(binding)["y"].to_numpy())
+    np.testing.assert_array_equal(tensors[0], tensors[1][:, ::-1])
+
+
+MISTAKES = {
+    "LearningModelBinding(model)": "A LearningModelSession is expected, and LearningModel came. Write "
+    "LearningModelBinding(session), where session = LearningModelSession(model).",
+    "LearningModelBinding('digits.onnx')": "A LearningModelSession is expected, and str came. Write "
+    "LearningModelBinding(session), where session = LearningModelSession(model).",
+    "LearningModelSession(model, 'cpu')": "A LearningModelDevice is expected, and str came. Write "
+    'LearningModelDevice.find("cpu").',
+    "Tuning(graph_optimisation='all')": "Tuning has no 'graph_optimisation'. Did you mean 'graph_optimization'?",
+    "ImageContract(pixel_fromat=1)": "ImageContract has no 'pixel_fromat'. Did you mean 'pixel_format'?",
+    "ImageScaling(shortest=256)": "ImageScaling has no 'shortest'. Did you mean 'shortest_side'?",
+    "binding.bind('image', str(SEVEN), ImageContract())": "The properties of a bind are a mapping, not ImageContract. "
+    'Write {"ImageContract": value}.',
+    "binding.bind('image', np.zeros((28, 28), np.float32))": "Model variable image, expects Image[28x28], but binding "
+    "was attempted with an incompatible type Float[28,28,]. The rank is 2, not 4: reshape it to 1 x 1 x 28 x 28.",
+    "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))": "Model variable image, expects Image[28x28], but "
+    "binding was attempted with an incompatible type UInt8[1,1,28,28,]. Bind a picture, height x width x channels: "
+    "ImageFeatureValue.from_array(array, pixel_format). Or bring the numbers to zero to one yourself, as float32: a "
+    "tensor is taken as it is.",
+    "rates.bind('x', 16000.0)": "The model variable x cannot be bound with the provided type: it expects Int64[1,], "
+    "and float 16000.0 came. It takes whole numbers: bind int(16000.0), or TensorInt64Bit.from_numpy(array).",
+    "fixed.evaluate_features({'image': np.zeros((4, 1, 28, 28), np.float32)})": "The input image was compiled for "
+    "other dimensions: index: 0 Got: 4 Expected: 1. Bind what batch_size_override and the dimension overrides of the "
+    "options say, or leave them out: options that are passed fix the batch to 1, unless batch_size_override is another "
+    "size, or 0, which leaves it free.",
+}
+
+
+@pytest.mark.parametrize("call", MISTAKES)
+def test_a_mistake_in_a_program_has_its_sentence(call: str) -> None:
+    model = LearningModel.load(DIGITS)
+    rates = LearningModelBinding(LearningModelSession(LearningModel.load(unary("Neg", [1], INT64))))
+    batches = LearningModel.load(MODELS / "digits_batch.onnx")
+    fixed = LearningModelSession(batches, options=LearningModelSessionOptions())
+    binding = LearningModelBinding(LearningModelSession(model))
+    names = globals() | {
+        "Tuning": Tuning,
+        "ImageScaling": ImageScaling,
+        "model": model,
+        "binding": binding,
+        "rates": rates,
+        "fixed": fixed,
+    }
+    with pytest.raises(WinMLError) as caught:
+        eval(call, names)
+    assert str(caught.value) == MISTAKES[call]

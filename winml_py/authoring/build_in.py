@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ..core.base.atomic_files import require_folder, write_whole
+from ..core.base.atomic_files import require_another_file, require_folder, write_whole
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -36,6 +36,7 @@ def build_in(
     pictures: BitmapPixelFormat = BitmapPixelFormat.RGB8,
     labels: Iterable[str] = (),
     suppress: bool = False,
+    force: bool = False,
 ) -> None:
     """Writes a copy of a model that takes pictures as they are, in any ONNX runtime.
 
@@ -54,6 +55,7 @@ def build_in(
         suppress: for a detector with Ultralytics' output, 1 x (4 + classes) x places. It gets the outputs `boxes`
             (left, top, right and bottom in pixels of the picture), `box_scores`, `box_classes` and `box_labels`, after
             suppression as by Ultralytics' predictor; the labels are those that are given, or that the model states.
+        force: whether the new model may take the place of the old one.
 
     Raises:
         ModelNotFoundError: there is no such file.
@@ -85,6 +87,8 @@ def build_in(
     images = _images(loaded, contract, set(inputs))
     steps = {image.name: _preprocessing(image, pictures) for image in images}
     require_folder(destination)
+    if not force:
+        require_another_file(destination, source)
     model = read_for_copy(source, destination)
     upgrade_opset(GraphWriter.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}

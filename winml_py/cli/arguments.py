@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, NoReturn
 
 import click
 
+from ..core.base.atomic_files import is_same_file
 from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file, missing_file_hint
 from ..core.contracts.files import read_contract
 from ..core.imaging.contract import ImageContract
@@ -258,11 +258,3 @@ def require_no_input(output: str | None, inputs: Iterable[str], force: bool = Fa
         if is_same_file(output, path):
             hint = f", or add {remedy} to replace it" if remedy else ""
             raise click.UsageError(f"{output}: This is an input, and the output would replace it. Name another{hint}.")
-
-
-def is_same_file(one: str, other: str) -> bool:
-    """Whether two paths lead to one file that is there."""
-    try:
-        return os.path.samefile(one, other)
-    except (OSError, ValueError):
-        return False

@@ -59,6 +59,11 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
     return click.option(option, **{"metavar": "R,G,B", **settings}, callback=value)
 
 
+NARROWEST, WIDEST = 0.05, 600
+"""How far apart the numbers of black and white are, at least and at most, in the models that we know: 255 for bytes, 2
+for -1 to 1, about 5 with ImageNet's mean and std."""
+
+
 @click.command()
 @model_argument
 @written_model("model")
@@ -103,7 +108,7 @@ def contract(
         if is_built_in:
             pictures = pictures or BitmapPixelFormat.RGB8  # as Pillow and most programs have their bytes
             names = labels_of(labels) if labels else ()
-            build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress)
+            build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress, force=True)
         elif made is None:
             raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
         elif pictures or labels or suppress:
@@ -115,13 +120,27 @@ def contract(
         {"pictures": pictures.name} if is_built_in and pictures else {}
     )
     emit(report, as_json, lambda _: say(f"{output}: {words}{_spell_pictures(pictures)}"))
+    if made:
+        _tell_odd_numbers(output, made)
+
+
+def _tell_odd_numbers(output: str, contract: ImageContract) -> None:
+    """Says to standard error where mean and std were of bytes, and the range is another, or the other way round."""
+    ends = [(factor * byte + summand) for factor, summand in contract.affine() for byte in (0, 255)]
+    low, high = min(ends), max(ends)
+    if not NARROWEST <= high - low <= WIDEST:
+        say(
+            f"{output}: Black and white become {low:.4g} to {high:.4g}, as hardly any model has it. Is the mean "
+            f"or the std of another range? Say it: --range {' or '.join(_RANGES)}.",
+            is_error=True,
+        )
 
 
 def _spell_pictures(pictures: BitmapPixelFormat | None) -> str:
     return f"; takes {pictures.name} bytes, height x width x {layout_of(pictures).channels}" if pictures else ""
 
 
-def _stated(preset: Any, source: str | None, **fields: object) -> ImageContract | None:
+def _stated(preset: Any, source: str | None, **fields: Any) -> ImageContract | None:
     """The contract that the options state; None where there are none."""
     fields = {name: value for name, value in fields.items() if value is not None}
     if preset and source:
@@ -129,6 +148,9 @@ def _stated(preset: Any, source: str | None, **fields: object) -> ImageContract 
     if not preset and not source and not fields:
         return None
     made = read_contract(source) if source else (preset or ImageContract)()
+    if "pixel_format" in fields and not fields.keys() & {"mean", "std"}:
+        # A preset's mean and std are of colours, whatever the order that the model wants them in.
+        made = made.with_pixel_format(fields.pop("pixel_format"))
     return replace(made, **_with_scaling(made, fields))
 
 

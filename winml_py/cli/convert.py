@@ -50,7 +50,7 @@ def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, 
         loaded = load_model(model, options["contract"])
         values = given_values(loaded, inputs)
     with progress("converting") as advance, naming(model):
-        report = to_float16(model, output, inputs=values, progress=advance, **options)
+        report = to_float16(model, output, inputs=values, progress=advance, force=True, **options)
         speed = speed_of(loaded, (model, output), values, options["sizes"])
     facts = {"model": model, "output": output} | report.to_json() | {"speed": speed}
     emit(facts, as_json, lambda _: _print(facts, report))

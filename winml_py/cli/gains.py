@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import Facts
 from ..core.base.timing import median_turn, take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
@@ -19,7 +20,6 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..inputs.examples import StatedSizes, example_inputs
-from .arguments import is_same_file
 from .style import number, say
 
 

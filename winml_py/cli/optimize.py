@@ -50,7 +50,7 @@ def optimize(model: str, inputs: tuple[str, ...], output: str, as_json: bool, **
     with progress("optimising"), naming(model):
         loaded = load_model(model, options["contract"])
         values = given_values(loaded, inputs)
-        report = to_optimized(model, output, inputs=values, **options)
+        report = to_optimized(model, output, inputs=values, force=True, **options)
         speed = speed_of(loaded, (model, output), values, options["sizes"])
     facts = {"model": model, "output": output} | report.to_json() | {"speed": speed}
     emit(facts, as_json, lambda _: _print(facts, report))

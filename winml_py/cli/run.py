@@ -85,8 +85,8 @@ def run(
     paths = [path for model in models for path in models_of(model)]
     if example == bool(inputs):  # both, or neither: numbers that are made up must be asked for
         raise click.UsageError(
-            f"{' '.join(models)}: Name an INPUT after the model (a picture, a video, a folder of pictures, an array), "
-            "or write --example, and no INPUT."
+            (f"{' '.join(models)}: Name an INPUT after the model" if models else "Name a MODEL, and an INPUT after it")
+            + " (a picture, a video, a folder of pictures, an array), or write --example, and no INPUT."
         )
     # Each option is a field of `Wanted` or of `Case`; `Case` refuses one that is neither.
     wanted = Wanted(**{name: options.pop(name) for name in Wanted._fields})

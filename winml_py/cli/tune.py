@@ -24,6 +24,9 @@ from .arguments import (
 from .failures import naming
 from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 
+LONG_START = 2
+"""How many times as long a session may take to make before the user is told: programs that evaluate once would lose."""
+
 
 @click.command()
 @model_argument
@@ -37,7 +40,8 @@ def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_
     """Search session options that make MODEL faster.
 
     It tries engine, precision, threads, execution mode, graph optimisation, memory, and for throughput also batches,
-    on INPUT or on example inputs. A change is dropped if results differ, or if it does not beat the best so far twice.
+    on INPUT or on example inputs. A change is dropped if results differ, or if it does not beat the best so far twice,
+    in nearly every turn.
     At the end, the best and the default run in turns. If the best does not win, the default is kept.
 
     LearningModelSessionOptions.load(FILE) reads what --output writes.
@@ -70,7 +74,11 @@ def _print(facts: Facts) -> None:
     default = f"{number(facts['default_ms'])} ms"
     if facts["gain"] > 1:
         kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
-        say(f"{facts['gain']:.2f} times as fast as the default: {kept}", "bold")
+        low, high = facts["gain_range"]
+        say(f"{facts['gain']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
         say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned")
+        before, after = facts["start_ms"]
+        if after > LONG_START * before:
+            say(f"A session takes {after:.0f} ms to make, {before:.0f} ms by default.")
     else:
         say(f"Nothing helped: the default, {default}, is the fastest.", "bold")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ..core.base.atomic_files import require_folder, written_to
+from ..core.base.atomic_files import require_another_file, require_folder, written_to
 from ..core.base.messages import Progress
 from ..core.imaging.contract import ImageContract
 from ..core.model.operators import ModelOperators, Operators
@@ -29,6 +29,7 @@ def convert(
     contract: ImageContract | None = None,
     operators: Operators = (),
     sizes: StatedSizes = NOTHING_STATED,
+    force: bool = False,
 ) -> ConversionReport:
     """Converts a float32 model to float16, and checks that its results stay the same.
 
@@ -48,6 +49,7 @@ def convert(
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
         operators: operators of the program's own, as `LearningModel.load` takes them. Their nodes stay in float32.
         sizes: what is stated of sizes that the model leaves free, for example values.
+        force: whether the new model may take the place of the old one.
 
     Returns:
         What was done, and how accurate the new model is.
@@ -55,7 +57,7 @@ def convert(
     Raises:
         ConversionError: no way was found to do it well enough; the error has the last `report`, where there is one.
         InvalidArgumentError: an input without example values, a name in `keep_float32` that no node has, a tolerance
-            that is not between 0 and 1, or a model that is float16 already.
+            that is not between 0 and 1, a model that is float16 already, or the model itself as destination.
         StorageNotFoundError: there is no folder to write to.
         StorageAccessError: the file cannot be written.
         ModelNotFoundError: there is no such model.
@@ -78,6 +80,8 @@ def convert(
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1 (--tolerance).")
     require_folder(destination)
+    if not force:
+        require_another_file(destination, source)
     names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     tell = progress or (lambda done, what: None)
     tell(None, "reading")

@@ -14,6 +14,7 @@ from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
+from ..core.features.descriptors import ShapedDescriptor
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
 from ..inputs.examples import example_inputs, has_example
@@ -212,6 +213,7 @@ def edit_model(
     _require_texts(edits)
     require_folder(destination)
     before = LearningModel.load_from_file_path(source)
+    _require_label_for_each_score(before, edits.labels or ())
     import onnx
 
     proto = onnx.load(source, load_external_data=False)
@@ -234,6 +236,19 @@ def _require_texts(edits: Edits) -> None:
             raise InvalidArgumentError(
                 f"{word!r} is not text that UTF-8 can write.", hint="Write the words in UTF-8, which model files hold."
             )
+
+
+def _require_label_for_each_score(model: LearningModel, labels: Sequence[str]) -> None:
+    """Refuses labels of a classifier that gives another number of scores: results would have no labels at all."""
+    shapes = [tuple(feature.shape) for feature in model.output_features if isinstance(feature, ShapedDescriptor)]
+    shape = shapes[0] if len(model.output_features) == len(shapes) == 1 else ()
+    # Of other shapes, such as those of detectors, the scores are a part of the output.
+    is_row = len(shape) == 2 and shape[0] in (-1, 1) and shape[1] != -1
+    if labels and is_row and shape[1] != len(labels):
+        raise InvalidArgumentError(
+            f"There are {len(labels)} labels, and the model gives {shape[1]} scores.",
+            hint="Give one label for each class, in the order that the model was trained with.",
+        )
 
 
 def _write_words(proto: ModelProto, edits: Edits) -> None:

@@ -19,6 +19,7 @@ from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
+from ..core.runtime.engine import ONNXRUNTIME
 from ..core.runtime.providers import plugins
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
@@ -33,6 +34,9 @@ LATENCY, THROUGHPUT = "latency", "throughput"
 
 GAIN = 1.03
 """A smaller gain than this may be noise."""
+
+LOSSES = 7
+"""One turn of so many may be lost: on a busy machine, a gain that is there shows in nearly every turn."""
 
 ROUNDS = 7
 BLOCK_SECONDS = 0.05
@@ -70,19 +74,23 @@ class Tuned:
         options: the fastest that gave right results; the default where nothing helped.
         batch: how many items to give to one evaluation: `evaluate_many(batch=)`.
         gain: how many times as fast as the default, measured against it at the end.
+        gain_range: the least and the largest of that gain in the turns, without the extreme ones.
         trials: what was tried, in order.
         default_ms: the time of an evaluation (of one item) by default.
         tuned_ms: the same with these options.
         sizes: the shapes of the inputs, by name.
+        start_ms: the time that a session takes to make by default, and with these options.
     """
 
     options: LearningModelSessionOptions
     batch: int
     gain: float
+    gain_range: tuple[float, float]
     trials: tuple[Trial, ...]
     default_ms: float
     tuned_ms: float
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
+    start_ms: tuple[float, float] = (0.0, 0.0)
 
 
 class _Change(NamedTuple):
@@ -101,9 +109,9 @@ def tune(
 ) -> Tuned:
     """Changes one setting after the other, and keeps what is faster and right.
 
-    Every candidate takes turns with the best so far on the same inputs. It has to win twice, and its outputs must agree
-    with the default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default run in turns. If the
-    best does not win, the default is the result.
+    Every candidate takes turns with the best so far on the same inputs. It has to win twice, and nearly every turn, and
+    its outputs must agree with the default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default
+    run in turns. If the best does not win, the default is the result.
 
     Args:
         model: the path of an .onnx file.
@@ -149,7 +157,9 @@ class _Contender:
 
     def __init__(self, search: _Search, values: Settings, batch: int) -> None:
         self.values, self.batch, self._features, self._goal = values, batch, search.features, search.goal
+        started = time.perf_counter()
         self.session = LearningModelSession(search.model, None, LearningModelSessionOptions.from_dict(values))
+        self.start_ms = 1e3 * (time.perf_counter() - started)
         self._binding = LearningModelBinding(self.session)
         for name, value in search.features.items():
             self._binding.bind(name, value)
@@ -200,7 +210,10 @@ class _Search:
         changes = list(self._changes())
         for index, change in enumerate(changes):
             self._progress(index / (len(changes) + 1), change.words)
-            if change.batch != best.batch or _merge(best.values, change.values) != best.values:
+            if "tuning" in change.values and best.session.engine != ONNXRUNTIME:
+                problem = f"a setting of ONNX Runtime, and {best.session.engine} was faster"
+                self.trials.append(Trial(change.words, problem=problem))
+            elif change.batch != best.batch or _merge(best.values, change.values) != best.values:
                 best = self._try_change(best, default, change)
         self._progress(len(changes) / (len(changes) + 1), "the best against the default")
         with default.session, best.session:
@@ -214,10 +227,9 @@ class _Search:
                 trial.call(_evaluate_once, self._subject, values)
             contender = _Contender(self, values, max(change.batch, best.batch))
             _require_agreement(default, contender)
-            gain, _, milliseconds = _compare_contenders(best, contender, ROUNDS)
-            if gain >= GAIN:
-                again, _, milliseconds = _compare_contenders(best, contender, ROUNDS)
-                gain = min(gain, again)
+            compared = _compare_contenders(best, contender, ROUNDS)
+            if compared.is_gain:
+                compared = min(compared, _compare_contenders(best, contender, ROUNDS))
         except trial.ProcessEndedError as ended:
             self.trials.append(Trial(change.words, problem=f"it ends the process ({ended})"))
             return best
@@ -226,8 +238,10 @@ class _Search:
             if contender is not None:
                 contender.session.close()
             return best
-        is_gain = gain >= GAIN
-        self.trials.append(Trial(change.words, milliseconds, gain, is_gain, "" if is_gain else "no faster"))
+        is_gain, words = compared.is_gain, change.words
+        if "precision" in change.values:
+            words = f"{words} ({contender.session.engine})"
+        self.trials.append(Trial(words, compared.milliseconds[1], compared.gain, is_gain, compared.problem))
         loser = best if is_gain else contender
         if loser is not default:  # it is needed at the end
             loser.session.close()
@@ -236,15 +250,19 @@ class _Search:
     def _confirm(self, default: _Contender, best: _Contender) -> Tuned:
         """The best, or the default where no gain is left."""
         if best is not default:
-            gain, default_ms, tuned_ms = _compare_contenders(default, best, 2 * ROUNDS)
-            if gain >= GAIN:
-                options = LearningModelSessionOptions.from_dict(best.values)
-                return Tuned(options, best.batch, gain, tuple(self.trials), default_ms, tuned_ms)
+            gain, gain_range, milliseconds = compared = _compare_contenders(default, best, 2 * ROUNDS)
+            if compared.is_gain:
+                options, start_ms = (
+                    LearningModelSessionOptions.from_dict(best.values),
+                    (default.start_ms, best.start_ms),
+                )
+                trials = tuple(self.trials)
+                return Tuned(options, best.batch, gain, gain_range, trials, *milliseconds, start_ms=start_ms)
             best.session.close()
-            self.trials.append(Trial("all of it against the default", tuned_ms, gain, problem="no gain is left"))
-        milliseconds = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
-        options = LearningModelSessionOptions.from_dict(default.values)
-        return Tuned(options, default.batch, 1.0, tuple(self.trials), milliseconds, milliseconds)
+            self.trials.append(Trial("all of it against the default", milliseconds[1], gain, problem="no gain is left"))
+        alone = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
+        options, starts = LearningModelSessionOptions.from_dict(default.values), (default.start_ms, default.start_ms)
+        return Tuned(options, default.batch, 1.0, (1.0, 1.0), tuple(self.trials), alone, alone, start_ms=starts)
 
     def _changes(self) -> Iterator[_Change]:
         devices = plugins.devices("cpu")
@@ -290,7 +308,36 @@ def _merge(values: Settings, change: Settings) -> Settings:
     return merged
 
 
-def _compare_contenders(one: _Contender, other: _Contender, rounds: int) -> tuple[float, float, float]:
-    """How many times as fast the other is, and the milliseconds of both, in the turn whose ratio is the median."""
-    seconds, others_seconds = median_turn(*take_turns([one.seconds, other.seconds], rounds))
-    return seconds / others_seconds, 1e3 * seconds, 1e3 * others_seconds
+class Comparison(NamedTuple):
+    """How two contenders compare.
+
+    Attributes:
+        gain: how many times as fast the other is, in the median turn.
+        gain_range: the least and the largest of the turns, without one of seven at either end.
+        milliseconds: the times of both in the median turn.
+    """
+
+    gain: float
+    gain_range: tuple[float, float]
+    milliseconds: tuple[float, float]
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the other is faster, and not by chance alone."""
+        return self.gain >= GAIN and self.gain_range[0] >= 1
+
+    @property
+    def problem(self) -> str:
+        """Why it is no gain; "" where it is one."""
+        if self.gain < GAIN:
+            return "no faster"
+        return "" if self.is_gain else "unsteady: {:.2f} to {:.2f} times as fast".format(*self.gain_range)
+
+
+def _compare_contenders(one: _Contender, other: _Contender, rounds: int) -> Comparison:
+    """How they compare in so many turns."""
+    ones, others = take_turns([one.seconds, other.seconds], rounds)
+    seconds, others_seconds = median_turn(ones, others)
+    gains, losses = sorted(one / other for one, other in zip(ones, others, strict=True)), rounds // LOSSES
+    gains = gains[losses : rounds - losses]
+    return Comparison(seconds / others_seconds, (gains[0], gains[-1]), (1e3 * seconds, 1e3 * others_seconds))

@@ -235,7 +235,9 @@ class Reader:
             if column not in columns:
                 raise InvalidArgumentError(
                     f"The input {name} comes from the column {column!r}, and there is none among {', '.join(columns)}.",
-                    hint=f"Say which one: columns={{{name!r}: {columns[0]!r}}}." if columns else "",
+                    hint=f"Say which one: columns={{{name!r}: {columns[0]!r}}}, or --column {name}={columns[0]}."
+                    if columns
+                    else "",
                 )
         return source
 

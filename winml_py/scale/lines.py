@@ -78,6 +78,7 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
             names = next(reader, [])
             if not names or len(set(names)) < len(names):
                 raise _unreadable(path, "its first line must name the columns, each once")
+            require_names(path, names)
             is_first = True
             while table := list(islice((row for row in reader if row), rows)):
                 short = next((row for row in table if len(row) != len(names)), None)
@@ -89,10 +90,25 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
                 is_first = False
             if is_first:
                 yield LineTable(dict.fromkeys(names, ()), names)
+    except InvalidArgumentError:  # an OSError, too
+        raise
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such table.", hint="Check the working directory.") from error
     except (OSError, UnicodeError, csv.Error) as error:
         raise _unreadable(path, str(error)) from error
+
+
+def require_names(path: str, names: Sequence[str]) -> None:
+    """Refuses a table whose first line holds numbers alone: it is a row, and would be lost.
+
+    Raises:
+        InvalidArgumentError: no name is a word.
+    """
+    if names and not any(isinstance(_number(name), str) for name in names):
+        raise InvalidArgumentError(
+            f"{path}: Its first line, {', '.join(names[:4])}, holds numbers, and names of columns are expected.",
+            hint="Write a line of names above the numbers: a,b,c.",
+        )
 
 
 def _unreadable(path: str, why: str) -> InvalidArgumentError:

@@ -12,7 +12,7 @@ from ..core.base.arguments import is_text
 from ..core.streams.sources import files_of
 from ..errors import InvalidArgumentError
 from .arrow import import_arrow
-from .lines import LineTable, read_csv
+from .lines import LineTable, read_csv, require_names
 
 PATH = "path"
 """The column of pictures that are named by their files."""
@@ -103,6 +103,8 @@ class Source(NamedTuple):
         try:
             with self._reader(rows) as reader:
                 yield from _in_equal_tables(reader, rows)
+        except InvalidArgumentError:  # an OSError, too
+            raise
         except FileNotFoundError as error:
             raise InvalidArgumentError(
                 f"{self.files[0]}: There is no such table.", hint="Check the working directory."
@@ -117,7 +119,9 @@ class Source(NamedTuple):
     def _reader(self, rows: int) -> Any:
         arrow = import_arrow()
         if self._is_text:
-            return arrow.csv.open_csv(self.files[0])
+            reader = arrow.csv.open_csv(self.files[0])
+            require_names(self.files[0], reader.schema.names)
+            return reader
         file = arrow.parquet.ParquetFile(self.files[0])
         return arrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=rows))
 

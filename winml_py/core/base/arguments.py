@@ -6,12 +6,13 @@ import inspect
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from enum import IntEnum
 from numbers import Integral
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from ...errors import InvalidArgumentError, WinMLError
-from .messages import type_name
+from .messages import did_you_mean, type_name
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -55,6 +56,24 @@ def require_type(value: object, kind: Any, hint: str) -> None:
     if not isinstance(value, kind):
         expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
         raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)
+
+
+class Fields:
+    """The base of dataclasses that tell the name closest to a misspelt argument."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_: Any, **values: Any) -> Self:
+        """Refuses an argument that is none of the fields, before the dataclass's own `__init__` does.
+
+        Raises:
+            InvalidArgumentError: there is no such field.
+        """
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # of the dataclass below
+        for name in values:
+            if name not in known:
+                raise InvalidArgumentError(f"{cls.__name__} has no {name!r}.", hint=did_you_mean(name, known))
+        return super().__new__(cls)
 
 
 def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:

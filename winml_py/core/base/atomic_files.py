@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import BinaryIO
 
-from ...errors import StorageAccessError, StorageNotFoundError, WinMLError
+from ...errors import InvalidArgumentError, StorageAccessError, StorageNotFoundError, WinMLError
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
@@ -26,6 +26,27 @@ def require_folder(path: str | os.PathLike[str]) -> None:
         )
     if os.path.isdir(path):
         raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Name a file in it.")
+
+
+def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two paths lead to one file that is there."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
+
+
+def require_another_file(destination: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Refuses to write a new model in the place of the one that it is made from.
+
+    Raises:
+        InvalidArgumentError: the two paths lead to one file.
+    """
+    if is_same_file(destination, source):
+        raise InvalidArgumentError(
+            f"{os.fspath(destination)}: This is the model itself, and the new one would replace it.",
+            hint="Name another file, or say that it is meant: force=True.",
+        )
 
 
 @contextmanager

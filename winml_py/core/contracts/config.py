@@ -22,12 +22,13 @@ class Config(NamedTuple):
     values: Mapping[str, Any]
 
 
-def read_config(source: Source, names: Sequence[str]) -> Config:
+def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Config:
     """Reads a config.
 
     Args:
         source: a file, an open one, a folder, or the values themselves.
         names: the files to look for in a folder; the first that is there is read.
+        list_key: the key that a plain list stands for; "" where a list means nothing.
 
     Raises:
         StorageNotFoundError: there is no such file, or none in the folder.
@@ -45,6 +46,8 @@ def read_config(source: Source, names: Sequence[str]) -> Config:
         raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: It is not JSON: {error}.") from error
+    if list_key and isinstance(values, list):
+        values = {list_key: values}
     if not isinstance(values, dict):
         raise InvalidArgumentError(f"{path}: It is not a JSON object.", hint=f"It is a file such as {names[0]}.")
     return Config(path, values)

@@ -32,9 +32,9 @@ def labels_of(source: Source) -> tuple[str, ...]:
     """The names of a model's classes, in the order of its scores.
 
     Args:
-        source: a text file with a name a line; or a config of Hugging Face (`id2label`) or timm (`label_names`): the
-            path of a `.json` file, an open one, or what such a file holds. Of a folder, and of a model (`.onnx`), it is
-            the `config.json` there, or beside it.
+        source: a text file with a name a line; a `.json` file with a list of names; or a config of Hugging Face
+            (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or what such a file holds. Of
+            a folder, and of a model (`.onnx`), it is the `config.json` there, or beside it.
 
     Returns:
         The names, or nothing where the config states none.
@@ -54,7 +54,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
             source = os.path.dirname(os.path.abspath(path))
         elif not path.lower().endswith(".json") and not os.path.isdir(path):
             return _lines(path)
-    name, values = read_config(source, ("config.json",))
+    name, values = read_config(source, ("config.json",), list_key="label_names")
     inner = values.get("pretrained_cfg")
     names = values.get("id2label") or values.get("label_names")
     if names is None and isinstance(inner, Mapping):

@@ -11,6 +11,7 @@ from ...errors import (
     ClosedError,
     DeviceLostError,
     EvaluationError,
+    InvalidArgumentError,
     InvalidBindingError,
     MissingInputError,
     NotBoundError,
@@ -66,6 +67,7 @@ class LearningModelBinding(Object, MapView[Any]):
 
     Raises:
         ClosedError: the session has been closed.
+        InvalidArgumentError: it is no session.
 
     Example:
         >>> import numpy as np
@@ -80,8 +82,13 @@ class LearningModelBinding(Object, MapView[Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, session: HasInside[Compiled], /) -> None:
+        compiled = inside(session) if hasattr(session, "_inside") else None
+        if not isinstance(compiled, Compiled):
+            raise InvalidArgumentError(
+                f"A LearningModelSession is expected, and {type_name(session)} came.",
+                hint="Write LearningModelBinding(session), where session = LearningModelSession(model).",
+            )
         self._session = session  # a session that nobody else holds would close its engine
-        compiled = inside(session)
         self._is_silent = compiled.is_silent
         self._inside = Evaluation(compiled)
 

@@ -54,6 +54,10 @@ class LearningModelEvaluationResult(Object):
         self._source: Any = None
         self._index: int | None = None
 
+    def __getitem__(self, name: str) -> Any:
+        """An output: short for `outputs[name]`."""
+        return self.outputs[name]
+
     @property
     def source(self) -> Any:
         """What was evaluated, where `evaluate_many` did it: the item as it came, the path of a file of a folder, or the

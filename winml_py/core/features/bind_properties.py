@@ -55,9 +55,11 @@ class BindProperties(NamedTuple):
         if not properties:
             return NO_PROPERTIES
         if not isinstance(properties, Mapping):
+            kinds = {ImageContract: "ImageContract", BitmapPixelFormat: "BitmapPixelFormat"}
+            key = next((key for kind, key in kinds.items() if isinstance(properties, kind)), None)
             raise InvalidBindingError(
                 f"The properties of a bind are a mapping, not {type_name(properties)}.",
-                hint='Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+                hint=f'Write {{"{key}": value}}.' if key else 'Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
             )
         fields: dict[str, Any] = {}
         for key, value in properties.items():
@@ -100,7 +102,7 @@ def _override_contract(
 ) -> ImageContract:
     if pixel_range is not None:
         contract = replace(contract, pixel_range=pixel_range)
-    return contract if pixel_format is None else replace(contract, pixel_format=pixel_format)
+    return contract if pixel_format is None else contract.with_pixel_format(pixel_format)
 
 
 def _bounds(value: Any) -> BitmapBounds:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat
+from ...enums import BitmapPixelFormat, TensorKind
 from ...errors import InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arguments import is_stream
 from ..base.arrays import DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
@@ -269,6 +269,8 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
         if tensor_class is None:
             return f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
         name = tensor_class.__name__
+        if isinstance(value, float) and tensor_class.dtype.kind in "iu":
+            return f"It takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return "Bind a list."
@@ -295,12 +297,20 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         else:
             kind = tensor_class.dtype.name if tensor_class.dtype == object else f"np.{tensor_class.dtype.name}"
             hint = f"Bind a {tensor_class.__name__}, or an array of {tensor_class.dtype.name}: array.astype({kind})."
+            if value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
+                # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
+                levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
+                hint = (
+                    "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
+                    f"bring the numbers to {levels} yourself, as {tensor_class.dtype.name}: a tensor is taken as it is."
+                )
         raise mismatch(InvalidBindingError, hint)
     # A placeholder takes the shape that comes, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         sizes, wanted_sizes = inside(value).shape or (), descriptor.shape
         if len(sizes) != len(wanted_sizes):
-            hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}; add or drop dimensions with reshape."
+            shape = " x ".join("any" if size == -1 else str(size) for size in wanted_sizes) or "without dimensions"
+            hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}: reshape it to {shape}."
             raise mismatch(SizeMismatchError, hint)
         wrong = [axis for axis, size in enumerate(wanted_sizes) if size not in (-1, sizes[axis])]
         if wrong:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -22,7 +22,7 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError
-from ..base.arguments import JsonSource, member
+from ..base.arguments import Fields, JsonSource, member
 from ..base.arrays import Array, DType
 from .scaling import ImageScaling, Size
 
@@ -78,7 +78,7 @@ OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImageContract:
+class ImageContract(Fields):
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.
 
     Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1;
@@ -291,6 +291,31 @@ class ImageContract:
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
         """Windows ML's format for such pictures: `RGBA8`, `BGRA8` or `GRAY8`."""
         return _WITH_ALPHA[self.pixel_format]
+
+    def with_pixel_format(self, pixel_format: BitmapPixelFormat) -> ImageContract:
+        """The same contract for a tensor whose channels are in another order: mean and std stay with their colours.
+
+        `dataclasses.replace(contract, pixel_format=...)` leaves the numbers where they stand.
+
+        Raises:
+            InvalidArgumentError: the new order is gray, and mean or std differ from colour to colour.
+
+        Example:
+            >>> from winml_py import BitmapPixelFormat, ImageContract
+            >>> ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.BGR8).mean
+            (0.406, 0.456, 0.485)
+        """
+        order, mean, std = _channel_order(pixel_format), self.mean, self.std
+        if BitmapPixelFormat.GRAY8 in (order, self.pixel_format):
+            if len(set(mean)) > 1 or len(set(std)) > 1:
+                raise InvalidArgumentError(
+                    f"The mean and the std of {self.describe()} are of colours, and {order.name} has none.",
+                    hint="Say them anew: replace(contract, pixel_format=..., mean=..., std=...).",
+                )
+            mean, std = mean[:1], std[:1]
+        elif order is not self.pixel_format:
+            mean, std = mean[::-1], std[::-1]
+        return replace(self, pixel_format=order, mean=mean, std=std)
 
     def axes(self) -> tuple[int, int, int]:
         """Where channels, height and width stand in a shape of four dimensions."""

@@ -10,14 +10,14 @@ from typing import Any
 
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import InvalidArgumentError
-from ..base.arguments import member, truth
+from ..base.arguments import Fields, member, truth
 
 Size = tuple[int, int]
 """Height and width, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
-class ImageScaling:
+class ImageScaling(Fields):
     """The size that a picture is scaled to. What is then larger than the tensor is cropped, from the middle; what is
     smaller is padded.
 

@@ -252,7 +252,9 @@ def _tensor_type(buffer: ModelBytes, proto: Field, denotation: str) -> TensorTyp
 
 def _dimension(buffer: ModelBytes, proto: Field) -> Dimension:
     parts = _parts(buffer, proto)
-    return Dimension(parts[1].signed() if 1 in parts else None, _text(buffer, parts, 2), _text(buffer, parts, 3))
+    name = _text(buffer, parts, 2)
+    # Paddle's exporter calls every size that it does not know "?": they have no name, and are not one size.
+    return Dimension(parts[1].signed() if 1 in parts else None, "" if name == "?" else name, _text(buffer, parts, 3))
 
 
 def _key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
-from ..base.arguments import truth, whole_number
+from ..base.arguments import Fields, truth, whole_number
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop
 from ..onnx_file.source import Skeleton
@@ -25,7 +25,7 @@ MAX_BLOCK_BASE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Fields):
     """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
 
     Another engine takes none of them: a session that names OpenVINO's package is refused where one is set, and

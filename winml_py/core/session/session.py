@@ -89,7 +89,8 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> None:
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
         is_options = isinstance(device, LearningModelSessionOptions)
-        right = "LearningModelSession(model, options=options)" if is_options else 'LearningModelDevice.find("gpu")'
+        name = device if isinstance(device, str) else "gpu"
+        right = "LearningModelSession(model, options=options)" if is_options else f'LearningModelDevice.find("{name}")'
         require_type(device, LearningModelDevice | None, f"Write {right}.")
         require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
@@ -263,12 +264,7 @@ class LearningModelSession(Closeable, CompiledModel):
             EvaluationError: an operator failed; the message has the engine's words.
             DeviceLostError: the device has gone; so has the session.
         """
-        evaluation = self._evaluation_of(binding)
-        if timeout is None:
-            return self._run(evaluation, correlation_id, None)
-        stop = Stop(seconds_above_zero(timeout, "The timeout"))
-        with stop.limited():
-            return self._run(evaluation, correlation_id, stop)
+        return self._run_limited(self._evaluation_of(binding), correlation_id, timeout)
 
     def evaluate_async(
         self, binding: LearningModelBinding, correlation_id: str = "", /
@@ -285,7 +281,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_features(
-        self, features: Mapping[str, object], correlation_id: str = "", /
+        self, features: Mapping[str, object], correlation_id: str = "", /, *, timeout: float | None = None
     ) -> LearningModelEvaluationResult:
         """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
 
@@ -296,20 +292,22 @@ class LearningModelSession(Closeable, CompiledModel):
             features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it. For an
                 input that is an image, the path of a picture file or its bytes will do.
             correlation_id: given back in the result.
+            timeout: as for `evaluate`; it counts from the end of the bind.
 
         Raises:
-            InvalidArgumentError: the features are no mapping.
+            InvalidArgumentError: the features are no mapping, or the timeout is no number of seconds.
+            EvaluationTimeoutError: the time was up.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         compiled = self._inside
         # A property may ask for debug output, which shows what is bound; here nothing is.
-        if compiled.plain_arrays is not None and type(features) is dict and not self._properties:
+        if compiled.plain_arrays is not None and type(features) is dict and not self._properties and timeout is None:
             run_once = compiled.engine.run_once  # there is one: see `Compiled`
             outputs = compiled.plain_arrays.evaluate(run_once, features) if run_once is not None else None
             if outputs is not None:
                 return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
         require_type(features, Mapping, "Write {name: value}.")
-        return self._run(bind_at_once(compiled, features), correlation_id, None)
+        return self._run_limited(bind_at_once(compiled, features), correlation_id, timeout)
 
     def evaluate_features_async(
         self, features: Mapping[str, object], correlation_id: str = "", /
@@ -441,6 +439,15 @@ class LearningModelSession(Closeable, CompiledModel):
                 "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
             )
         return evaluation
+
+    def _run_limited(
+        self, evaluation: Evaluation, correlation_id: str, timeout: float | None
+    ) -> LearningModelEvaluationResult:
+        if timeout is None:
+            return self._run(evaluation, correlation_id, None)
+        stop = Stop(seconds_above_zero(timeout, "The timeout"))
+        with stop.limited():
+            return self._run(evaluation, correlation_id, stop)
 
     def _run(self, evaluation: Evaluation, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
         outputs = evaluation.run(stop)

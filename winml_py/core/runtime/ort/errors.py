@@ -64,7 +64,8 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please",
         SizeMismatchError,
         "The {0} {1} was compiled for other dimensions: {2}.",
-        "Bind what the session's batch size and dimension overrides say, or create it without them.",
+        "Bind what batch_size_override and the dimension overrides of the options say, or leave them out: options that "
+        "are passed fix the batch to 1, unless batch_size_override is another size, or 0, which leaves it free.",
     ),
     (  # what drivers say when nothing more can be run: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors
         r"(?i)device (?:is |was )?lost|DEVICE_REMOVED|DEVICE_LOST"
