@@ -40,6 +40,19 @@ def test_classify_a_picture(tmp_path: Path, digits: LearningModelSession) -> Non
     assert line[2:] == ["classify", "True", "2"]
 
 
+def test_classify_raw_pixels_and_a_file_of_numbers(tmp_path: Path, digits: LearningModelSession) -> None:
+    picture, numbers = ROOT / "samples/pictures/seven.png", tmp_path / "noise.f32"
+    noise = np.random.default_rng(2).uniform(0, 255, (1, 1, 28, 28)).astype("<f4")
+    noise.tofile(numbers)
+    labels = (MODELS / "digits.labels.txt").read_text().split()
+    scores = digits.evaluate_features({"image": noise}).outputs["probabilities"].to_numpy()
+    names = ["seven", labels[int(scores.argmax())]]
+    size = sum(len(name) + 2 for name in names)
+    printed = run("buffers.py", tmp_path, MODELS / "digits.onnx", picture, MODELS / "digits.labels.txt", numbers)
+    assert printed == [f"classes.txt {size} {names}"]
+    assert (tmp_path / "answers" / "classes.txt").read_bytes() == "".join(f"{name}\r\n" for name in names).encode()
+
+
 def test_style_transfer_to_a_picture(tmp_path: Path) -> None:
     picture, result = ROOT / "samples/pictures/cat.jpg", tmp_path / "styled.png"
     with Image.open(picture) as image:

@@ -12,9 +12,9 @@ from ..errors import InvalidArgumentError
 
 Boolean = np.bool_
 UInt8, UInt16, UInt32, UInt64 = np.uint8, np.uint16, np.uint32, np.uint64
-Int16, Int32, Int64 = np.int16, np.int32, np.int64
+Int8, Int16, Int32, Int64 = np.int8, np.int16, np.int32, np.int64
 Single, Double = np.float32, np.float64
-String = str
+String = Char16 = str
 
 
 class Array(np.ndarray[Any, Any]):
@@ -63,6 +63,10 @@ def _as_it_is(value: object, /) -> Any:
 
 
 box_boolean = unbox_boolean = _as_it_is
+box_char16 = unbox_char16 = _as_it_is
+box_date_time = unbox_date_time = _as_it_is
+box_guid = unbox_guid = _as_it_is
+box_int8 = unbox_int8 = _as_it_is
 box_int16 = unbox_int16 = _as_it_is
 box_int32 = unbox_int32 = _as_it_is
 box_int64 = unbox_int64 = _as_it_is
@@ -73,3 +77,4 @@ box_uint64 = unbox_uint64 = _as_it_is
 box_single = unbox_single = _as_it_is
 box_double = unbox_double = _as_it_is
 box_string = unbox_string = _as_it_is
+box_time_span = unbox_time_span = _as_it_is

@@ -75,6 +75,8 @@ class VideoFrame(Object, Closeable):
         """None: frames lie in main memory."""
         return
 
+    direct3_d_surface = direct3d_surface  # pywinrt 2's name
+
     def copy_to(
         self,
         frame: VideoFrame,

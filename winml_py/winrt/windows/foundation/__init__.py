@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
+from uuid import UUID
 
 import numpy as np
 
-from ....core.base.arguments import whole_number
+from ....core.base.arguments import require_type, whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import MemoryBufferReference as IMemoryBufferReference
 from ....core.base.winrt_object import Closeable
@@ -18,10 +20,17 @@ from ....enums import AsyncStatus
 from ....errors import InvalidArgumentError
 from ...system import Array
 
+T = TypeVar("T")
+
 __all__ = [
     "AsyncStatus",
     "IAsyncAction",
+    "IAsyncActionWithProgress",
+    "IAsyncInfo",
     "IAsyncOperation",
+    "IAsyncOperationWithProgress",
+    "IClosable",
+    "IMemoryBuffer",
     "IMemoryBufferReference",
     "MemoryBuffer",
     "Point",
@@ -32,8 +41,10 @@ __all__ = [
     "Uri",
 ]
 
-IAsyncOperation = AsyncOperation
-IAsyncAction = AsyncOperation
+IAsyncInfo = AsyncOperation
+IAsyncOperation = IAsyncOperationWithProgress = AsyncOperation
+IAsyncAction = IAsyncActionWithProgress = AsyncOperation
+IClosable = Closeable
 
 
 class PropertyType(IntEnum):
@@ -52,11 +63,86 @@ class PropertyType(IntEnum):
     CHAR16 = 10
     BOOLEAN = 11
     STRING = 12
+    INSPECTABLE = 13
+    DATE_TIME = 14
+    TIME_SPAN = 15
+    GUID = 16
+    POINT = 17
+    SIZE = 18
+    RECT = 19
+    OTHER_TYPE = 20
+    UINT8_ARRAY = 1025
+    INT16_ARRAY = 1026
+    UINT16_ARRAY = 1027
+    INT32_ARRAY = 1028
+    UINT32_ARRAY = 1029
+    INT64_ARRAY = 1030
+    UINT64_ARRAY = 1031
+    SINGLE_ARRAY = 1032
+    DOUBLE_ARRAY = 1033
+    CHAR16_ARRAY = 1034
+    BOOLEAN_ARRAY = 1035
+    STRING_ARRAY = 1036
+    INSPECTABLE_ARRAY = 1037
+    DATE_TIME_ARRAY = 1038
+    TIME_SPAN_ARRAY = 1039
+    GUID_ARRAY = 1040
+    POINT_ARRAY = 1041
+    SIZE_ARRAY = 1042
+    RECT_ARRAY = 1043
+    OTHER_TYPE_ARRAY = 1044
 
 
 def _whole(dtype: type[np.integer[Any]]) -> Callable[[int], int]:
     bounds = np.iinfo(dtype)
     return partial(whole_number, what=f"The {bounds.dtype.name}", least=int(bounds.min), most=int(bounds.max))
+
+
+def _one_of(kind: type[T]) -> Callable[[object], T]:
+    def checked(value: object) -> T:
+        require_type(value, kind, f"Pass a {kind.__name__}.")
+        return value  # type: ignore[return-value]
+
+    return checked
+
+
+def _character(value: str) -> str:
+    if not isinstance(value, str) or len(value) != 1:
+        raise InvalidArgumentError(f"The character is {value!r}.", hint="It is a text of length 1.")
+    return value
+
+
+class Point(NamedTuple):
+    """A place."""
+
+    x: float = 0
+    y: float = 0
+
+
+class Size(NamedTuple):
+    """A width and a height."""
+
+    width: float = 0
+    height: float = 0
+
+
+class Rect(NamedTuple):
+    """A rectangle, by its upper left corner and its size."""
+
+    x: float = 0
+    y: float = 0
+    width: float = 0
+    height: float = 0
+
+
+def _numbers_of(kind: Callable[..., T]) -> Callable[[Iterable[float]], T]:
+    def made(value: Iterable[float]) -> T:
+        try:
+            return kind(*map(float, value))  # plain tuples do, as in pywinrt 3
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"The value is {value!r}.", hint="Pass its numbers.") from error
+
+    return made
 
 
 class PropertyValue:
@@ -73,6 +159,14 @@ class PropertyValue:
     create_uint32 = staticmethod(_whole(np.uint32))
     create_int64 = staticmethod(_whole(np.int64))
     create_uint64 = staticmethod(_whole(np.uint64))
+    create_char16 = staticmethod(_character)
+    create_guid = staticmethod(_one_of(UUID))
+    create_date_time = staticmethod(_one_of(datetime))
+    create_time_span = staticmethod(_one_of(timedelta))
+    create_inspectable = staticmethod(_one_of(object))
+    create_point = staticmethod(_numbers_of(Point))
+    create_size = staticmethod(_numbers_of(Size))
+    create_rect = staticmethod(_numbers_of(Rect))
     create_boolean_array = staticmethod(partial(Array, np.bool_))
     create_string_array = staticmethod(partial(Array, str))
     create_single_array = staticmethod(partial(Array, np.float32))
@@ -84,29 +178,6 @@ class PropertyValue:
     create_uint32_array = staticmethod(partial(Array, np.uint32))
     create_int64_array = staticmethod(partial(Array, np.int64))
     create_uint64_array = staticmethod(partial(Array, np.uint64))
-
-
-class Point(NamedTuple):
-    """A place."""
-
-    x: float
-    y: float
-
-
-class Size(NamedTuple):
-    """A width and a height."""
-
-    width: float
-    height: float
-
-
-class Rect(NamedTuple):
-    """A rectangle, by its upper left corner and its size."""
-
-    x: float
-    y: float
-    width: float
-    height: float
 
 
 class MemoryBuffer(Closeable):
@@ -135,6 +206,9 @@ class MemoryBuffer(Closeable):
     def close(self) -> None:
         """Lets go of the memory."""
         self._memory = None
+
+
+IMemoryBuffer = MemoryBuffer
 
 
 class Uri:

@@ -1,17 +1,34 @@
-"""Streams: bytes with a position, in memory or in a file; and what reads and writes them."""
+"""Streams: bytes with a position, in memory or in a file; and what refers to bytes."""
 
 from __future__ import annotations
 
 import io
+import os
 import threading
-from enum import IntEnum
+from enum import IntEnum, IntFlag
+from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from ....core.base.arguments import whole_number
+from ....core.base.arguments import member, whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer, byte_view
+from ....core.base.cancellation import Stop
 from ....core.base.winrt_object import Closeable
-from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
+from ....errors import ClosedError, InvalidArgumentError, NotSupportedError
+from ..foundation import Uri
+from .files import (
+    FileAccessMode,
+    StorageOpenOptions,
+    absolute_path,
+    application_path,
+    content_type_of,
+    created,
+    existing,
+    require_created,
+    start,
+)
+
+_BLOCK = 1 << 20  # what is copied between two streams at once
 
 
 def used_bytes(buffer: object) -> memoryview:
@@ -20,7 +37,21 @@ def used_bytes(buffer: object) -> memoryview:
     return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
 
 
-class InputStreamOptions(IntEnum):
+def given_bytes(value: object) -> memoryview:
+    """The bytes of a buffer, of a `Buffer` those in use; or of a list of numbers, as programs of old pass them.
+
+    Raises:
+        InvalidArgumentError: the numbers are no bytes.
+    """
+    if not isinstance(value, (list, tuple)):
+        return used_bytes(value)
+    try:
+        return memoryview(bytes(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"These are no bytes: {error}.") from error
+
+
+class InputStreamOptions(IntFlag):
     """How eagerly a stream reads: here, always as much as was asked for."""
 
     NONE = 0
@@ -169,8 +200,136 @@ class InMemoryRandomAccessStream(IRandomAccessStream):
         super().__init__(io.BytesIO())
 
 
+class IRandomAccessStreamWithContentType(IRandomAccessStream):
+    """A stream that says what kind of file its bytes are.
+
+    Attributes:
+        content_type: the MIME type, or "".
+    """
+
+    def __init__(self, file: BinaryIO, content_type: str) -> None:
+        """Over an open binary file."""
+        super().__init__(file)
+        self.content_type = content_type
+
+
+class FileOpenDisposition(IntEnum):
+    """What to do where there is a file, and where there is none."""
+
+    OPEN_EXISTING = 0
+    OPEN_ALWAYS = 1
+    CREATE_NEW = 2
+    CREATE_ALWAYS = 3
+    TRUNCATE_EXISTING = 4
+
+
+class FileRandomAccessStream(IRandomAccessStream):
+    r"""A stream over a file, opened by its path.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage import FileAccessMode
+        >>> from winml_py.winrt.windows.storage.streams import FileRandomAccessStream
+        >>> path = "samples/pictures/seven.png"
+        >>> FileRandomAccessStream.open_async(path, FileAccessMode.READ).get().read(4)
+        b'\x89PNG'
+    """
+
+    @classmethod
+    def open_async(
+        cls,
+        file_path: str | os.PathLike[str],
+        access_mode: FileAccessMode,
+        sharing_options: StorageOpenOptions = StorageOpenOptions.NONE,
+        open_disposition: FileOpenDisposition = FileOpenDisposition.OPEN_EXISTING,
+        /,
+    ) -> AsyncOperation[FileRandomAccessStream]:
+        """Opens a file. Unlike on Windows, the path may be relative.
+
+        Args:
+            file_path: the path.
+            access_mode: what it is opened for.
+            sharing_options: who else may open it: here everybody always may.
+            open_disposition: what to do where there is a file, and where there is none.
+
+        Raises:
+            StorageNotFoundError: there is no such file, and none is made; raised by the operation.
+            StorageExistsError: there is one, and a new one is wanted; raised by the operation.
+        """
+        mode = member(FileAccessMode, access_mode, "The access mode")
+        disposition = member(FileOpenDisposition, open_disposition, "The disposition")
+        return start(lambda: cls(_opened(absolute_path(file_path), mode, disposition)))
+
+    open_with_options_async = open_async  # pywinrt 3's name
+
+
+def _opened(path: Path, mode: FileAccessMode, disposition: FileOpenDisposition) -> BinaryIO:
+    if disposition in (FileOpenDisposition.OPEN_EXISTING, FileOpenDisposition.TRUNCATE_EXISTING):
+        existing(path, "file")
+    elif disposition == FileOpenDisposition.CREATE_NEW:
+        require_created(path)
+    else:
+        created(path)
+    if disposition in (FileOpenDisposition.CREATE_ALWAYS, FileOpenDisposition.TRUNCATE_EXISTING):
+        os.truncate(path, 0)
+    return path.open("rb" if mode == FileAccessMode.READ else "r+b")
+
+
+class RandomAccessStream:
+    """Copies bytes from one stream to another, each from where it stands.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage.streams import InMemoryRandomAccessStream, RandomAccessStream
+        >>> source, target = InMemoryRandomAccessStream(), InMemoryRandomAccessStream()
+        >>> source.write(b"pictures")
+        8
+        >>> RandomAccessStream.copy_async(source.get_input_stream_at(3), target).get()
+        5
+        >>> target.clone_stream().read()
+        b'tures'
+    """
+
+    @staticmethod
+    def copy_async(
+        source: IRandomAccessStream, destination: IRandomAccessStream, bytes_to_copy: int | None = None, /
+    ) -> AsyncOperation[int]:
+        """Copies what is left of a stream, or so many bytes of it, and gives their number."""
+        most = None if bytes_to_copy is None else whole_number(bytes_to_copy, "The number of bytes")
+        return AsyncOperation(lambda stop: _copy(source, destination, most, stop))
+
+    copy_size_async = copy_async  # pywinrt 3's name
+
+    @staticmethod
+    def copy_and_close_async(source: IRandomAccessStream, destination: IRandomAccessStream, /) -> AsyncOperation[int]:
+        """Copies what is left of a stream, closes the other one, and gives the number of bytes."""
+
+        def work(stop: Stop) -> int:
+            with destination:
+                return _copy(source, destination, None, stop)
+
+        return AsyncOperation(work)
+
+
+def _copy(source: IRandomAccessStream, destination: IRandomAccessStream, most: int | None, stop: Stop) -> int:
+    copied = 0
+    while block := source.read(_BLOCK if most is None else min(_BLOCK, most - copied)):
+        stop.require_not_requested()
+        copied += destination.write(block)
+    return copied
+
+
 class _Readable(Protocol):
     def read(self) -> bytes: ...
+
+
+class _ApplicationFile:
+    """A file of the program's own, that is looked for when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.content_type = content_type_of(path)
+
+    def read(self) -> bytes:
+        return existing(self._path, "file").read_bytes()
 
 
 class RandomAccessStreamReference:
@@ -196,166 +355,24 @@ class RandomAccessStreamReference:
 
     create_from_stream = create_from_file
 
+    @classmethod
+    def create_from_uri(cls, uri: Uri, /) -> RandomAccessStreamReference:
+        """A reference to a file of the program's own: `ms-appx:///` is the folder of the script that runs.
+
+        Raises:
+            NotSupportedError: the URI has another scheme: nothing is fetched from elsewhere.
+        """
+        if uri.scheme_name != "ms-appx":
+            hint = "Open a StorageFile, or write the bytes to an InMemoryRandomAccessStream."
+            raise NotSupportedError(f"{uri} is not fetched.", hint=hint)
+        return cls(_ApplicationFile(application_path(uri)))
+
     def read(self) -> bytes:
         """All bytes."""
         source = self._source
         return source.clone_stream().read() if isinstance(source, IRandomAccessStream) else source.read()
 
-    def open_read_async(self) -> AsyncOperation[IRandomAccessStream]:
+    def open_read_async(self) -> AsyncOperation[IRandomAccessStreamWithContentType]:
         """A stream over a copy of the bytes."""
-        return AsyncOperation(lambda _: IRandomAccessStream(io.BytesIO(self.read())))
-
-
-# DataReader and DataWriter: numbers, texts and bytes, from a stream and to one.
-
-
-class _StreamUser(Closeable):
-    """Holds a stream until it is detached."""
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream: IRandomAccessStream | None) -> None:
-        self._stream = stream
-
-    def _attached(self, message: str, hint: str) -> IRandomAccessStream:
-        if self._stream is None:
-            raise ClosedError(message, hint=hint)
-        return self._stream
-
-    def detach_stream(self) -> IRandomAccessStream | None:
-        """The stream, which is then no longer closed from here."""
-        stream, self._stream = self._stream, None
-        return stream
-
-    def close(self) -> None:
-        """Closes the stream, unless it has been detached. Twice is harmless."""
-        if self._stream is not None:
-            self._stream.close()
-
-
-class DataReader(_StreamUser):
-    """Reads from a stream, in two steps: `load_async` fetches bytes, `read_...` takes them.
-
-    Example:
-        >>> from winml_py.winrt.windows.storage.streams import DataReader
-        >>> DataReader.from_buffer(b"Windows").read_string(3)
-        'Win'
-    """
-
-    __slots__ = ("_loaded",)
-
-    def __init__(self, input_stream: IRandomAccessStream, /) -> None:
-        super().__init__(input_stream)
-        self._loaded = b""
-
-    @classmethod
-    def from_buffer(cls, buffer: object, /) -> DataReader:
-        """A reader of a buffer, loaded with all of it."""
-        reader = cls(InMemoryRandomAccessStream())
-        reader._loaded = bytes(used_bytes(buffer))
-        return reader
-
-    @property
-    def unconsumed_buffer_length(self) -> int:
-        """Bytes loaded and not taken yet."""
-        return len(self._loaded)
-
-    def load_async(self, count: int, /) -> AsyncOperation[int]:
-        """Fetches bytes, and gives their number."""
-        return AsyncOperation(lambda _: self._load(count))
-
-    def _load(self, count: int) -> int:
-        stream = self._attached("The reader has no stream.", "Make another.")
-        data = stream.read(whole_number(count, "The number of bytes"))
-        self._loaded += data
-        return len(data)
-
-    def _take(self, count: int) -> bytes:
-        if not 0 <= count <= len(self._loaded):
-            raise InvalidArgumentError(
-                f"{count} bytes are asked for, and {len(self._loaded)} loaded.",
-                hint="Await load_async(count) first.",
-                hresult=E_BOUNDS,
-            )
-        taken, self._loaded = self._loaded[:count], self._loaded[count:]
-        return taken
-
-    def read_bytes(self, value: object, /) -> None:
-        """Fills a writable buffer.
-
-        Raises:
-            InvalidArgumentError: fewer bytes are loaded.
-        """
-        room = byte_view(value)
-        room[:] = self._take(len(room))
-
-    def read_buffer(self, length: int, /) -> Buffer:
-        """The next bytes, as a buffer."""
-        return Buffer.of(self._take(length))
-
-    def read_byte(self) -> int:
-        """The next byte."""
-        return self._take(1)[0]
-
-    def read_string(self, length: int, /) -> str:
-        """The next bytes, as UTF-8."""
-        try:
-            return self._take(length).decode()
-        except UnicodeDecodeError as error:
-            raise InvalidArgumentError(f"The bytes are not UTF-8: {error}.") from error
-
-
-class DataWriter(_StreamUser):
-    """Writes to a stream, in two steps: `write_...` collects bytes, `store_async` writes them.
-
-    Example:
-        >>> from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAccessStream
-        >>> stream = InMemoryRandomAccessStream()
-        >>> writer = DataWriter(stream)
-        >>> writer.write_bytes(b"ONNX")
-        >>> writer.store_async().get(), stream.size
-        (4, 4)
-    """
-
-    __slots__ = ("_collected",)
-
-    def __init__(self, output_stream: IRandomAccessStream | None = None, /) -> None:
-        super().__init__(output_stream)
-        self._collected = bytearray()
-
-    @property
-    def unstored_buffer_length(self) -> int:
-        """Bytes collected and not written yet."""
-        return len(self._collected)
-
-    def write_bytes(self, value: object, /) -> None:
-        """Collects the bytes of a buffer."""
-        self._collected += byte_view(value)
-
-    def write_buffer(self, buffer: object, /) -> None:
-        """Collects the bytes of a buffer; of a `Buffer`, those in use."""
-        self._collected += used_bytes(buffer)
-
-    def write_byte(self, value: int, /) -> None:
-        """Collects a byte."""
-        self._collected.append(whole_number(value, "The byte", most=255))
-
-    def write_string(self, value: str, /) -> int:
-        """Collects a text as UTF-8, and gives the number of bytes."""
-        data = value.encode()
-        self._collected += data
-        return len(data)
-
-    def store_async(self) -> AsyncOperation[int]:
-        """Writes the collected bytes, and gives their number."""
-        hint = "Make one with a stream, or use detach_buffer()."
-        return AsyncOperation(lambda _: self._attached("The writer has no stream.", hint).write(self.detach_buffer()))
-
-    def flush_async(self) -> AsyncOperation[bool]:
-        """True: nothing waits once it is stored."""
-        return AsyncOperation(lambda _: True)
-
-    def detach_buffer(self) -> Buffer:
-        """The collected bytes, which the writer then lets go of."""
-        data, self._collected = self._collected, bytearray()
-        return Buffer.of(data)
+        kind = getattr(self._source, "content_type", "")
+        return start(lambda: IRandomAccessStreamWithContentType(io.BytesIO(self.read()), kind))

@@ -13,6 +13,7 @@ from .decoder import BitmapFlip as BitmapFlip
 from .decoder import BitmapFrame as BitmapFrame
 from .decoder import BitmapInterpolationMode as BitmapInterpolationMode
 from .decoder import BitmapRotation as BitmapRotation
+from .decoder import BitmapSize as BitmapSize
 from .decoder import BitmapTransform as BitmapTransform
 from .decoder import ColorManagementMode as ColorManagementMode
 from .decoder import ExifOrientationMode as ExifOrientationMode
@@ -20,3 +21,5 @@ from .decoder import PixelDataProvider as PixelDataProvider
 from .encoder import BitmapEncoder as BitmapEncoder
 from .encoder import BitmapPropertySet as BitmapPropertySet
 from .encoder import BitmapTypedValue as BitmapTypedValue
+
+IBitmapFrame = IBitmapFrameWithSoftwareBitmap = BitmapFrame

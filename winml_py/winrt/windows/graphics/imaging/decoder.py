@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from .....core.base.arguments import member
 from .....core.base.async_operation import AsyncOperation
+from .....core.base.collections import Vector
 from .....core.base.messages import type_name
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
@@ -22,6 +24,13 @@ from ...storage.streams import IRandomAccessStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+class BitmapSize(NamedTuple):
+    """A width and a height, in pixels."""
+
+    width: int = 0
+    height: int = 0
 
 
 class BitmapCodecInformation(NamedTuple):
@@ -39,6 +48,7 @@ class DecoderIds:
     __slots__ = ()
 
     bmp_decoder_id = UUID("6b462062-7cbf-400d-9fdb-813dd10f2778")
+    heif_decoder_id = UUID("e9a4a80a-44fe-4de4-8971-7150b10a5199")
     gif_decoder_id = UUID("381dda3c-9ce9-4834-a23e-1f98f8fc52be")
     ico_decoder_id = UUID("c61bfcdf-2e0f-4aad-a8d7-e06bafebcdfe")
     jpeg_decoder_id = UUID("9456a480-e88b-43ea-9e73-0b2d9b71b1ca")
@@ -59,12 +69,17 @@ class EncoderIds:
     tiff_encoder_id = UUID("0131be10-2001-4c5f-a9b0-cc88fab64ce8")
 
 
-_EXTENSIONS = {"JPEG": (".jpeg", ".jpg"), "TIFF": (".tiff", ".tif")}
+_EXTENSIONS = {"JPEG": (".jpeg", ".jpg"), "TIFF": (".tiff", ".tif"), "HEIF": (".heic", ".heif")}
 
 
 def codecs_by_id(ids: type[DecoderIds] | type[EncoderIds]) -> dict[UUID, str]:
     """Pillow's name of each codec that has a number."""
     return {number: name.split("_")[0].upper() for name, number in vars(ids).items() if isinstance(number, UUID)}
+
+
+def all_codecs(ids: type[DecoderIds] | type[EncoderIds]) -> Vector[BitmapCodecInformation]:
+    """The facts about each codec that has a number."""
+    return Vector(codec_information(name, ids) for name in codecs_by_id(ids).values())
 
 
 def codec_information(name: str, ids: type[DecoderIds] | type[EncoderIds]) -> BitmapCodecInformation:
@@ -263,6 +278,12 @@ class BitmapDecoder(BitmapFrame, DecoderIds):
         return AsyncOperation(lambda _: cls._create(stream, stream_of_id))
 
     create_with_id_async = create_async
+
+    @staticmethod
+    def get_decoder_information_enumerator() -> Vector[BitmapCodecInformation]:
+        """The kinds of files that it reads and Windows does, too."""
+        has_heif = find_spec("pillow_heif") is not None
+        return Vector(codec for codec in all_codecs(DecoderIds) if has_heif or codec.friendly_name != "HEIF")
 
     @classmethod
     def _create(cls, stream: object, stream_of_id: object) -> BitmapDecoder:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from .....core.base.async_operation import AsyncOperation
-from .....core.base.collections import PropertySet
+from .....core.base.collections import PropertySet, Vector
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
@@ -19,6 +19,7 @@ from .decoder import (
     BitmapCodecInformation,
     BitmapTransform,
     EncoderIds,
+    all_codecs,
     codec_information,
     codecs_by_id,
     cropped,
@@ -82,6 +83,11 @@ class BitmapEncoder(EncoderIds):
         return AsyncOperation(lambda _: cls(_codec(encoder_id), stream, _options(_codec(encoder_id), encoding_options)))
 
     create_with_encoding_options_async = create_async  # pywinrt 3's name
+
+    @staticmethod
+    def get_encoder_information_enumerator() -> Vector[BitmapCodecInformation]:
+        """The kinds of files that it writes."""
+        return all_codecs(EncoderIds)
 
     @property
     def encoder_information(self) -> BitmapCodecInformation:

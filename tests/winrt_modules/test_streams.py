@@ -1,0 +1,302 @@
+"""Windows.Storage.Streams: numbers and texts in streams, files as streams, copies; and buffers of Windows.Security."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from helpers.paths import MODELS, PICTURES
+from winml_py import (
+    BitmapPixelFormat,
+    ClosedError,
+    InvalidArgumentError,
+    LearningModel,
+    NotSupportedError,
+    SoftwareBitmap,
+    StorageExistsError,
+    StorageNotFoundError,
+)
+from winml_py.winrt.windows.foundation import Uri
+from winml_py.winrt.windows.graphics.imaging import BitmapDecoder
+from winml_py.winrt.windows.security.cryptography import BinaryStringEncoding, CryptographicBuffer
+from winml_py.winrt.windows.storage import FileAccessMode, StorageFile, StorageOpenOptions
+from winml_py.winrt.windows.storage.streams import (
+    Buffer,
+    ByteOrder,
+    DataReader,
+    DataWriter,
+    FileOpenDisposition,
+    FileRandomAccessStream,
+    InMemoryRandomAccessStream,
+    InputStreamOptions,
+    RandomAccessStream,
+    RandomAccessStreamReference,
+    UnicodeEncoding,
+)
+
+NUMBERS = [
+    ("int16", "h", -2),
+    ("int32", "i", -3),
+    ("int64", "q", -(1 << 63)),
+    ("uint16", "H", 65535),
+    ("uint32", "I", 4),
+    ("uint64", "Q", (1 << 64) - 1),
+    ("single", "f", 0.1),
+    ("double", "d", 0.1),
+]
+ORDERS = [(ByteOrder.BIG_ENDIAN, ">"), (ByteOrder.LITTLE_ENDIAN, "<")]
+
+
+# Numbers and texts
+
+
+@pytest.mark.parametrize(("order", "sign"), ORDERS)
+@pytest.mark.parametrize(("name", "code", "value"), NUMBERS)
+def test_numbers_are_written_and_read(order: ByteOrder, sign: str, name: str, code: str, value: float) -> None:
+    writer = DataWriter()
+    writer.byte_order = order
+    getattr(writer, f"write_{name}")(value)
+    buffer = writer.detach_buffer()
+    assert bytes(buffer) == struct.pack(sign + code, value)
+    reader = DataReader.from_buffer(buffer)
+    reader.byte_order = order
+    assert getattr(reader, f"read_{name}")() == struct.unpack(sign + code, bytes(buffer))[0]
+    assert reader.unconsumed_buffer_length == 0
+
+
+def test_the_most_significant_byte_comes_first_unless_it_is_said() -> None:
+    assert DataReader.from_buffer(b"\1\2").read_uint16() == 0x0102
+    writer = DataWriter()
+    writer.write_uint32(1)
+    assert bytes(writer.detach_buffer()) == b"\0\0\0\1"
+    assert (writer.byte_order, writer.unicode_encoding) == (ByteOrder.BIG_ENDIAN, UnicodeEncoding.UTF8)
+
+
+def test_a_tensor_out_of_a_file_of_numbers() -> None:
+    values = np.random.default_rng(3).random(5, np.float32)
+    reader = DataReader.from_buffer(values.astype("<f4").tobytes())
+    reader.byte_order = 0  # as numbers of enumerations are passed
+    assert [reader.read_single() for _ in range(5)] == values.tolist()
+
+
+def test_numbers_that_do_not_fit() -> None:
+    writer = DataWriter()
+    for name, value in [("int16", 1 << 15), ("uint16", -1), ("uint32", 1.5), ("int64", 1 << 63), ("uint64", True)]:
+        with pytest.raises(InvalidArgumentError, match="The number is"):
+            getattr(writer, f"write_{name}")(value)
+    writer.write_single(1e39)
+    assert bytes(writer.detach_buffer()) == struct.pack(">f", float("inf"))
+    with pytest.raises(InvalidArgumentError, match="4 bytes are asked for, and 3 loaded") as short:
+        DataReader.from_buffer(b"abc").read_single()
+    assert short.value.hresult == 0x8000000B
+    with pytest.raises(InvalidArgumentError, match="byte order is 2"):
+        writer.byte_order = 2
+    with pytest.raises(InvalidArgumentError, match="encoding is 7"):
+        writer.unicode_encoding = 7
+
+
+@pytest.mark.parametrize(("order", "sign"), ORDERS)
+def test_truths_numbers_like_no_other_and_times(order: ByteOrder, sign: str) -> None:
+    number = UUID("00112233-4455-6677-8899-aabbccddeeff")
+    when = datetime(2024, 2, 29, 12, 0, 0, 7, tzinfo=timezone(timedelta(hours=2)))
+    ticks = ((when - datetime(1601, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)) * 10
+    writer = DataWriter()
+    writer.byte_order = order
+    writer.write_boolean(True)
+    writer.write_boolean(False)
+    writer.write_guid(number)
+    writer.write_time_span(timedelta(seconds=-1))
+    writer.write_date_time(when)
+    fields = struct.pack(f"{sign}IHH", 0x00112233, 0x4455, 0x6677) + bytes.fromhex("8899aabbccddeeff")
+    buffer = writer.detach_buffer()
+    assert bytes(buffer) == b"\1\0" + fields + struct.pack(f"{sign}qq", -10_000_000, ticks)
+    reader = DataReader.from_buffer(buffer)
+    reader.byte_order = order
+    assert (reader.read_boolean(), reader.read_boolean(), reader.read_guid()) == (True, False, number)
+    assert reader.read_time_span() == timedelta(seconds=-1)
+    found = reader.read_date_time()
+    assert found == when
+    assert found.utcoffset() == timedelta(0)
+    with pytest.raises(InvalidArgumentError, match="no date"):
+        DataReader.from_buffer(struct.pack(">q", (1 << 63) - 1)).read_date_time()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec", "units"),
+    [
+        (UnicodeEncoding.UTF8, "utf-8", 7),
+        (UnicodeEncoding.UTF16_L_E, "utf-16-le", 4),
+        (UnicodeEncoding.UTF16_B_E, "utf-16-be", 4),
+    ],
+)
+def test_texts_in_their_encodings(encoding: UnicodeEncoding, codec: str, units: int) -> None:
+    text = "é1😀"  # the last is a pair of units in UTF-16
+    writer = DataWriter()
+    writer.unicode_encoding = encoding
+    size = len(text.encode(codec))
+    assert (writer.measure_string(text), writer.write_string(text)) == (size, size)
+    reader = DataReader.from_buffer(writer.detach_buffer())
+    reader.unicode_encoding = encoding
+    assert reader.read_string(units) == text
+    assert reader.unconsumed_buffer_length == 0
+    with pytest.raises(InvalidArgumentError, match="cannot be written"):
+        writer.write_string("\ud800")
+
+
+def test_parts_of_buffers_and_lists_of_bytes() -> None:
+    writer = DataWriter()
+    writer.write_buffer(b"abcdef", 2, 3)
+    writer.write_buffer_range(b"abcdef", 5, 1)
+    writer.write_bytes([1, 255])
+    assert bytes(writer.detach_buffer()) == b"cdef\1\xff"
+    used = Buffer(8)
+    used.length = 2
+    writer.write_bytes(used)
+    assert writer.unstored_buffer_length == 2
+    for start, count in [(7, 0), (2, 5), (-1, 1)]:
+        with pytest.raises(InvalidArgumentError):
+            writer.write_buffer(b"abcdef", start, count)
+    with pytest.raises(InvalidArgumentError, match="no bytes"):
+        writer.write_bytes([256])
+    reader = DataReader.from_buffer(b"abc")
+    assert reader.read_byte() == 97
+    assert bytes(reader.detach_buffer()) == b"bc"
+    assert (reader.unconsumed_buffer_length, reader.input_stream_options) == (0, InputStreamOptions.NONE)
+    reader.input_stream_options = InputStreamOptions.PARTIAL | InputStreamOptions.READ_AHEAD
+    assert reader.input_stream_options == 3
+
+
+# Files as streams, and copies
+
+
+def test_a_picture_is_decoded_from_a_stream_over_its_path() -> None:
+    stream = FileRandomAccessStream.open_async(str(PICTURES / "seven.png"), FileAccessMode.READ).get()
+    assert BitmapDecoder.create_async(stream).get().pixel_width == 200
+    assert (stream.can_read, stream.can_write) == (True, False)
+    assert stream.size == (PICTURES / "seven.png").stat().st_size
+    by_number = FileRandomAccessStream.open_async(str(PICTURES / "seven.png"), 0).get()
+    assert by_number.read(4) == b"\x89PNG"
+
+
+def test_files_that_are_made_where_a_stream_is_opened(tmp_path: Path) -> None:
+    path, how = tmp_path / "numbers", FileOpenDisposition
+
+    def opened(disposition: FileOpenDisposition, mode: FileAccessMode = FileAccessMode.READ_WRITE) -> bytes:
+        options = StorageOpenOptions.ALLOW_READERS_AND_WRITERS
+        with FileRandomAccessStream.open_async(path, mode, options, disposition).get() as stream:
+            content = stream.read()
+            if stream.can_write:
+                stream.write(b"x")
+        return content
+
+    for missing in (how.OPEN_EXISTING, how.TRUNCATE_EXISTING):
+        with pytest.raises(StorageNotFoundError, match="no file"):
+            opened(missing)
+    assert [opened(how.CREATE_NEW), opened(how.OPEN_ALWAYS), opened(how.OPEN_EXISTING)] == [b"", b"x", b"xx"]
+    with pytest.raises(StorageExistsError, match="already"):
+        opened(how.CREATE_NEW)
+    assert [opened(how.TRUNCATE_EXISTING), opened(how.OPEN_EXISTING), opened(how.CREATE_ALWAYS)] == [b"", b"x", b""]
+    assert opened(how.OPEN_EXISTING, FileAccessMode.READ) == b"x"
+    with pytest.raises(InvalidArgumentError, match="disposition is 9"):
+        opened(9)
+
+
+def test_streams_are_copied_from_where_they_stand() -> None:
+    data = np.random.default_rng(1).integers(0, 256, (1 << 20) + 17, np.uint8).tobytes()
+    source, target = InMemoryRandomAccessStream(), InMemoryRandomAccessStream()
+    source.write(data)
+    target.write(b"head")
+    assert RandomAccessStream.copy_async(source.get_input_stream_at(1), target).get() == len(data) - 1
+    assert target.clone_stream().read() == b"head" + data[1:]
+    part = source.get_input_stream_at(0)
+    end = target.get_output_stream_at(2)
+    assert RandomAccessStream.copy_async(part, end, 3).get() == 3
+    assert (part.position, end.position) == (3, 5)
+    assert target.clone_stream().read(5) == b"he" + data[:3]
+    assert RandomAccessStream.copy_size_async(source.get_input_stream_at(len(data)), target, 3).get() == 0
+    copy = InMemoryRandomAccessStream()
+    content = copy.clone_stream()
+    assert RandomAccessStream.copy_and_close_async(source.get_input_stream_at(0), copy).get() == len(data)
+    assert content.read() == data
+    assert source.can_read
+    with pytest.raises(ClosedError):
+        copy.read()
+    with pytest.raises(InvalidArgumentError, match="number of bytes is -1"):
+        RandomAccessStream.copy_async(source, target, -1)
+
+
+def test_streams_say_what_kind_of_file_they_are() -> None:
+    file = StorageFile.get_file_from_path_async(PICTURES / "cat.jpg").get()
+    assert file.content_type == "image/jpeg"
+    assert file.open_read_async().get().content_type == "image/jpeg"
+    assert file.open_sequential_read_async().get().read(3) == b"\xff\xd8\xff"
+    assert RandomAccessStreamReference.create_from_file(file).open_read_async().get().content_type == "image/jpeg"
+    stream = InMemoryRandomAccessStream()
+    assert RandomAccessStreamReference.create_from_stream(stream).open_read_async().get().content_type == ""
+
+
+def test_references_to_files_of_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import __main__
+
+    (tmp_path / "digits.onnx").write_bytes((MODELS / "digits.onnx").read_bytes())
+    monkeypatch.setattr(__main__, "__file__", str(tmp_path / "main.py"), raising=False)
+    reference = RandomAccessStreamReference.create_from_uri(Uri("ms-appx:///digits.onnx"))
+    assert LearningModel.load_from_stream(reference).name == "digits"
+    missing = RandomAccessStreamReference.create_from_uri(Uri("ms-appx:///missing.png"))
+    with pytest.raises(StorageNotFoundError, match=r"missing\.png"):
+        missing.open_read_async().get()
+    for text in ("https://example.com/a.png", "file:///a.png"):
+        with pytest.raises(NotSupportedError, match="is not fetched"):
+            RandomAccessStreamReference.create_from_uri(Uri(text))
+
+
+# CryptographicBuffer
+
+
+def test_a_picture_out_of_a_buffer_and_back() -> None:
+    pixels = np.random.default_rng(5).integers(0, 256, (3, 2, 4), np.uint8)
+    buffer = CryptographicBuffer.create_from_byte_array(pixels.tobytes())
+    assert (type(buffer), buffer.length, buffer.capacity) == (Buffer, 24, 24)
+    bitmap = SoftwareBitmap.create_copy_from_buffer(buffer, BitmapPixelFormat.BGRA8, 2, 3)
+    np.testing.assert_array_equal(bitmap.to_numpy(), pixels)
+    room = Buffer(30)
+    bitmap.copy_to_buffer(room)
+    array = CryptographicBuffer.copy_to_byte_array(room)
+    assert bytes(array) == pixels.tobytes()
+    assert bytes(CryptographicBuffer.create_from_byte_array([1, 2])) == b"\1\2"
+
+
+def test_buffers_as_texts() -> None:
+    data = b"01\n\xff"
+    assert CryptographicBuffer.encode_to_hex_string(data) == "30310aff"
+    assert bytes(CryptographicBuffer.decode_from_hex_string("30310AFF")) == data
+    assert CryptographicBuffer.encode_to_base64_string(Buffer.of(data)) == base64.b64encode(data).decode()
+    assert bytes(CryptographicBuffer.decode_from_base64_string("MDEK/w==")) == data
+    for codec, encoding in zip(("utf-8", "utf-16-le", "utf-16-be"), BinaryStringEncoding, strict=True):
+        buffer = CryptographicBuffer.convert_string_to_binary("né", encoding)
+        assert bytes(buffer) == "né".encode(codec)
+        assert CryptographicBuffer.convert_binary_to_string(encoding, buffer) == "né"
+    for wrong in (
+        lambda: CryptographicBuffer.decode_from_hex_string("3"),
+        lambda: CryptographicBuffer.decode_from_base64_string("M"),
+        lambda: CryptographicBuffer.convert_binary_to_string(BinaryStringEncoding.UTF8, b"\xff"),
+        lambda: CryptographicBuffer.convert_string_to_binary("", 3),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            wrong()
+
+
+def test_buffers_are_compared_and_made_by_chance() -> None:
+    partly = Buffer.of(b"abc")
+    partly.length = 2
+    assert CryptographicBuffer.compare(partly, b"ab")
+    assert not CryptographicBuffer.compare(partly, b"abc")
+    first, second = CryptographicBuffer.generate_random(16), CryptographicBuffer.generate_random(16)
+    assert (first.length, CryptographicBuffer.compare(first, second)) == (16, False)
+    assert 0 <= CryptographicBuffer.generate_random_number() < 1 << 32

@@ -1,0 +1,1 @@
+"""Windows.Security: buffers of bytes, as programs for pywinrt make them."""

@@ -1,0 +1,388 @@
+"""DataReader and DataWriter: numbers, texts and bytes, from a stream and to one."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from ....core.base.arguments import member, whole_number
+from ....core.base.async_operation import AsyncOperation
+from ....core.base.buffers import Buffer, byte_view
+from ....core.base.winrt_object import Closeable
+from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
+from .random_access import InMemoryRandomAccessStream, InputStreamOptions, IRandomAccessStream, given_bytes, used_bytes
+
+
+class ByteOrder(IntEnum):
+    """Which byte of a number comes first."""
+
+    LITTLE_ENDIAN = 0
+    BIG_ENDIAN = 1
+
+
+class UnicodeEncoding(IntEnum):
+    """How text is written as bytes."""
+
+    UTF8 = 0
+    UTF16_L_E = 1
+    UTF16_B_E = 2
+
+
+_CODECS = {
+    UnicodeEncoding.UTF8: "utf-8",
+    UnicodeEncoding.UTF16_L_E: "utf-16-le",
+    UnicodeEncoding.UTF16_B_E: "utf-16-be",
+}
+_FIRST_DAY = datetime(1601, 1, 1, tzinfo=UTC)  # from which Windows counts
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
+    """A text as bytes.
+
+    Raises:
+        InvalidArgumentError: it has half of a character, which cannot be written.
+    """
+    try:
+        return text.encode(_CODECS[member(UnicodeEncoding, encoding, "The encoding")])
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"The text cannot be written: {error}.") from error
+
+
+def decoded(data: bytes, encoding: UnicodeEncoding, complaint: str = "The bytes are not") -> str:
+    """The text that bytes are.
+
+    Raises:
+        InvalidArgumentError: they are none; its message begins with the complaint.
+    """
+    codec = _CODECS[member(UnicodeEncoding, encoding, "The encoding")]
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{complaint} {codec.upper()}: {error}.") from error
+
+
+class _StreamUser(Closeable):
+    """Holds a stream until it is detached, and says how numbers and texts are written there."""
+
+    __slots__ = ("_byte_order", "_stream", "_unicode_encoding")
+
+    def __init__(self, stream: IRandomAccessStream | None) -> None:
+        self._stream = stream
+        self._byte_order = ByteOrder.BIG_ENDIAN
+        self._unicode_encoding = UnicodeEncoding.UTF8
+
+    @property
+    def byte_order(self) -> ByteOrder:
+        """Which byte of a number comes first: at first, the most significant."""
+        return self._byte_order
+
+    @byte_order.setter
+    def byte_order(self, byte_order: ByteOrder) -> None:
+        self._byte_order = member(ByteOrder, byte_order, "The byte order")
+
+    @property
+    def unicode_encoding(self) -> UnicodeEncoding:
+        """How text is written: at first, as UTF-8."""
+        return self._unicode_encoding
+
+    @unicode_encoding.setter
+    def unicode_encoding(self, encoding: UnicodeEncoding) -> None:
+        self._unicode_encoding = member(UnicodeEncoding, encoding, "The encoding")
+
+    def _format(self, code: str) -> str:
+        return f"{'<' if self._byte_order == ByteOrder.LITTLE_ENDIAN else '>'}{code}"
+
+    def _attached(self, message: str, hint: str) -> IRandomAccessStream:
+        if self._stream is None:
+            raise ClosedError(message, hint=hint)
+        return self._stream
+
+    def detach_stream(self) -> IRandomAccessStream | None:
+        """The stream, which is then no longer closed from here."""
+        stream, self._stream = self._stream, None
+        return stream
+
+    def close(self) -> None:
+        """Closes the stream, unless it has been detached. Twice is harmless."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+class DataReader(_StreamUser):
+    """Reads from a stream, in two steps: `load_async` fetches bytes, `read_...` takes them.
+
+    Attributes:
+        input_stream_options: how eagerly it reads: here, always as much as was asked for.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage.streams import DataReader
+        >>> reader = DataReader.from_buffer(b"Windows" + bytes([0, 11]))
+        >>> reader.read_string(7), reader.read_uint16()
+        ('Windows', 11)
+    """
+
+    __slots__ = ("_loaded", "input_stream_options")
+
+    def __init__(self, input_stream: IRandomAccessStream, /) -> None:
+        super().__init__(input_stream)
+        self.input_stream_options = InputStreamOptions.NONE
+        self._loaded = b""
+
+    @classmethod
+    def from_buffer(cls, buffer: object, /) -> DataReader:
+        """A reader of a buffer, loaded with all of it."""
+        reader = cls(InMemoryRandomAccessStream())
+        reader._loaded = bytes(used_bytes(buffer))
+        return reader
+
+    @property
+    def unconsumed_buffer_length(self) -> int:
+        """Bytes loaded and not taken yet."""
+        return len(self._loaded)
+
+    def load_async(self, count: int, /) -> AsyncOperation[int]:
+        """Fetches bytes, and gives their number."""
+        return AsyncOperation(lambda _: self._load(count))
+
+    def _load(self, count: int) -> int:
+        stream = self._attached("The reader has no stream.", "Make another.")
+        data = stream.read(whole_number(count, "The number of bytes"))
+        self._loaded += data
+        return len(data)
+
+    def _take(self, count: int) -> bytes:
+        if not 0 <= count <= len(self._loaded):
+            raise InvalidArgumentError(
+                f"{count} bytes are asked for, and {len(self._loaded)} loaded.",
+                hint="Await load_async(count) first.",
+                hresult=E_BOUNDS,
+            )
+        taken, self._loaded = self._loaded[:count], self._loaded[count:]
+        return taken
+
+    def _number(self, code: str) -> Any:
+        kind = self._format(code)
+        return struct.unpack(kind, self._take(struct.calcsize(kind)))[0]
+
+    def detach_buffer(self) -> Buffer:
+        """The bytes loaded and not taken yet, which the reader then lets go of."""
+        return Buffer.of(self._take(len(self._loaded)))
+
+    def read_bytes(self, value: object, /) -> None:
+        """Fills a writable buffer.
+
+        Raises:
+            InvalidArgumentError: fewer bytes are loaded.
+        """
+        room = byte_view(value)
+        room[:] = self._take(len(room))
+
+    def read_buffer(self, length: int, /) -> Buffer:
+        """The next bytes, as a buffer."""
+        return Buffer.of(self._take(length))
+
+    def read_byte(self) -> int:
+        """The next byte."""
+        return self._take(1)[0]
+
+    def read_boolean(self) -> bool:
+        """The next byte, as what is true or false."""
+        return self.read_byte() != 0
+
+    def read_int16(self) -> int:
+        """The next two bytes, as a number with a sign."""
+        return int(self._number("h"))
+
+    def read_int32(self) -> int:
+        """The next four bytes, as a number with a sign."""
+        return int(self._number("i"))
+
+    def read_int64(self) -> int:
+        """The next eight bytes, as a number with a sign."""
+        return int(self._number("q"))
+
+    def read_uint16(self) -> int:
+        """The next two bytes, as a number."""
+        return int(self._number("H"))
+
+    def read_uint32(self) -> int:
+        """The next four bytes, as a number."""
+        return int(self._number("I"))
+
+    def read_uint64(self) -> int:
+        """The next eight bytes, as a number."""
+        return int(self._number("Q"))
+
+    def read_single(self) -> float:
+        """The next four bytes, as a float32."""
+        return float(self._number("f"))
+
+    def read_double(self) -> float:
+        """The next eight bytes, as a float64."""
+        return float(self._number("d"))
+
+    def read_guid(self) -> UUID:
+        """The next sixteen bytes, as a number that is like no other."""
+        data = self._take(16)
+        return UUID(bytes=data) if self._byte_order == ByteOrder.BIG_ENDIAN else UUID(bytes_le=data)
+
+    def read_time_span(self) -> timedelta:
+        """The next eight bytes, as a time in units of 100 nanoseconds."""
+        return timedelta(microseconds=self.read_int64() // 10)
+
+    def read_date_time(self) -> datetime:
+        """The next eight bytes, as the time in UTC that so many units of 100 nanoseconds after 1600 give.
+
+        Raises:
+            InvalidArgumentError: Python has no such date.
+        """
+        since = self.read_time_span()
+        try:
+            return _FIRST_DAY + since
+        except OverflowError as error:
+            raise InvalidArgumentError(f"There is no date {since} after 1600.") from error
+
+    def read_string(self, code_unit_count: int, /) -> str:
+        """The next bytes, as text.
+
+        Args:
+            code_unit_count: its bytes in UTF-8, its pairs of bytes in UTF-16.
+        """
+        width = 1 if self._unicode_encoding == UnicodeEncoding.UTF8 else 2
+        return decoded(self._take(code_unit_count * width), self._unicode_encoding)
+
+
+class DataWriter(_StreamUser):
+    """Writes to a stream, in two steps: `write_...` collects bytes, `store_async` writes them.
+
+    Example:
+        >>> from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAccessStream
+        >>> stream = InMemoryRandomAccessStream()
+        >>> writer = DataWriter(stream)
+        >>> writer.write_bytes(b"ONNX")
+        >>> writer.store_async().get(), stream.size
+        (4, 4)
+    """
+
+    __slots__ = ("_collected",)
+
+    def __init__(self, output_stream: IRandomAccessStream | None = None, /) -> None:
+        super().__init__(output_stream)
+        self._collected = bytearray()
+
+    @property
+    def unstored_buffer_length(self) -> int:
+        """Bytes collected and not written yet."""
+        return len(self._collected)
+
+    def write_bytes(self, value: object, /) -> None:
+        """Collects the bytes of a buffer, or a list of them."""
+        self._collected += given_bytes(value)
+
+    def write_buffer(self, buffer: object, start: int = 0, count: int | None = None, /) -> None:
+        """Collects the bytes of a buffer; of a `Buffer`, those in use.
+
+        Args:
+            buffer: the bytes.
+            start: the first to collect.
+            count: how many; by default, all that follow.
+
+        Raises:
+            InvalidArgumentError: the buffer has fewer.
+        """
+        data = used_bytes(buffer)
+        first = whole_number(start, "The start", most=len(data))
+        rest = len(data) - first
+        wanted = rest if count is None else whole_number(count, "The number of bytes", most=rest)
+        self._collected += data[first : first + wanted]
+
+    write_buffer_range = write_buffer  # pywinrt 3's name
+
+    def _put(self, code: str, value: int) -> None:
+        kind = self._format(code)
+        bits = 8 * struct.calcsize(kind)
+        least, most = (0, (1 << bits) - 1) if code.isupper() else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        self._collected += struct.pack(kind, whole_number(value, "The number", least, most))
+
+    def write_byte(self, value: int, /) -> None:
+        """Collects a byte."""
+        self._collected.append(whole_number(value, "The byte", most=255))
+
+    def write_boolean(self, value: bool, /) -> None:
+        """Collects a byte: 1 for what is true, else 0."""
+        self._collected.append(bool(value))
+
+    def write_int16(self, value: int, /) -> None:
+        """Collects a number with a sign, in two bytes."""
+        self._put("h", value)
+
+    def write_int32(self, value: int, /) -> None:
+        """Collects a number with a sign, in four bytes."""
+        self._put("i", value)
+
+    def write_int64(self, value: int, /) -> None:
+        """Collects a number with a sign, in eight bytes."""
+        self._put("q", value)
+
+    def write_uint16(self, value: int, /) -> None:
+        """Collects a number, in two bytes."""
+        self._put("H", value)
+
+    def write_uint32(self, value: int, /) -> None:
+        """Collects a number, in four bytes."""
+        self._put("I", value)
+
+    def write_uint64(self, value: int, /) -> None:
+        """Collects a number, in eight bytes."""
+        self._put("Q", value)
+
+    def write_single(self, value: float, /) -> None:
+        """Collects a float32; what is too large for it becomes infinite."""
+        with np.errstate(over="ignore"):
+            self._collected += struct.pack(self._format("f"), np.float32(value))
+
+    def write_double(self, value: float, /) -> None:
+        """Collects a float64."""
+        self._collected += struct.pack(self._format("d"), value)
+
+    def write_guid(self, value: UUID, /) -> None:
+        """Collects a number that is like no other, in sixteen bytes."""
+        self._collected += value.bytes if self._byte_order == ByteOrder.BIG_ENDIAN else value.bytes_le
+
+    def write_time_span(self, value: timedelta, /) -> None:
+        """Collects a time in units of 100 nanoseconds, in eight bytes."""
+        self.write_int64(value // _MICROSECOND * 10)
+
+    def write_date_time(self, value: datetime, /) -> None:
+        """Collects a date: how many units of 100 nanoseconds after 1600, in UTC. Without a zone, it is local time."""
+        self.write_time_span(value.astimezone(UTC) - _FIRST_DAY)
+
+    def measure_string(self, value: str, /) -> int:
+        """The bytes that a text takes."""
+        return len(encoded(value, self._unicode_encoding))
+
+    def write_string(self, value: str, /) -> int:
+        """Collects a text, and gives the number of bytes."""
+        data = encoded(value, self._unicode_encoding)
+        self._collected += data
+        return len(data)
+
+    def store_async(self) -> AsyncOperation[int]:
+        """Writes the collected bytes, and gives their number."""
+        hint = "Make one with a stream, or use detach_buffer()."
+        return AsyncOperation(lambda _: self._attached("The writer has no stream.", hint).write(self.detach_buffer()))
+
+    def flush_async(self) -> AsyncOperation[bool]:
+        """True: nothing waits once it is stored."""
+        return AsyncOperation(lambda _: True)
+
+    def detach_buffer(self) -> Buffer:
+        """The collected bytes, which the writer then lets go of."""
+        data, self._collected = self._collected, bytearray()
+        return Buffer.of(data)
