@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,13 @@ class Answer:
             )
         cell = array[0] if self.is_batched else array
         return cell[()] if isinstance(cell, np.ndarray) else cell
+
+
+Cells = Sequence[Any]
+"""The cells of a column, from the first row to the last."""
+
+Answered = Sequence[tuple[Answer, Cells]]
+"""The columns that come out."""
 
 
 def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answer]:

@@ -25,15 +25,9 @@ from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fits
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from .answers import Answer
+from .answers import Answer, Answered, Cells
 from .arrow import answer_array, cells_of, import_arrow
 from .lines import ERROR, LineTable
-
-Cells = Sequence[Any]
-"""The cells of a column, from the first row to the last."""
-
-Answered = Sequence[tuple[Answer, Cells]]
-"""The columns that come out."""
 
 
 class Batch(Protocol):

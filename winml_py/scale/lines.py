@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from .batches import Answered, Cells
+    from .answers import Answered, Cells
 
 ERROR = "error"
 """The column that says of each row why it has no answers; None where it has."""
