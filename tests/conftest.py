@@ -11,6 +11,7 @@ import pytest
 from helpers import sentences
 from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
+from winml_py.core.imaging import resize
 from winml_py.core.runtime.cpu import decision
 from winml_py.core.runtime.ort import session_options
 from winml_py.core.runtime.providers import plugins
@@ -62,6 +63,12 @@ def _apart(
         )
     if not {"gpu", "openvino", "openvino_plugin", "real_plugins"} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
+
+
+@pytest.fixture
+def pillow_scales(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are scaled by Pillow itself, as where cykooz-resizer is not installed: to the last level."""
+    monkeypatch.setattr(resize, "fast_resizer", lambda: None)
 
 
 @pytest.fixture

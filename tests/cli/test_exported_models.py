@@ -86,7 +86,7 @@ def test_a_recogniser_of_fixed_height_sees_the_whole_line(tmp_path: Path) -> Non
     line = Image.new("RGB", (400, 60), "white")
     ImageDraw.Draw(line).text((10, 10), "winml-py reads the line", fill="black", font_size=32)
     line.save(tmp_path / "line.png")
-    words = {"Image.BitmapPixelFormat": "Bgr8", "Image.NominalPixelRange": "Normalized_1_1"}
+    words = {"Image.BitmapPixelFormat": "Bgr8", "Image.NominalPixelRange": "Normalized_1_1", "Image.Exact": "True"}
     (tmp_path / "contract.json").write_text(json.dumps(words))
     options = "--contract", tmp_path / "contract.json", "--output", tmp_path / "out.npz"
     require_exit("run", RECOGNISER, tmp_path / "line.png", *options)

@@ -116,6 +116,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
         str(folder / f"labels{HOSTILE}.txt") if word == "labels.txt" else word
         for word in EXTRA.get(command.name or "", [])
     ]
+    ending = ".parquet" if command.name == "map" else ".onnx"
     for option in command.params:
         if isinstance(option, click.Argument):
             if option.name in words:
@@ -124,7 +125,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
                 arguments += GIVEN.get(command.name or "", [str(folder / input_file)])
         elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
-            arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}.onnx")]
+            arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}{ending}")]
     return arguments
 
 

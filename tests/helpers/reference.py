@@ -111,25 +111,11 @@ def detensorize(tensor: Array, source: str, target: str, pixel_range: str) -> Ar
 
 
 def scale(pixels: Array, width: int, height: int) -> Array:
-    """Pillow's BICUBIC, channel by channel, after the means of blocks where a side shrinks to a quarter or less."""
+    """Pillow's BICUBIC, channel by channel."""
     if pixels.ndim == 3:
         planes = [scale(np.ascontiguousarray(pixels[..., index]), width, height) for index in range(pixels.shape[2])]
         return np.stack(planes, axis=-1)
-    box = [0.0, 0.0]
-    for axis, target in ((1, width), (0, height)):
-        size = pixels.shape[axis]
-        factor = 1 if size < 4 * target else math.floor(size / target / (2 if size < 6 * target else 2.5))
-        box.append(size / factor)
-    pixels = blocks(pixels, round(pixels.shape[1] / box[2]), round(pixels.shape[0] / box[3]))
-    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC, tuple(box)))
-
-
-def blocks(plane: Array, across: int, down: int) -> Array:
-    """The means of blocks of pixels, rounded; beyond the edge it is as at the edge."""
-    height, width = plane.shape
-    padded = np.pad(plane, ((0, -height % down), (0, -width % across)), mode="edge").astype(float)
-    means = padded.reshape(padded.shape[0] // down, down, padded.shape[1] // across, across).mean(axis=(1, 3))
-    return np.floor(means + 0.5).astype(np.uint8) if down == across == 2 else np.rint(means).astype(np.uint8)
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
 
 
 def convolve(plane: Array, kernel: list[list[float]]) -> Array:

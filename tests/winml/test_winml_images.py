@@ -28,6 +28,8 @@ from winml_py import (
 )
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
+pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
+
 BGRA8, RGBA8, GRAY8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8, BitmapPixelFormat.GRAY8
 
 MODELS = ("Bgr8", "Rgb8", "tensor", "freeDimInput")

@@ -25,6 +25,8 @@ from winml_py.winrt.windows.graphics.imaging import BitmapAlphaMode, BitmapDecod
 from winml_py.winrt.windows.storage import StorageFile
 from winml_py.winrt.windows.storage.streams import Buffer
 
+pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
+
 BGRA8, RGBA8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8
 
 

@@ -16,8 +16,8 @@ from ..core.base.arrays import Array, ScalarType
 from ..core.imaging.contract import ImageContract, has_gray_padding, pad_levels
 from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
 from ..core.imaging.resize import KERNELS
-from ..core.imaging.tensorize import channel_order, gray_table, keeps_close
-from ..core.onnx_file.expressions import Expression, GraphWriter, Operand, round_to_levels, weighted_sum
+from ..core.imaging.tensorize import channel_order, gray_table
+from ..core.onnx_file.expressions import Expression, GraphWriter, round_to_levels, weighted_sum
 from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 from .placement import GraphPlacement, graph_placement
@@ -38,20 +38,19 @@ def require_kernel(kernel: ImageKernel) -> None:
         )
 
 
-def scaled_planes(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Expression:
+def scaled_planes(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
     """The part of a picture that is used, scaled.
 
     Args:
         pixels: height x width x channels, uint8.
         placement: where the picture goes.
         kernel: how it is scaled.
-        is_close: see `resize`.
 
     Returns:
         Channels x height x width, whole levels from 0 to 255, float32.
     """
     if kernel in _FILTERS:
-        return _antialias(pixels, placement, kernel, is_close)
+        return _antialias(pixels, placement, kernel)
     if kernel is ImageKernel.NEAREST:
         return _nearest(pixels, placement)
     return _resize(pixels, placement, kernel)
@@ -93,67 +92,43 @@ def _resize(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) 
     return round_to_levels(scaled).reshape(-1, height, width)
 
 
-def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel, is_close: bool) -> Expression:
+def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
     """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
     height, width = placement.scaled
-    block = _divisor if is_close else _whole_factor
     planes = _crop(pixels, placement).transpose(2, 0, 1)
     # two quick steps: without a Reshape between them, ONNX Runtime makes one of both, which takes ten times as long
     planes = planes.reshape(pixels.size(2), placement.part.height, placement.part.width)
-    rows = _scale_rows(planes.transpose(0, 2, 1), width, kernel, block(placement.part.width, width)).transpose(0, 2, 1)
-    return _scale_rows(rows, height, kernel, block(placement.part.height, height))
+    rows = _scale_rows(planes.transpose(0, 2, 1), width, kernel).transpose(0, 2, 1)
+    return _scale_rows(rows, height, kernel)
 
 
-def _whole_factor(side: Expression, scaled: Expression) -> Expression:
-    """The size of the blocks that are averaged first: `_whole_factor` of `imaging/resize.py`."""
-    where, shrink = side.graph.where, side / scaled
-    factor = where(shrink < 6, shrink / 2, shrink / 2.5).cast(np.int64)
-    return where(shrink < 4, 1, factor)
-
-
-def _divisor(side: Expression, scaled: Expression) -> Expression:
-    """The largest number that divides a side and leaves the kernel a shrinking by 4."""
-    graph = side.graph
-    numbers = graph.range((side // (scaled * 4)).at_least(1)) + 1
-    dividing = graph.where((side % numbers).equals(0), numbers, 1)
-    return graph.node("ReduceMax", dividing, dtype=np.int64, keepdims=0)
-
-
-def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel, block: Expression) -> Expression:
+def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel) -> Expression:
     """Scales the second axis.
 
     A few rows of the result are made at once, of those rows that any of them sees: one matrix for all would be nearly
-    all zeros, and take twenty times as long. Where blocks of rows are averaged first, all rows of a block have the
-    weight of their block; the last row is repeated where the last block is not full.
+    all zeros, and take twenty times as long.
 
     Args:
         planes: channels x rows x columns, whole levels.
         scaled: how many rows they become.
         kernel: how.
-        block: how many rows are averaged first.
 
     Returns:
         Channels x scaled x columns, whole levels in float32.
     """
     graph, side = planes.graph, planes.size(1)
-    scale = side / block / scaled
-    tiles, blocks = _parts(scaled, _TILE), _parts(side, block)
+    scale, tiles = side / scaled, (scaled + (_TILE - 1)) // _TILE
     reach = scale.at_least(1.0) * _FILTERS[kernel][0]
-    window = (scale * _TILE + reach * 2 + 2).cast(np.int64).at_most(blocks)
+    window = (scale * _TILE + reach * 2 + 2).cast(np.int64).at_most(side)
     centres = (graph.range(tiles * _TILE).at_most(scaled - 1).cast(np.float64) + 0.5) * scale
     begins = (graph.range(tiles) * _TILE).cast(np.float64) * scale + (scale * 0.5 - reach)
-    begins = begins.apply("Floor").cast(np.int64).at_least(0).at_most(blocks - window)
-    seen = (begins * block).unsqueeze(1) + graph.range(window * block)
-    weights = _weights((seen // block).unsqueeze(1), centres.reshape(tiles, _TILE, 1), scale, kernel)
-    rows = planes.take(seen.at_most(side - 1), 1).cast(np.float32)
+    begins = begins.apply("Floor").cast(np.int64).at_least(0).at_most(side - window)
+    seen = begins.unsqueeze(1) + graph.range(window)
+    weights = _weights(seen.unsqueeze(1), centres.reshape(tiles, _TILE, 1), scale, kernel)
+    rows = planes.take(seen, 1).cast(np.float32)
     product = graph.node("MatMul", weights, rows, dtype=np.float32)
     scaled_tiles = product.reshape(planes.size(0), tiles * _TILE, planes.size(2))
     return round_to_levels(scaled_tiles.slice((0,), (scaled,), (1,)))
-
-
-def _parts(count: Expression, size: Operand) -> Expression:
-    """How many parts of a size hold so many."""
-    return (count + size - 1) // size
 
 
 _TILE = 16
@@ -255,7 +230,7 @@ class Preprocessing(NamedTuple):
         """Channels x height x width: whole levels in float32, cropped and scaled."""
         if placement is None:
             return planes_of(pixels)
-        planes = scaled_planes(pixels, placement, self.contract.kernel, keeps_close(self.contract))
+        planes = scaled_planes(pixels, placement, self.contract.kernel)
         if placement.cut is None:
             return planes
         x, y, width, height = placement.cut

@@ -82,6 +82,7 @@ for -1 to 1, about 5 with ImageNet's mean and std."""
 @click.option("--shortest-side", type=int, metavar="N", help="Pictures are scaled to it, then cropped.")
 @click.option("--longest-side", type=int, metavar="N", help="Pictures are scaled to it, then padded.")
 @click.option("--crop-ratio", type=float, metavar="X", help="The shorter side becomes the model's over X.")
+@click.option("--exact", is_flag=True, default=None, help="Pillow's own levels, to the last one; slower.")
 @click.option("--image", "images", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
 @click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes, in any ONNX runtime.")
 @_choice("--pictures", "pictures", _PICTURES, help="With --build-in: the order of their bytes; rgb by default.")

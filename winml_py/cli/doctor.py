@@ -17,6 +17,7 @@ from ..core.base.child_process import ChildProcess
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache import answers
+from ..core.imaging.resize import fast_resizer
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
 from ..core.runtime.providers.plugins import probe
@@ -69,6 +70,7 @@ def _print_markdown(facts: Facts) -> None:
 def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "winml-py", f"{facts['winml_py']}, Python {facts['python']}, {facts['system']}"
     yield "packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
+    yield "scaling of pictures", _SCALING[facts["scaling"]]
     yield "cores", _cores(facts["cores"])
     for provider in facts["providers"]:
         devices = ", ".join(provider["devices"])
@@ -103,7 +105,17 @@ def _run(device: Facts) -> str:
 # What is installed and what works: the facts that `winml-py doctor` prints.
 
 
-PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "pillow", "opencv-python-headless", "simplejpeg")
+RESIZER = "cykooz-resizer"
+PACKAGES = (
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "pillow",
+    "opencv-python-headless",
+    "simplejpeg",
+    RESIZER,
+)
 CLASHES = (
     (
         "onnxruntime",
@@ -124,6 +136,11 @@ EXTRAS = {
 }
 TRY_SECONDS = 30.0
 
+_SCALING = {
+    RESIZER: f"{RESIZER}, with Pillow's kernels",
+    "pillow": f"Pillow, several times as slow: {RESIZER} is not installed, or cannot be imported",
+}
+
 
 def diagnose() -> Facts:
     """Collects the facts, ready for JSON.
@@ -137,6 +154,7 @@ def diagnose() -> Facts:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN))),
+        "scaling": "pillow" if fast_resizer() is None else RESIZER,
         "problems": [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1],
         "cores": {
             "machine": os.cpu_count(),

@@ -210,7 +210,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             with pytest.raises(InvalidArgumentError, match="It is not JSON"):
                 read(tmp_path / "config.json")
         written(tmp_path / "config.json", [1])
-        with pytest.raises(InvalidArgumentError, match="It is not a JSON object"):
+        what = "the names of the classes" if read is labels_of else "It is not a JSON object"
+        with pytest.raises(InvalidArgumentError, match=what):
             read(tmp_path / "config.json")
         (tmp_path / "config.json").unlink()
     with pytest.raises(InvalidArgumentError, match="no image_processor_type, no pretrained_cfg"):
@@ -224,6 +225,8 @@ def test_labels(tmp_path: Path) -> None:
     written(tmp_path / "config.json", {"id2label": {"1": "dog", "0": "cat"}})
     for source in (tmp_path, tmp_path / "config.json", tmp_path / "model.onnx"):
         assert labels_of(source) == ("cat", "dog")
+    written(tmp_path / "names.json", ["cat", "dog"])
+    assert labels_of(tmp_path / "names.json") == ("cat", "dog")
     written(tmp_path / "other.json", {"id2label": {"0": "right"}})
     assert labels_of(tmp_path / "other.json") == ("right",)  # the file that is named, and not the one beside it
     assert labels_of(tmp_path / "preprocessor_config.json") == ()

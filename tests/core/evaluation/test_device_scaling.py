@@ -27,6 +27,8 @@ from winml_py.core.imaging.geometry import Placement, compute_placement
 from winml_py.core.imaging.resize import KERNELS, crop, resize
 from winml_py.core.imaging.tensorize import tensorize
 
+pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
+
 PILLOW_FILTERS = {kernel: entry.pillow for kernel, entry in KERNELS.items() if entry.is_antialiased}
 
 Array = np.ndarray[Any, Any]

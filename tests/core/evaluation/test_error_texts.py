@@ -350,7 +350,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     "another rank": (
         lambda: open_binding(unary(shape=[2, 2])).bind("x", NUMBERS),
         "Model variable x, expects Float[2,2,], but binding was attempted with an incompatible type Float[2,]. "
-        "The rank is 1, not 2; add or drop dimensions with reshape.",
+        "The rank is 1, not 2: reshape it to 2 x 2.",
     ),
     "another type": (
         lambda: open_binding(unary(shape=[2])).bind("x", np.zeros(2, np.uint16)),

@@ -46,6 +46,8 @@ from winml_py.core.imaging.formats import Scratch
 from winml_py.core.imaging.geometry import compute_placement, letterbox
 from winml_py.core.imaging.resize import resize
 
+pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
+
 Array = np.ndarray[Any, Any]
 
 SOURCES = ("GRAY8", "RGB8", "BGR8", "RGBA8", "BGRA8", "GRAY16", "RGBA16", "NV12", "P010", "YUY2")

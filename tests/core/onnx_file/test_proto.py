@@ -56,7 +56,11 @@ def convert(kind: onnx.TypeProto) -> OnnxType:
     dims = None
     if kind.tensor_type.HasField("shape"):
         dims = tuple(
-            Dimension(dim.dim_value if dim.HasField("dim_value") else None, dim.dim_param, dim.denotation)
+            Dimension(
+                dim.dim_value if dim.HasField("dim_value") else None,
+                dim.dim_param if dim.dim_param != "?" else "",
+                dim.denotation,
+            )
             for dim in kind.tensor_type.shape.dim
         )
     return TensorType(kind.tensor_type.elem_type, dims, kind.denotation)

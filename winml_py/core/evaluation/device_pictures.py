@@ -16,8 +16,8 @@ from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract, has_gray_padding, pad_levels
 from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, layout_of
 from ..imaging.geometry import Placement
-from ..imaging.resize import KERNELS, block_size, crop, resize, scale_with_pillow, scales_height_first
-from ..imaging.tensorize import channel_order, gray_table, keeps_close
+from ..imaging.resize import KERNELS, crop, resize, scales_height_first
+from ..imaging.tensorize import channel_order, gray_table
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type, round_to_levels, weighted_sum
 from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
 from ..runtime.request import CompileRequest, ModelFeatures
@@ -159,7 +159,6 @@ class GraphKey(NamedTuple):
         is_scaled: whether anything is cropped, scaled or padded.
         has_padding: whether there is room around the picture in the tensor.
         half: whether the tensor is float16.
-        block: width and height of the blocks of pixels that are averaged before the picture is scaled.
         height_first: whether the height is scaled before the width; see `scales_height_first`.
     """
 
@@ -168,16 +167,15 @@ class GraphKey(NamedTuple):
     is_scaled: bool
     has_padding: bool
     half: bool
-    block: tuple[int, int]
     height_first: bool
 
     @classmethod
     def of(cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, half: bool) -> GraphKey:
         """The key for pictures that go to this placement."""
-        block, height_first = _block(placement, contract), False
-        if KERNELS[contract.kernel].is_antialiased:
-            height_first = scales_height_first(*_sizes(placement), keeps_close(contract))
-        return cls(contract, source, not placement.is_identity, placement.has_padding, half, block, height_first)
+        (height, width), part = placement.scaled, placement.part
+        is_antialiased = KERNELS[contract.kernel].is_antialiased
+        height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
+        return cls(contract, source, not placement.is_identity, placement.has_padding, half, height_first)
 
 
 def tensorize_graph(key: GraphKey) -> bytes:
@@ -212,22 +210,14 @@ def tensorize_graph(key: GraphKey) -> bytes:
 def scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
     """The inputs that bring a picture to its place in the tensor.
 
-    These are `across`, width x tensor width, and `down`, tensor height x height, float32. Where blocks are averaged
-    first, they are for the picture of the averages, and `columns` and `rows` say which pixels the blocks are made of.
+    These are `across`, width x tensor width, and `down`, tensor height x height, float32.
     """
     part, scaled, cut, target, picture, tensor = placement
     across_axis = _Axis(scaled[1], cut.x, cut.width, tensor[1], target.x)
     down_axis = _Axis(scaled[0], cut.y, cut.height, tensor[0], target.y)
-    kernel, (block_width, block_height) = contract.kernel, _block(placement, contract)
-    if (block_width, block_height) == (1, 1):
-        across = _matrix(picture[1], part.x, part.width, across_axis, kernel)
-        down = _matrix(picture[0], part.y, part.height, down_axis, kernel)
-        return {"across": across, "down": np.ascontiguousarray(down.T)}
-    across = _matrix_of_means(part.width, block_width, across_axis, kernel)
-    down = _matrix_of_means(part.height, block_height, down_axis, kernel)
-    columns = _in_blocks(part.x, part.width, block_width)
-    rows = _in_blocks(part.y, part.height, block_height)
-    return {"across": across, "down": np.ascontiguousarray(down.T), "columns": columns, "rows": rows}
+    across = _matrix(picture[1], part.x, part.width, across_axis, contract.kernel)
+    down = _matrix(picture[0], part.y, part.height, down_axis, contract.kernel)
+    return {"across": across, "down": np.ascontiguousarray(down.T)}
 
 
 class _Axis(NamedTuple):
@@ -244,23 +234,6 @@ class _Axis(NamedTuple):
         return matrix[:, self.start : self.start + self.left]
 
 
-def _block(placement: Placement, contract: ImageContract) -> tuple[int, int]:
-    if not KERNELS[contract.kernel].is_antialiased:
-        return 1, 1
-    return block_size(*_sizes(placement), keeps_close(contract))
-
-
-def _sizes(placement: Placement) -> tuple[int, int, int, int]:
-    """Width and height of the part, and of what it is scaled to."""
-    (height, width), part = placement.scaled, placement.part
-    return part.width, part.height, width, height
-
-
-def _in_blocks(start: int, part: int, block: int) -> Array:
-    """The positions of the pixels of whole blocks; the last pixel is repeated where the last block is not full."""
-    return (start + np.minimum(np.arange(-(-part // block) * block), part - 1)).astype(np.int32)
-
-
 def padding(placement: Placement, contract: ImageContract) -> Array:
     """The colour around the picture, and 0 where the picture is: 3 x height x width; 1 x height x width if gray."""
     image = np.full((*placement.tensor, 3), pad_levels(contract), np.float32)
@@ -274,29 +247,13 @@ def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel
     """Length x tensor: what each pixel of a row gives to each number of the tensor's row."""
     matrix = np.zeros((length, axis.tensor), np.float32)
     identity = np.eye(part, dtype=np.float32)
-    matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(
-        resize(identity, axis.scaled, part, kernel, is_close=True)
-    )
+    matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(resize(identity, axis.scaled, part, kernel))
     # The cache gives the same array to every caller.
     matrix.flags.writeable = False
     return matrix
 
 
-@lru_cache(maxsize=64)
-def _matrix_of_means(part: int, block: int, axis: _Axis, kernel: ImageKernel) -> Array:
-    """Blocks x tensor: what the average of each block gives to each number of the tensor's row."""
-    blocks = -(-part // block)
-    matrix = np.zeros((blocks, axis.tensor), np.float32)
-    identity, used = np.eye(blocks, dtype=np.float32), (part / block, float(blocks))
-    resized = scale_with_pillow(identity, axis.scaled, blocks, KERNELS[kernel].pillow, used)
-    matrix[:, axis.at : axis.at + axis.left] = axis.cut(resized)
-    matrix.flags.writeable = False
-    return matrix
-
-
 def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression:
-    if key.block != (1, 1):
-        value = _average(graph, value, *key.block)
     across = graph.input("across", np.float32, "columns_used", "tensor_width")
     down = graph.input("down", np.float32, "tensor_height", "rows_used")
     for is_height in (key.height_first, not key.height_first):
@@ -308,17 +265,6 @@ def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression
     if not key.has_padding:
         return value
     return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
-
-
-def _average(graph: _PictureGraph, value: Expression, width: int, height: int) -> Expression:
-    """The means of blocks of pixels, in whole levels, as OpenCV rounds them."""
-    value = value.take(graph.input("columns", np.int32, "column_count"), 3)
-    value = value.take(graph.input("rows", np.int32, "row_count"), 2)
-    value = value.apply("AveragePool", kernel_shape=[height, width], strides=[height, width])
-    if width == height == 2:  # OpenCV has code of its own for these, which rounds halves up
-        return round_to_levels(value)
-    magic = graph.constant(1 << 23, np.float32)  # float32 has no digits after the point there: halves go to even
-    return (value + magic) - magic
 
 
 def _gray(graph: _PictureGraph, value: Expression, has_colour: bool) -> Expression:

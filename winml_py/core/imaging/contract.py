@@ -22,7 +22,7 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError
-from ..base.arguments import Fields, JsonSource, member
+from ..base.arguments import Fields, JsonSource, member, truth
 from ..base.arrays import Array, DType
 from .scaling import ImageScaling, Size
 
@@ -71,6 +71,7 @@ _FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Pad": ("pad", {}),
     "Image.Size": ("size", {}),
     "Image.Scaling": ("scaling", {}),
+    "Image.Exact": ("exact", {"True": True, "False": False}),
 }
 """For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
 OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
@@ -99,6 +100,8 @@ class ImageContract(Fields):
         size: height and width that the tensor gets where the model leaves them free; None where the contract does not
             state them.
         scaling: the size that a picture is scaled to before it is cropped or padded, in place of `crop_mode`.
+        exact: whether an antialiased kernel gives Pillow's own levels, at several times the cost. Otherwise a level may
+            differ by one, and with a cubic kernel or Lanczos, rarely, by two.
 
     Raises:
         InvalidArgumentError: numbers or words that mean nothing, such as a std of 0.
@@ -122,6 +125,7 @@ class ImageContract(Fields):
     pad: tuple[int, int, int] = (0, 0, 0)
     size: tuple[int, int] | None = None
     scaling: ImageScaling | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         """Brings each field to its one form, so that equal contracts are equal."""
@@ -133,6 +137,7 @@ class ImageContract(Fields):
             "kernel": member(ImageKernel, self.kernel, "The kernel of an image contract"),
             "pad": _levels(self.pad),
             "size": size_of(self.size),
+            "exact": truth(self.exact, "The exact of an image contract"),
         }
         for name, value in fields.items():  # around the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
@@ -324,11 +329,13 @@ class ImageContract(Fields):
     def describe(self) -> str:
         """The contract in one line, without the fields that have their default."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
-        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad", "size", "scaling"):
+        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad", "size", "scaling", "exact"):
             value = getattr(self, name)
             if value == getattr(ImageContract(), name):
                 continue
-            if isinstance(value, tuple):
+            if name == "exact":
+                parts.append("exact")
+            elif isinstance(value, tuple):
                 parts.append(f"{name} {' '.join(f'{number:g}' for number in value)}")
             elif isinstance(value, ImageScaling):
                 parts.append(str(value))

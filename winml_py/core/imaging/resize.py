@@ -1,7 +1,13 @@
-"""Scaling of pixels, with Pillow's antialiased kernels and OpenCV's others."""
+"""Scaling of pixels, with Pillow's antialiased kernels and OpenCV's others.
+
+Where cykooz-resizer is installed, it scales with Pillow's kernels: several times as fast as Pillow itself, and within a
+level of its result; cubic and Lanczos, at a few places of a million, within two. Pillow scales where it is not, and
+where exact numbers are asked for.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,15 +24,19 @@ class Kernel(NamedTuple):
 
     Attributes:
         pillow: the name of Pillow's filter; "" where OpenCV scales.
+        fast: what cykooz-resizer calls the same filter; "" where it has none.
         opencv: the name of OpenCV's flag; "" where Pillow scales.
         resize_attributes: those of ONNX's Resize that do the same; None where it has no such kernel.
+        overshoots: whether it makes numbers beyond those of the picture, which are cut off.
         is_antialiased: whether it sees every pixel of a picture that shrinks, and rounds to bytes after one axis and
             again after the other, as Pillow's filters do; OpenCV rounds once at the end.
     """
 
     pillow: str = ""
+    fast: str = ""
     opencv: str = ""
     resize_attributes: Mapping[str, Any] | None = None
+    overshoots: bool = False
     is_antialiased: bool = False
 
 
@@ -36,9 +46,10 @@ KERNELS: Mapping[ImageKernel, Kernel] = {
     # -0.75 is OpenCV's coefficient; Pillow's is -0.5.
     ImageKernel.CUBIC: Kernel(opencv="INTER_CUBIC", resize_attributes={"mode": "cubic", "cubic_coeff_a": -0.75}),
     ImageKernel.AREA: Kernel(opencv="INTER_AREA"),
-    ImageKernel.ANTIALIASED_LINEAR: Kernel("BILINEAR", is_antialiased=True),
-    ImageKernel.ANTIALIASED_CUBIC: Kernel("BICUBIC", is_antialiased=True),
-    ImageKernel.ANTIALIASED_LANCZOS: Kernel("LANCZOS", is_antialiased=True),
+    ImageKernel.ANTIALIASED_LINEAR: Kernel("BILINEAR", "bilinear", is_antialiased=True),
+    ImageKernel.ANTIALIASED_CUBIC: Kernel("BICUBIC", "catmull_rom", overshoots=True, is_antialiased=True),
+    ImageKernel.ANTIALIASED_LANCZOS: Kernel("LANCZOS", "lanczos3", overshoots=True, is_antialiased=True),
+    # cykooz-resizer has a box, too, which takes other pixels where its edge lies between two of them.
     ImageKernel.ANTIALIASED_BOX: Kernel("BOX", is_antialiased=True),
     ImageKernel.ANTIALIASED_HAMMING: Kernel("HAMMING", is_antialiased=True),
 }
@@ -58,51 +69,41 @@ def resize(
     width: int,
     height: int,
     kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC,
-    is_close: bool = False,
+    is_exact: bool = False,
 ) -> Pixels:
     """Scales a picture, channel by channel; alpha does not weigh the colours.
 
-    The antialiased kernels are Pillow's, because torchvision and most training code scale with it. A side that shrinks
-    to a quarter or less is first averaged by a whole factor: this takes less than half of the time, and changes the
-    result by a third of a level on average. `NEAREST` is Pillow's, too: OpenCV takes other pixels from version to
-    version. The other kernels are OpenCV's, and alias when they shrink, except `AREA`.
+    The antialiased kernels are Pillow's, because torchvision and most training code scale with it. `NEAREST` is
+    Pillow's, too: OpenCV takes other pixels from version to version. The other kernels are OpenCV's, and alias when
+    they shrink, except `AREA`.
 
     Args:
         pixels: height x width, or height x width x 3 or 4, of uint8; uint16 becomes uint8; float32 in two dimensions.
+            It may be a view.
         width: pixels of the result.
         height: pixels of the result.
         kernel: how.
-        is_close: whether an antialiased kernel stays within three levels of Pillow's result, half a level on average:
-            blocks are averaged only where they divide a side, and the kernel still shrinks it to a quarter.
+        is_exact: whether Pillow itself scales with its kernels; otherwise a level may differ by one, and with a cubic
+            kernel or Lanczos, rarely, by two.
 
     Returns:
-        A new array, or `pixels` itself when nothing is to be done.
+        A new array, which may be read-only, or `pixels` itself when nothing is to be done.
     """
     if pixels.shape[:2] == (height, width):
         return pixels
     pixels = to_eight_bits(pixels)
     entry = KERNELS[kernel]
-    if entry.is_antialiased:
-        return _resize_with_pillow(pixels, width, height, entry.pillow, is_close)
+    if entry.fast and not is_exact and pixels.dtype == np.uint8 and fast_resizer() is not None:
+        return _scale_fast(pixels, width, height, entry)
     if entry.pillow:
-        return scale_with_pillow(pixels, width, height, entry.pillow, (pixels.shape[1], pixels.shape[0]))
+        return _scale_with_pillow(pixels, width, height, entry.pillow)
     import cv2
 
     interpolation = getattr(cv2, entry.opencv)
     return cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
 
 
-def _resize_with_pillow(pixels: Pixels, width: int, height: int, name: str, is_close: bool) -> Pixels:
-    source_height, source_width = pixels.shape[:2]
-    across, down = block_size(source_width, source_height, width, height, is_close)
-    if across > 1 or down > 1:
-        pixels = _average(pixels, across, down)
-    # The last block may stand for fewer pixels than the others. So Pillow is told where the picture really ends.
-    return scale_with_pillow(pixels, width, height, name, (source_width / across, source_height / down))
-
-
-def scale_with_pillow(pixels: Pixels, width: int, height: int, name: str, used: tuple[float, float]) -> Pixels:
-    """Scales the part of a picture that is `used`, width and height from its corner, with one of Pillow's filters."""
+def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
     from PIL import Image
 
     if pixels.dtype == np.float32:
@@ -111,17 +112,16 @@ def scale_with_pillow(pixels: Pixels, width: int, height: int, name: str, used: 
         mode = {1: "L", 3: "RGB", 4: "RGBX"}[pixels.shape[2] if pixels.ndim == 3 else 1]
     size = (pixels.shape[1], pixels.shape[0])
     image: Image.Image = Image.frombytes(mode, size, np.ascontiguousarray(pixels).data)
-    return np.asarray(image.resize((width, height), Image.Resampling[name], (0, 0, *used)))
+    return np.asarray(image.resize((width, height), Image.Resampling[name]))
 
 
-def scales_height_first(width: int, height: int, to_width: int, to_height: int, is_close: bool = False) -> bool:
-    """Whether `resize` with an antialiased kernel scales the height of a picture before its width.
+def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:
+    """Whether Pillow scales the height of a picture before its width, with an antialiased kernel.
 
     Pillow 13 does so where the height loses more than twice as many pixels as the width. The order matters because
     Pillow rounds to bytes after each, and cuts off what a cubic kernel overshoots.
     """
-    across, down = block_size(width, height, to_width, to_height, is_close)
-    lost_width, lost_height = -(-width // across) - to_width, -(-height // down) - to_height
+    lost_width, lost_height = width - to_width, height - to_height
     return lost_height > max(0, 2 * lost_width) and _pillow_chooses_the_order()
 
 
@@ -129,36 +129,74 @@ def scales_height_first(width: int, height: int, to_width: int, to_height: int, 
 def _pillow_chooses_the_order() -> bool:
     """Whether this Pillow ever scales the height first: versions before 13 always begin with the width."""
     pixels = np.tile(np.array([[0, 255], [255, 0]], np.uint8), (8, 8))
-    height_first = resize(resize(pixels, 16, 9), 23, 9)
-    return bool(np.array_equal(resize(pixels, 23, 9), height_first))
+    height_first = _scale_with_pillow(_scale_with_pillow(pixels, 16, 9, "BICUBIC"), 23, 9, "BICUBIC")
+    return bool(np.array_equal(_scale_with_pillow(pixels, 23, 9, "BICUBIC"), height_first))
 
 
-def block_size(width: int, height: int, to_width: int, to_height: int, is_close: bool = False) -> tuple[int, int]:
-    """Width and height of the blocks that `resize` averages before it scales with an antialiased kernel."""
-    if is_close:
-        return _divisor(width, to_width), _divisor(height, to_height)
-    return _whole_factor(width / to_width), _whole_factor(height / to_height)
+# Pillow's kernels as cykooz-resizer computes them. It takes and gives bytes, which are copied, and lets other threads
+# run while it scales. Its other way, which reads and writes images of Pillow in place, reaches into Pillow's own
+# structures and holds the interpreter's lock.
 
 
-def _divisor(side: int, to_side: int) -> int:
-    """The largest number that divides a side and leaves the kernel a shrinking by 4."""
-    return next((number for number in range(side // (4 * to_side), 1, -1) if side % number == 0), 1)
+_WHOLE = 16 << 20
+"""Bytes of a picture that are scaled at once, at most. Larger pieces of memory come fresh from the system each time,
+and fetching their pages takes longer than scaling them."""
+
+_STRIP = 2 << 20
+"""Bytes of a picture that are scaled at once, where it is scaled in strips: they stay in the processor's cache."""
+
+_THREAD = threading.local()
+"""What each thread keeps: its own resizer, whose memory is used again, and its options for each filter."""
 
 
-def _whole_factor(shrink: float) -> int:
-    """By how many pixels a side is averaged first: so that the kernel still shrinks it by 2, or by 2.5 from 6 on."""
-    if shrink < 4:
-        return 1
-    return int(shrink / (2 if shrink < 6 else 2.5))
+@cache
+def fast_resizer() -> Any:
+    """The package cykooz_resizer, or None where it is not installed, or cannot be imported."""
+    try:
+        import cykooz_resizer
+    except ImportError:
+        return None
+    return cykooz_resizer
 
 
-def _average(pixels: Pixels, across: int, down: int) -> Pixels:
-    """The means of blocks of pixels; the pixels of the edge are repeated where the last block is not full."""
-    import cv2
+def _scale_fast(pixels: Pixels, width: int, height: int, entry: Kernel) -> Pixels:
+    (source_height, source_width), name = pixels.shape[:2], entry.fast
+    if not entry.overshoots and pixels.nbytes <= _WHOLE:
+        return _scale_at_once(pixels, width, height, name)
+    # Left to itself, it scales the height first. What a kernel overshoots is cut off after each side: in another order
+    # than Pillow's, drawings and texts would differ by thirty levels, and photographs by two.
+    if scales_height_first(source_width, source_height, width, height):
+        return _scale_side(_scale_side(pixels, 0, height, name), 1, width, name)
+    return _scale_side(_scale_side(pixels, 1, width, name), 0, height, name)
 
-    height, width = pixels.shape[:2]
-    right, below = -width % across, -height % down
-    if right or below:
-        pixels = cv2.copyMakeBorder(pixels, 0, below, 0, right, cv2.BORDER_REPLICATE)
-    size = ((width + right) // across, (height + below) // down)
-    return cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+
+def _scale_side(pixels: Pixels, side: int, size: int, name: str) -> Pixels:
+    """Scales the height (0) or the width (1), in strips along it."""
+    if pixels.shape[side] == size:
+        return pixels
+    scaled_shape = [*pixels.shape]
+    scaled_shape[side], length = size, pixels.shape[1 - side]
+    thickness = max(1, _STRIP * length // pixels.nbytes)
+    if thickness >= length:
+        return _scale_at_once(pixels, scaled_shape[1], scaled_shape[0], name)
+    scaled = np.empty(scaled_shape, np.uint8)
+    for start in range(0, length, thickness):
+        part = (slice(None), slice(start, start + thickness))[:: 1 if side == 0 else -1]
+        target = scaled[part]
+        target[:] = _scale_at_once(pixels[part], target.shape[1], target.shape[0], name)
+    return scaled
+
+
+def _scale_at_once(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
+    package = fast_resizer()
+    if not hasattr(_THREAD, "resizer"):
+        _THREAD.resizer, _THREAD.options = package.Resizer(), {}
+    if name not in _THREAD.options:
+        algorithm = package.ResizeAlg.convolution(package.FilterType[name])
+        _THREAD.options[name] = package.ResizeOptions(algorithm, use_alpha=False)  # as Windows ML, which ignores alpha
+    channels = pixels.shape[2] if pixels.ndim == 3 else 1
+    kind = package.PixelType["U8" if channels == 1 else f"U8x{channels}"]
+    source = package.ImageData(pixels.shape[1], pixels.shape[0], kind, pixels.tobytes())
+    scaled = package.ImageData(width, height, kind)
+    _THREAD.resizer.resize(source, scaled, _THREAD.options[name])
+    return np.frombuffer(scaled.get_buffer(), np.uint8).reshape(height, width, *pixels.shape[2:])

@@ -62,7 +62,7 @@ def tensorize(
     conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
     pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
     height, width = placement.scaled
-    pixels = resize(pixels, width, height, contract.kernel, is_close=keeps_close(contract))
+    pixels = resize(pixels, width, height, contract.kernel, contract.exact)
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, scratch)
@@ -190,11 +190,6 @@ def _fill_pixels(
     cv2.mixChannels([_contiguous_rows(source)], [ordered], pairs)
     entries = np.ascontiguousarray(table.T).view(_lut_dtype(out.dtype)).reshape(1, 256, 3)
     cv2.LUT(ordered, entries, out.view(entries.dtype))
-
-
-def keeps_close(contract: ImageContract) -> bool:
-    """Whether scaling stays close to Pillow's result, at some cost: where a recipe of training states how it scales."""
-    return contract.scaling is not None
 
 
 def channel_order(source: BitmapPixelFormat, contract: ImageContract) -> tuple[int, int, int]:
