@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from ...enums import ImageKernel, Precision, TensorKind
+from ...enums import Precision, TensorKind
 from ..base.arrays import Array, DeviceArray, DType
 from ..features.descriptors import ShapedDescriptor
 from ..features.pictures import bitmaps_of
@@ -14,7 +12,6 @@ from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.picture_placement import PicturePlacement
-from ..imaging.resize import KERNELS
 from ..imaging.tensorize import BatchTensorizer
 from .compiled import Compiled
 
@@ -56,8 +53,6 @@ class PictureInputs:
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
         if size != fit.sizes[0]:  # a JPEG, which was decoded smaller
             placements = [placements[0].reduced_to(*size)]
-            if KERNELS[contract.kernel].is_antialiased:  # it has been averaged once, and a second time would blur it
-                contract = replace(contract, kernel=ImageKernel.AREA)
         for bitmap in bitmaps:  # a closed one raises here, before the first is written over what was bound
             bitmap.to_numpy()
         before = self.tensors.get(descriptor.name)

@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -58,10 +58,14 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
     with opened(source, max_pixels) as (image, file):
-        pixels = _decode_jpeg(image, file, reduction)
-        pixel_format = BitmapPixelFormat.GRAY8 if image.mode == "L" else BitmapPixelFormat.BGR8
-        if pixels is None:
-            pixels, pixel_format = _pixels(in_srgb(image))
+        plain = _plain_jpeg(image)
+        if plain is not None:
+            file.seek(0)
+            decoded = plain.decode(file.read(), reduction)
+            if decoded is not None:
+                return decoded
+            file.seek(0)
+        pixels, pixel_format = _pixels(in_srgb(image))
         return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
 
 
@@ -70,26 +74,44 @@ def orientation_of(image: Image) -> int:
     return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
-def _decode_jpeg(image: Image, file: BinaryIO, reduction: int) -> Pixels | None:
-    """Decodes a JPEG with simplejpeg: the same pixels as Pillow's, in less time.
+class _PlainJpeg(NamedTuple):
+    """A JPEG that simplejpeg decodes: to the same pixels as Pillow, in less time.
 
-    None where it is no JPEG, has colours that must be converted, or is refused by simplejpeg.
+    Attributes:
+        size: width and height, before EXIF turns it.
+        is_gray: whether it has no colours.
+        orientation: EXIF's.
     """
+
+    size: tuple[int, int]
+    is_gray: bool
+    orientation: int
+
+    def decode(self, data: bytes, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
+        """The pixels, turned; None where simplejpeg refuses the file.
+
+        Pillow accepts some of those, and describes what is wrong with the others.
+        """
+        import simplejpeg
+
+        width, height = (-(-side // reduction) for side in self.size)
+        colours = "GRAY" if self.is_gray else "BGR"
+        try:
+            pixels: Pixels = simplejpeg.decode_jpeg(
+                data, colours, min_width=width, min_height=height, min_factor=reduction
+            )
+        except ValueError:
+            return None
+        pixel_format = BitmapPixelFormat.GRAY8 if self.is_gray else BitmapPixelFormat.BGR8
+        pixels = pixels[..., 0] if self.is_gray else pixels
+        return np.ascontiguousarray(turned(pixels, self.orientation)), pixel_format
+
+
+def _plain_jpeg(image: Image) -> _PlainJpeg | None:
+    """What a decoder must know of a JPEG; None where it is none, or has colours that must be converted."""
     if image.format != "JPEG" or image.mode not in ("L", "RGB") or has_foreign_colours(image):
         return None
-    import simplejpeg
-
-    file.seek(0)
-    width, height = (-(-side // reduction) for side in image.size)
-    colours = "GRAY" if image.mode == "L" else "BGR"
-    try:
-        pixels: Pixels = simplejpeg.decode_jpeg(
-            file.read(), colours, min_width=width, min_height=height, min_factor=reduction
-        )
-    except ValueError:  # Pillow accepts some of these files, and describes what is wrong with the others
-        file.seek(0)
-        return None
-    return pixels[..., 0] if image.mode == "L" else pixels
+    return _PlainJpeg(image.size, image.mode == "L", orientation_of(image))
 
 
 class EncodedPicture:
@@ -111,6 +133,7 @@ class EncodedPicture:
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
         with opened(source, max_pixels) as (image, file):
             self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
+            self._plain = _plain_jpeg(image)
             file.seek(0)
             self._data = file.read()
         self._max_pixels = max_pixels
@@ -123,7 +146,9 @@ class EncodedPicture:
                 eighth of its sides, which is never less than twice the size that the caller wants.
         """
         reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
-        return decode(self._data, self._max_pixels, reduction)
+        # Of most JPEGs all that a decoder needs is known already: the file need not be opened a second time.
+        decoded = self._plain.decode(self._data, reduction) if self._plain is not None else None
+        return decode(self._data, self._max_pixels, reduction) if decoded is None else decoded
 
 
 @contextmanager
