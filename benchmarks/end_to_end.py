@@ -4,7 +4,7 @@
 
 One thread, warm; all ways take turns in this process. First our tensor is compared with Pillow's, the others with ours,
 and the classes with each other. Bars: our way is at least 1.55 times as fast as the usual code, and 1.12 times as fast
-as good OpenCV code; with `fast_decode` 1.9 and 1.36 times, and 1.02 times as fast as OpenCV code with a reduced decode by
+as good OpenCV code; with `fast_decode` 1.9 and 1.36 times, and 1.02 times as fast as OpenCV with a reduced decode by
 hand. What our ways take above the decoder and the network is printed.
 """
 
