@@ -58,7 +58,7 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
     with opened(source, max_pixels) as (image, file):
-        plain = _plain_jpeg(image)
+        plain = _plain_picture(image)
         if plain is not None:
             file.seek(0)
             decoded = plain.decode(file.read(), reduction)
@@ -74,44 +74,57 @@ def orientation_of(image: Image) -> int:
     return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
-class _PlainJpeg(NamedTuple):
-    """A JPEG that simplejpeg decodes: to the same pixels as Pillow, in less time.
+class _PlainPicture(NamedTuple):
+    """A JPEG or WebP that another decoder reads: to the same pixels as Pillow, in less time.
 
     Attributes:
+        kind: "JPEG" or "WEBP".
         size: width and height, before EXIF turns it.
         is_gray: whether it has no colours.
         orientation: EXIF's.
     """
 
+    kind: str
     size: tuple[int, int]
     is_gray: bool
     orientation: int
 
     def decode(self, data: bytes, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
-        """The pixels, turned; None where simplejpeg refuses the file.
+        """The pixels, turned; None where the decoder refuses the file.
 
         Pillow accepts some of those, and describes what is wrong with the others.
         """
+        pixels = self._decode_jpeg(data, reduction) if self.kind == "JPEG" else self._decode_webp(data)
+        if pixels is None:
+            return None
+        pixel_format = BitmapPixelFormat.GRAY8 if self.is_gray else BitmapPixelFormat.BGR8
+        return np.ascontiguousarray(turned(pixels, self.orientation)), pixel_format
+
+    def _decode_jpeg(self, data: bytes, reduction: int) -> Pixels | None:
         import simplejpeg
 
         width, height = (-(-side // reduction) for side in self.size)
-        colours = "GRAY" if self.is_gray else "BGR"
+        sizes = {"min_width": width, "min_height": height, "min_factor": reduction}
         try:
-            pixels: Pixels = simplejpeg.decode_jpeg(
-                data, colours, min_width=width, min_height=height, min_factor=reduction
-            )
+            pixels: Pixels = simplejpeg.decode_jpeg(data, "GRAY" if self.is_gray else "BGR", **sizes)
         except ValueError:
             return None
-        pixel_format = BitmapPixelFormat.GRAY8 if self.is_gray else BitmapPixelFormat.BGR8
-        pixels = pixels[..., 0] if self.is_gray else pixels
-        return np.ascontiguousarray(turned(pixels, self.orientation)), pixel_format
+        return pixels[..., 0] if self.is_gray else pixels
+
+    def _decode_webp(self, data: bytes) -> Pixels | None:
+        # OpenCV decodes PNG faster, too, but writes to standard error where a file is damaged.
+        import cv2
+
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+        return pixels if pixels is not None and pixels.shape[1::-1] == self.size else None
 
 
-def _plain_jpeg(image: Image) -> _PlainJpeg | None:
-    """What a decoder must know of a JPEG; None where it is none, or has colours that must be converted."""
-    if image.format != "JPEG" or image.mode not in ("L", "RGB") or has_foreign_colours(image):
+def _plain_picture(image: Image) -> _PlainPicture | None:
+    """What another decoder must know of a picture; None where it is of no such kind, or its colours are converted."""
+    is_plain = image.mode in {"JPEG": ("L", "RGB"), "WEBP": ("RGB",)}.get(image.format or "", ())
+    if not is_plain or getattr(image, "is_animated", False) or has_foreign_colours(image):
         return None
-    return _PlainJpeg(image.size, image.mode == "L", orientation_of(image))
+    return _PlainPicture(str(image.format), image.size, image.mode == "L", orientation_of(image))
 
 
 class EncodedPicture:
@@ -133,7 +146,7 @@ class EncodedPicture:
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
         with opened(source, max_pixels) as (image, file):
             self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
-            self._plain = _plain_jpeg(image)
+            self._plain = _plain_picture(image)
             file.seek(0)
             self._data = file.read()
         self._max_pixels = max_pixels
@@ -146,7 +159,7 @@ class EncodedPicture:
                 eighth of its sides, which is never less than twice the size that the caller wants.
         """
         reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
-        # Of most JPEGs all that a decoder needs is known already: the file need not be opened a second time.
+        # Of most pictures all that a decoder needs is known already: the file need not be opened a second time.
         decoded = self._plain.decode(self._data, reduction) if self._plain is not None else None
         return decode(self._data, self._max_pixels, reduction) if decoded is None else decoded
 
