@@ -292,6 +292,7 @@ def test_pictures_bound_to_two_inputs(gpu: LearningModelDevice, same: bool) -> N
     "ImageTests.ImageBindingInputAndOutput_BindInputTensorAsInspectable",
     "ImageTests.ImageBindingStyleTransfer",
 )
+@pytest.mark.usefixtures("pillow_scales")
 @pytest.mark.parametrize("name", ["fish", "cat"])
 def test_pictures_in_and_out(gpu: LearningModelDevice, name: str) -> None:
     """The picture is cropped and scaled on the device; it comes out as on the CPU, a level apart at most."""

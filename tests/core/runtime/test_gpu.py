@@ -167,6 +167,7 @@ def tensor_of(
     return binding, binding._session.evaluate(binding).outputs["y"].to_numpy()
 
 
+@pytest.mark.usefixtures("pillow_scales")
 @pytest.mark.parametrize(("contract", "pixel_format"), list(product(CONTRACTS, PLAIN)))
 def test_pictures_are_tensorized_on_the_device(
     gpu: LearningModelDevice, contract: ImageContract, pixel_format: BitmapPixelFormat
