@@ -3,7 +3,8 @@
     python tests/tools/many_threads.py [--times N] [--seconds S]
 
 Eight threads evaluate N times each on one session (10,000 by default), half of them with bound outputs. Then they do so
-with `evaluate_features`, which keeps nothing: what is missing stays missing, and results stay as they are. Then four
+with `evaluate_features`, which keeps nothing: what is missing stays missing, and results stay as they are. Then they
+evaluate pictures of random sizes, a quarter as often. Then four
 sessions have four threads each, which evaluate N times, bind nonsense in between, and see their sessions closed and
 their models disposed of in mid-flight. A watchdog ends a process that hangs, with the stacks of all threads.
 """
@@ -27,6 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools
 from helpers import reference
 from helpers.paths import MODELS
 from winml_py import (
+    BitmapPixelFormat,
+    ImageFeatureValue,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
@@ -93,6 +96,30 @@ def without_a_binding(threads: int, times: int) -> int:
             result = session.evaluate_features({"image": images[chosen], **output}).outputs["probabilities"]
             before, wanted = np.asarray(result), expected[chosen]
             right += is_kept and np.array_equal(before, wanted)
+        return right
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads)))
+
+
+def pictures_of_all_sizes(threads: int, times: int) -> int:
+    """How many results were right, of `threads` times `times`: each as one thread alone had it before."""
+    session, rng = LearningModelSession(LearningModel.load(PATH)), np.random.default_rng(0)
+    values, expected = [], []
+    for _ in range(60):
+        height, width = rng.integers(1, 700, 2)
+        pixels = rng.integers(0, 256, (height, width, 3), np.uint8)
+        values.append(ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8))
+        expected.append(session.evaluate_features({"image": values[-1]})["probabilities"].to_numpy())
+    barrier = threading.Barrier(threads)
+
+    def work(index: int) -> int:
+        order, binding, right = random.Random(index), LearningModelBinding(session), 0
+        barrier.wait()
+        for _ in range(times):
+            chosen = order.randrange(len(values))
+            binding.bind("image", values[chosen])
+            right += np.array_equal(session.evaluate(binding)["probabilities"].to_numpy(), expected[chosen])
         return right
 
     with ThreadPoolExecutor(threads) as pool:
@@ -168,10 +195,13 @@ def main() -> None:
     print(f"8 threads on one session: {right:,} of {8 * options.times:,} right")
     alone = without_a_binding(8, options.times)
     print(f"8 threads without a binding: {alone:,} of {8 * options.times:,} right")
+    sized = pictures_of_all_sizes(8, options.times // 4)
+    print(f"8 threads with pictures of random sizes: {sized:,} of {8 * (options.times // 4):,} right")
     counts = sessions_that_end(4, 4, options.times)
     print(f"4 sessions x 4 threads that end in mid-flight: {dict(counts)}")
     faulthandler.cancel_dump_traceback_later()
-    sys.exit({right, alone} != {8 * options.times} or bool(counts["wrong"] or counts["untyped"]))
+    all_right = right == alone == 8 * options.times and sized == 8 * (options.times // 4)
+    sys.exit(not all_right or bool(counts["wrong"] or counts["untyped"]))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,10 @@ def test_eight_threads_without_a_binding() -> None:
     assert many_threads.without_a_binding(THREADS, TIMES) == THREADS * TIMES
 
 
+def test_pictures_of_random_sizes_on_one_session() -> None:
+    assert many_threads.pictures_of_all_sizes(THREADS, 60) == THREADS * 60
+
+
 def test_sessions_and_models_end_in_mid_flight_with_errors_in_between() -> None:
     counts = many_threads.sessions_that_end(4, 4, 200)
     assert counts["wrong"] == 0
