@@ -62,6 +62,9 @@ def write_inputs(seven: bytes) -> None:
     node = helper.make_node("DictVectorizer", ["m"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a"])
     words = data([node], [helper.make_value_info("m", kind)], [tensor("y", [1, 1])], domains={"ai.onnx.ml": 1})
     Path("words.onnx").write_bytes(words)
+    lists = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, ["n"])
+    node = helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)
+    Path("list.onnx").write_bytes(data([node], [lists], [tensor("y", ["m"])]))
     Path("page.png").write_text(HTML)
     Path("pointer.png").write_text(POINTER)
     np.save("x.npy", np.ones(2, np.float32))
@@ -458,7 +461,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "perf --compare saved.json saved.json",
         4,
-        "saved.json: It holds no measurement: its kind is None, its schema None, not 2. "
+        "saved.json: It holds no measurement: its kind is None, not 'perf'. "
         "Write it with `winml-py perf MODEL --json > FILE`.",
     ),
     (
@@ -483,6 +486,12 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         4,
         "digits.onnx: There are 9 labels, and the model gives 10 scores. Give one label for each class, in the order "
         "that the model was trained with.",
+    ),
+    (
+        "run list.onnx 5",
+        4,
+        "5: The input s takes a list, Sequence<Float[-1,]>, for which no file stands. Evaluate it from Python: "
+        'session.evaluate_features({"s": [...]}).',
     ),
     (
         "run",

@@ -14,6 +14,7 @@ from ..core.evaluation.picture_inputs import tensor_of
 from ..core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
@@ -119,6 +120,11 @@ def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = Fal
 def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
     if isinstance(feature, MapFeatureDescriptor):
         return _read_map(feature, path)
+    if isinstance(feature, SequenceFeatureDescriptor):
+        raise InvalidArgumentError(
+            f"The input {feature.name} takes a list, {feature.expects()}, for which no file stands.",
+            hint=f'Evaluate it from Python: session.evaluate_features({{"{feature.name}": [...]}}).',
+        )
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
     if is_text and os.path.isfile(path) and not path.endswith((".npy", ".csv")):
         return _read_text(path)

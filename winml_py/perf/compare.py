@@ -48,10 +48,10 @@ def load(path: str) -> list[SavedCase]:
     try:
         with open(path, "rb") as file:  # of bytes, json finds out the encoding: PowerShell's ">" writes UTF-16
             facts = json.load(file)
-        if facts.get("schema") != REPORT_SCHEMA or facts.get("kind") != "perf":
-            raise ValueError(
-                f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema')!r}, not {REPORT_SCHEMA}"
-            )
+        if facts.get("kind") != "perf":
+            raise ValueError(f"its kind is {facts.get('kind')!r}, not 'perf'")
+        if facts.get("schema") != REPORT_SCHEMA:
+            raise ValueError(f"its schema is {facts.get('schema')!r}, and this version reads {REPORT_SCHEMA}")
         return [_case(case) for case in facts["cases"]]
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
