@@ -62,7 +62,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(codecs, "decode")
+    watch(codecs._PlainPicture, "decode")
     watch(codecs, "from_pil")
     watch(tensorize, "tensorize")
     return seen
