@@ -89,7 +89,7 @@ def optimize(
             ONNX Runtime's own; "all", which arranges weights for this processor, and is for this one alone.
         transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
         inputs: values to compare with, by name; floats and pictures that are not given get example values.
-        tolerance: the largest difference in an output, over its largest magnitude.
+        tolerance: the largest difference in an output, over the largest magnitude of its channel.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
         operators: operators of the program's own, as `LearningModel.load` takes them.
         sizes: what is stated of sizes that the model leaves free, for example values.

@@ -208,7 +208,11 @@ def test_nodes_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_a_model_that_cannot_be_good_is_refused_and_no_file_left(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Mul", ["x", "big"], ["y"])]
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Relu", ["a"], ["h"]),
+        helper.make_node("Mul", ["h", "big"], ["y"]),
+    ]
     path = written(tmp_path, net(nodes, {"big": np.float32(1e6)}))
     with pytest.raises(ConversionError, match="not good enough") as bad:
         convert(path, tmp_path / "half.onnx", inputs={"x": np.ones((1, 8), np.float32)})
@@ -404,9 +408,10 @@ def test_a_conversion_that_fails_in_pixels_alone_says_so(tmp_path: Path) -> None
     assert pixels is not None
     assert 0.01 < pixels <= 0.5  # float16 has steps of half a pixel there
     assert convert(path, half, tolerance=float(remedy[1])).is_good
-    with pytest.raises(ConversionError, match="float16 inputs and outputs alone") as info:
-        convert("models/digits.onnx", half, tolerance=1e-5)
-    assert convert("models/digits.onnx", half, tolerance=1e-5, keep_io_types=True).is_good
+    for keep_io_types in (False, True):
+        with pytest.raises(ConversionError, match="With all nodes in float32 there is nothing to gain"):
+            convert("models/digits.onnx", tmp_path / "same.onnx", tolerance=1e-5, keep_io_types=keep_io_types)
+        assert not (tmp_path / "same.onnx").exists()
 
 
 def test_the_detector_of_shapes_converts(tmp_path: Path) -> None:

@@ -25,11 +25,13 @@ from winml_py import (
     LearningModel,
     LearningModelBinding,
     LearningModelDevice,
+    LearningModelDeviceKind,
     LearningModelSession,
     LearningModelSessionOptions,
     PictureError,
     SizeMismatchError,
     SoftwareBitmap,
+    StorageNotFoundError,
     Tuning,
     WinMLError,
 )
@@ -187,6 +189,16 @@ def test_a_users_program_has_complete_types(tmp_path: Path, checker: str) -> Non
 # What people try next.
 
 
+def test_top_k_takes_a_file_of_labels() -> None:
+    """A text is a sequence of letters, too."""
+    with LearningModelSession(LearningModel.load(DIGITS)) as session:
+        result = session.evaluate_features({"image": SEVEN})
+    path = MODELS / "digits.labels.txt"
+    assert result.top_k(1, path)[0].label == result.top_k(1, str(path))[0].label == "seven"  # type: ignore[arg-type]
+    with pytest.raises(StorageNotFoundError):
+        result.top_k(1, "ten.letters"[:10])  # type: ignore[arg-type]
+
+
 def test_a_result_has_its_outputs() -> None:
     with LearningModelSession(LearningModel.load(DIGITS)) as session:
         result = session.evaluate_features({"image": SEVEN})
@@ -229,6 +241,18 @@ def test_mean_and_std_go_with_their_colours() -> None:
 
 
 MISTAKES = {
+    "LearningModel('digits.onnx')": "A LearningModel is loaded, and not made of its name. Write "
+    "LearningModel.load(path).",
+    "LearningModelSession(model, LearningModelDeviceKind.CPU)": "A LearningModelDevice is expected, and "
+    "LearningModelDeviceKind came. Write LearningModelDevice(LearningModelDeviceKind.CPU).",
+    "ImageContract('BGR8')": "The pixel format of a contract is 'BGR8'. It is BitmapPixelFormat.RGB8, "
+    "BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
+    "fixed.evaluate(binding, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
+    "timeout=0.5.",
+    "fixed.evaluate_features({}, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
+    "timeout=0.5.",
+    "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "None came for an array. OpenCV's imread gives it "
+    "where it cannot read the file: check the path.",
     "LearningModelBinding(model)": "A LearningModelSession is expected, and LearningModel came. Write "
     "LearningModelBinding(session), where session = LearningModelSession(model).",
     "LearningModelBinding('digits.onnx')": "A LearningModelSession is expected, and str came. Write "
@@ -265,6 +289,7 @@ def test_a_mistake_in_a_program_has_its_sentence(call: str) -> None:
     names = globals() | {
         "Tuning": Tuning,
         "ImageScaling": ImageScaling,
+        "LearningModelDeviceKind": LearningModelDeviceKind,
         "model": model,
         "binding": binding,
         "rates": rates,

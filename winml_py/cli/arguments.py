@@ -233,7 +233,7 @@ def tolerance_option(default: float) -> Decorator:
         default=default,
         show_default=True,
         metavar="X",
-        help="Largest difference in an output, over its largest magnitude.",
+        help="Largest difference, over the largest magnitude of its channel.",
     )
 
 

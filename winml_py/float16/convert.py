@@ -43,7 +43,7 @@ def convert(
         keep_io_types: leave the model's own inputs and outputs in float32.
         inputs: values to check with, by name; arrays of the float32 model's types. Floats that are not given get
             example values; ids, words and booleans must be given.
-        tolerance: the largest difference in an output, over its largest magnitude.
+        tolerance: the largest difference in an output, over the largest magnitude of its channel.
         keep_float32: names of nodes, or operators, to leave in float32.
         progress: called now and then with the part that is done, which is None here, and what is being done.
         contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
@@ -91,7 +91,8 @@ def convert(
     search.measure(values)
     model, report = search.best(seeded)
     report = replace(report, sizes=input_sizes(features, inputs or {}))
-    if not report.is_good:
+    is_float32 = keep_io_types and len(report.kept_nodes) == report.nodes
+    if not report.is_good or is_float32:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
             hint=_remedy(report, keep_io_types),
@@ -106,15 +107,14 @@ def convert(
 def _remedy(report: ConversionReport, keeps_io_types: bool) -> str:
     """What to do about a conversion that is not good enough."""
     bad = [output for output in report.outputs if not output.is_good]
-    if all(output.is_within_a_pixel for output in bad):
+    if bad and all(output.is_within_a_pixel for output in bad):
         names, enough = ", ".join(output.name for output in bad), max(output.error for output in bad)
         return (
             f"If {names} counts pixels of a picture, it is within a pixel: allow that with --tolerance "
             f"{_round_up(enough):g}."
         )
-    if len(report.kept_nodes) == report.nodes and not keeps_io_types:
-        # With all nodes in float32, inputs and outputs alone are float16.
-        return "Its float16 inputs and outputs alone make this error: keep them in float32 (--keep-io-types)."
+    if len(report.kept_nodes) == report.nodes:
+        return "With all nodes in float32 there is nothing to gain: allow a larger --tolerance, or keep the model."
     others = "allow a larger --tolerance, or name nodes to keep in float32 (--keep-float32 NODE)"
     return (
         f"{others[0].upper()}{others[1:]}."

@@ -38,7 +38,7 @@ class Search:
         Args:
             model: as `read` gives it.
             keep_io_types: whether inputs and outputs stay in float32.
-            tolerance: the largest difference in an output, over its largest magnitude.
+            tolerance: the largest difference in an output, over the largest magnitude of its channel.
             names_to_keep: names of nodes, or operators, that stay in float32.
             progress: see `Progress`.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.file_kinds import missing_file_hint
 from ..core.base.messages import did_you_mean
 from ..core.evaluation.picture_inputs import tensor_of
 from ..core.features.descriptors import (
@@ -183,6 +184,8 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
     if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture's, or a file that is not there
         return None
     if feature.tensor_kind is TensorKind.STRING:
+        if " " not in text and text.endswith((".txt", ".json", ".md")):
+            raise InvalidArgumentError(f"{text}: There is no such file.", hint=missing_file_hint(text))
         return text
     try:
         numbers = np.array(text.replace(",", " ").split(), np.float64)

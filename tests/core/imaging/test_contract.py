@@ -380,7 +380,7 @@ def test_only_these_files_name_crop_modes() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"pixel_format": BitmapPixelFormat.NV12}, "order RGB8, BGR8 or GRAY8"),
+        ({"pixel_format": BitmapPixelFormat.NV12}, "It is BitmapPixelFormat.RGB8"),
         ({"scaling": ImageScaling(), "crop_mode": ImageCropMode.STRETCH}, "Leave one out"),
         ({"scaling": 256}, "The scaling of an image contract is 256"),
         ({"pixel_range": 7}, "It is a LearningModelPixelRange: ZERO_TO255"),
@@ -394,7 +394,7 @@ def test_only_these_files_name_crop_modes() -> None:
         ({"pad": "abc"}, "red, green, blue"),
         ({"std": (1e-50,)}, "std of 0"),
         ({"mean": (1e300,)}, "one finite number"),
-        ({"pixel_format": [1]}, "order RGB8"),
+        ({"pixel_format": [1]}, "It is BitmapPixelFormat.RGB8"),
         ({"tensor_kind": [1]}, "FLOAT, FLOAT16 or UINT8"),
         ({"pad": (1, 2, 256)}, "0 to 255"),
     ],

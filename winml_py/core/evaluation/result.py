@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
+from ..contracts.labels import labels_of
 from ..features.ranking import Prediction, fitting, is_row, rank_classes
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
@@ -121,12 +123,15 @@ class LearningModelEvaluationResult(Object):
         """What the model's file says of itself: a copy of `LearningModel.metadata`."""
         return dict(self._facts.metadata)
 
-    def top_k(self, n: int = 5, labels: Sequence[str] = (), *, output: str | None = None) -> list[Prediction]:
+    def top_k(
+        self, n: int = 5, labels: Sequence[str] | str | os.PathLike[str] = (), *, output: str | None = None
+    ) -> list[Prediction]:
         """The classes with the highest scores, the highest first.
 
         Args:
             n: how many, at most.
-            labels: the names of the classes, by their index; by default the model's own, where they fit.
+            labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the
+                model's own, where they fit.
             output: the name of the output; by default the only one that is a row of floats.
 
         Returns:
@@ -136,6 +141,7 @@ class LearningModelEvaluationResult(Object):
             InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or another number
                 of labels than of scores.
             EvaluationError: scores that are NaN or infinite.
+            StorageNotFoundError: there is no such file of labels.
 
         Example:
             >>> from winml_py import LearningModel, LearningModelSession
@@ -158,6 +164,8 @@ class LearningModelEvaluationResult(Object):
                 f"Of the outputs {', '.join(names)} {how_many} is one row of scores.",
                 hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
             )
+        if isinstance(labels, (str, os.PathLike)):  # a text is a sequence of letters, too
+            labels = labels_of(labels)
         return rank_classes(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str:

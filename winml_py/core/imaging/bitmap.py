@@ -93,6 +93,11 @@ class SoftwareBitmap(Object, Closeable):
         Raises:
             InvalidArgumentError: shape or dtype are not those of the format, or none was said.
         """
+        if array is None:
+            raise InvalidArgumentError(
+                "None came for an array.",
+                hint="OpenCV's imread gives it where it cannot read the file: check the path.",
+            )
         if pixel_format is None:
             raise InvalidArgumentError(
                 "Nothing says which order the channels of the array have.",

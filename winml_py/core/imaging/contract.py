@@ -394,7 +394,10 @@ def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
     for with_alpha, order in _WITHOUT_ALPHA.items():
         if pixel_format in (with_alpha, order):
             return order
-    raise InvalidArgumentError(f"The channels of a tensor are in the order RGB8, BGR8 or GRAY8, not {pixel_format!r}.")
+    raise InvalidArgumentError(
+        f"The pixel format of a contract is {pixel_format!r}.",
+        hint="It is BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
+    )
 
 
 def _levels(pad: Any) -> tuple[int, ...]:

@@ -49,8 +49,14 @@ class LearningModel(Closeable, Object):
     _is_silent: ClassVar[bool] = False
     """Whether exporters' metadata, unknown names and missing contracts are passed over, as in Windows ML."""
 
-    def __init__(self, source: ModelSource, header: Header, operators: ModelOperators = _NO_OPERATORS) -> None:
+    def __init__(
+        self, source: ModelSource, header: Header | None = None, operators: ModelOperators = _NO_OPERATORS
+    ) -> None:
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
+        if header is None:
+            raise InvalidArgumentError(
+                "A LearningModel is loaded, and not made of its name.", hint="Write LearningModel.load(path)."
+            )
         constants = {weight.name for weight in header.weights}
         infos = [info for info in header.inputs if info.name not in constants]
         self._labels: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
-from ...enums import Precision
+from ...enums import LearningModelDeviceKind, Precision
 from ...errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
 from ..base.arguments import require_type, seconds_above_zero
 from ..base.async_operation import AsyncOperation
@@ -89,8 +89,11 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> None:
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
         is_options = isinstance(device, LearningModelSessionOptions)
-        name = device if isinstance(device, str) else "gpu"
-        right = "LearningModelSession(model, options=options)" if is_options else f'LearningModelDevice.find("{name}")'
+        right = "LearningModelSession(model, options=options)" if is_options else 'LearningModelDevice.find("gpu")'
+        if isinstance(device, str):
+            right = f'LearningModelDevice.find("{device}")'
+        elif isinstance(device, LearningModelDeviceKind):
+            right = f"LearningModelDevice(LearningModelDeviceKind.{device.name})"
         require_type(device, LearningModelDevice | None, f"Write {right}.")
         require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
@@ -264,6 +267,7 @@ class LearningModelSession(Closeable, CompiledModel):
             EvaluationError: an operator failed; the message has the engine's words.
             DeviceLostError: the device has gone; so has the session.
         """
+        _require_text(correlation_id)
         return self._run_limited(self._evaluation_of(binding), correlation_id, timeout)
 
     def evaluate_async(
@@ -299,6 +303,7 @@ class LearningModelSession(Closeable, CompiledModel):
             EvaluationTimeoutError: the time was up.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
+        _require_text(correlation_id)
         compiled = self._inside
         # A property may ask for debug output, which shows what is bound; here nothing is.
         if compiled.plain_arrays is not None and type(features) is dict and not self._properties and timeout is None:
@@ -466,3 +471,12 @@ def _compile_engine(compiler: Compiler, request: CompileRequest, functions: Sequ
     from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
 
     return compile_custom(request, functions, compiler.compile)
+
+
+def _require_text(correlation_id: object) -> None:
+    """Refuses a correlation id that is no text: it may be meant as a time limit, which would be ignored."""
+    if not isinstance(correlation_id, str):
+        raise InvalidArgumentError(
+            f"The correlation id is {correlation_id!r}, and a text is expected.",
+            hint="A time limit is named: timeout=0.5.",
+        )
