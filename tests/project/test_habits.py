@@ -167,6 +167,7 @@ CHECKERS = {
 }
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_users_program_has_complete_types(tmp_path: Path, checker: str) -> None:
     """A strict checker takes the program, knows the type of all that it uses, and finds each of five mistakes."""
