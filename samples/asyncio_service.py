@@ -4,7 +4,8 @@
     python samples/asyncio_service.py PORT     serves until it is interrupted:
                                                curl --data-binary @samples/pictures/seven.png 127.0.0.1:PORT
 
-One session serves all requests. While a model runs in its own thread, the event loop accepts the next request.
+One session serves all requests. While a model runs in its own thread, the event loop accepts the next request. The
+engine has a process of its own: if a picture ends it, the next request gets another one.
 """
 
 import asyncio
@@ -15,19 +16,41 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from winml_py import LearningModel, LearningModelSession, WinMLError
+from winml_py import (
+    LearningModel,
+    LearningModelEvaluationResult,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    WinMLError,
+)
 
 ROOT = Path(__file__).parent.parent
 MOST_BYTES, MOST_SECONDS = 8 << 20, 10  # limits for one request: clients are not trusted
 
 
-async def read_digit(session: LearningModelSession, picture: bytes) -> dict[str, object]:
-    result = await session.evaluate_features_async({"image": picture})  # decoded in the thread
+class Digits:
+    """A session that is made anew when the process of its engine has ended."""
+
+    def __init__(self, model: LearningModel) -> None:
+        self.model, self.options = model, LearningModelSessionOptions()
+        self.options.isolation = "process"
+        self.session, self.making = LearningModelSession(model, options=self.options), asyncio.Lock()
+
+    async def evaluate(self, picture: bytes) -> LearningModelEvaluationResult:
+        async with self.making:
+            if self.session.is_lost:
+                self.session.close()
+                self.session = await LearningModelSession.create_async(self.model, options=self.options)
+        return await self.session.evaluate_features_async({"image": picture})  # decoded in the thread
+
+
+async def read_digit(digits: Digits, picture: bytes) -> dict[str, object]:
+    result = await digits.evaluate(picture)
     scores = result.outputs["probabilities"].to_numpy()[0]
     return {"digit": int(scores.argmax()), "probability": round(float(scores.max()), 4)}
 
 
-async def serve(session: LearningModelSession, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve(digits: Digits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers one request: the body is a picture, the answer is JSON."""
     status, answer = "400 Bad Request", {"error": f"Send a picture of at most {MOST_BYTES} bytes, and its length."}
     with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -36,7 +59,7 @@ async def serve(session: LearningModelSession, reader: asyncio.StreamReader, wri
             length = re.search(rb"\r\ncontent-length: *(\d{1,9})\r\n", head.lower())
             if length and int(length[1]) <= MOST_BYTES:
                 try:
-                    answer = await read_digit(session, await reader.readexactly(int(length[1])))
+                    answer = await read_digit(digits, await reader.readexactly(int(length[1])))
                     status = "200 OK"
                 except WinMLError as error:
                     answer = {"error": str(error)}
@@ -57,16 +80,17 @@ async def ask(port: int, picture: bytes) -> str:
 
 
 async def main() -> None:
-    with LearningModelSession(await LearningModel.load_async(ROOT / "models" / "digits.onnx")) as session:
-        wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-        async with await asyncio.start_server(partial(serve, session), "127.0.0.1", wanted) as server:
-            port = server.sockets[0].getsockname()[1]
-            print(f"http://127.0.0.1:{port}", flush=True)
-            if len(sys.argv) > 1:
-                await server.serve_forever()
-            seven = (ROOT / "samples" / "pictures" / "seven.png").read_bytes()
-            for answer in await asyncio.gather(*(ask(port, picture) for picture in [seven] * 4 + [b"no picture"])):
-                print(answer)
+    digits = Digits(await LearningModel.load_async(ROOT / "models" / "digits.onnx"))
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    async with await asyncio.start_server(partial(serve, digits), "127.0.0.1", wanted) as server:
+        port = server.sockets[0].getsockname()[1]
+        print(f"http://127.0.0.1:{port}", flush=True)
+        if len(sys.argv) > 1:
+            await server.serve_forever()
+        seven = (ROOT / "samples" / "pictures" / "seven.png").read_bytes()
+        for answer in await asyncio.gather(*(ask(port, picture) for picture in [seven] * 4 + [b"no picture"])):
+            print(answer)
+    digits.session.close()
 
 
 if __name__ == "__main__":

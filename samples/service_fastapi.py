@@ -5,7 +5,8 @@
     curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000
 
 Clients are not trusted: the size, the pixels and the time of a request are limited, what is no picture is refused, and
-the work for a client that leaves is dropped. On SIGTERM or Ctrl-C, requests that run are answered first.
+the work for a client that leaves is dropped. Nor is the model: its engine has a process of its own, and if that ends,
+the service goes on with another one. On SIGTERM or Ctrl-C, requests that run are answered first.
 """
 
 import asyncio
@@ -44,8 +45,11 @@ class Waiting(NamedTuple):
 class Batches:
     """Evaluates pictures together: while some are evaluated, the next ones gather."""
 
-    def __init__(self, session: LearningModelSession) -> None:
-        self.session = session
+    def __init__(self, model: LearningModel) -> None:
+        self.model, self.options = model, LearningModelSessionOptions()
+        self.options.intra_op_num_threads, self.options.batch_size_override = 1, 0  # each picture on a core
+        self.options.isolation = "process"
+        self.session = LearningModelSession(model, None, self.options)
         self.waiting: asyncio.Queue[Waiting] = asyncio.Queue(MOST_WAITING)
 
     async def evaluate(self, picture: ImageFeatureValue) -> LearningModelEvaluationResult:
@@ -64,13 +68,16 @@ class Batches:
             together = [one for one in together if not one.answer.done()]
             try:
                 results = await asyncio.to_thread(self.results, [one.picture for one in together])
-            except WinMLError as error:  # the device is lost, say
+            except WinMLError as error:  # the process of the engine has ended, say
                 results = [LearningModelEvaluationResult("", {}, error)] * len(together)
             for one, result in zip(together, results, strict=True):
                 if not one.answer.done():
                     one.answer.set_result(result)
 
     def results(self, pictures: list[ImageFeatureValue]) -> list[LearningModelEvaluationResult]:
+        if self.session.is_lost:  # a picture before these ended the process of its engine
+            self.session.close()
+            self.session = LearningModelSession(self.model, None, self.options)
         return list(self.session.evaluate_many(pictures))
 
 
@@ -107,13 +114,11 @@ async def unless_gone(request: Request, work: Any) -> LearningModelEvaluationRes
 def service(model: str | os.PathLike[str]) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        options = LearningModelSessionOptions()
-        options.intra_op_num_threads, options.batch_size_override = 1, 0  # each picture on a core
-        with LearningModelSession(LearningModel.load(model), None, options) as session:
-            app.state.batches = Batches(session)
-            running = asyncio.ensure_future(app.state.batches.run())
-            yield
-            running.cancel()
+        batches = app.state.batches = Batches(LearningModel.load(model))
+        running = asyncio.ensure_future(batches.run())
+        yield
+        running.cancel()
+        batches.session.close()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None)
 

@@ -5,8 +5,9 @@
     curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000/predict
 
 Clients are not trusted: the size, the pixels and the time of a request are limited, what is no picture is refused
-before it reaches the worker, and the picture of a client that leaves is not evaluated. On SIGTERM or Ctrl-C, it stops
-its worker, too.
+before it reaches the worker, and the picture of a client that leaves is not evaluated. Nor is the model: its engine has
+a process of its own, and if that ends, the worker goes on with another one. On SIGTERM or Ctrl-C, it stops its worker,
+too.
 """
 
 import asyncio
@@ -106,9 +107,10 @@ class Pictures(litserve.LitAPI):
         self.path = model
 
     def setup(self, device: str) -> None:
-        options = LearningModelSessionOptions()
-        options.intra_op_num_threads, options.batch_size_override = 1, 0  # each picture on a core
-        self.session = LearningModelSession(LearningModel.load(self.path), None, options)
+        self.options = LearningModelSessionOptions()
+        self.options.intra_op_num_threads, self.options.batch_size_override = 1, 0  # each picture on a core
+        self.options.isolation = "process"
+        self.session = LearningModelSession(LearningModel.load(self.path), None, self.options)
 
     def decode_request(self, request: Annotated[Path, Depends(file_of)]) -> bytes:
         try:
@@ -120,6 +122,9 @@ class Pictures(litserve.LitAPI):
         return inputs
 
     def predict(self, x: list[bytes]) -> list[LearningModelEvaluationResult]:
+        if self.session.is_lost:  # a picture before these ended the process of its engine
+            self.session.close()
+            self.session = LearningModelSession(LearningModel.load(self.path), None, self.options)
         return list(self.session.evaluate_many(x, fast_decode=True))
 
     def unbatch(self, output: list[LearningModelEvaluationResult]) -> list[LearningModelEvaluationResult]:

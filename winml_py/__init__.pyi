@@ -62,6 +62,7 @@ from .core.runtime.device import DisplayAdapterId as DisplayAdapterId
 from .core.runtime.device import LearningModelDevice as LearningModelDevice
 from .core.runtime.engine import Candidate as Candidate
 from .core.runtime.engine import Explanation as Explanation
+from .core.runtime.engine import Isolation as Isolation
 from .core.runtime.engine import PlacedNode as PlacedNode
 from .core.runtime.engine import Tuning as Tuning
 from .core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
@@ -88,6 +89,7 @@ from .errors import ClosedError as ClosedError
 from .errors import ConversionError as ConversionError
 from .errors import CorruptModelError as CorruptModelError
 from .errors import DeviceLostError as DeviceLostError
+from .errors import EngineLostError as EngineLostError
 from .errors import EngineWarning as EngineWarning
 from .errors import EvaluationError as EvaluationError
 from .errors import EvaluationTimeoutError as EvaluationTimeoutError

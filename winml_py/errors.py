@@ -25,6 +25,7 @@ WinMLError(OSError)                                     the root: `.winerror`, `
     ├── CanceledError                                   E_ABORT: somebody stopped the operation
     │   └── EvaluationTimeoutError(TimeoutError)        WAIT_TIMEOUT: its time was up
     └── DeviceLostError                                 DXGI_ERROR_DEVICE_REMOVED: the device has gone
+        └── EngineLostError                             the process of an isolated session's engine has ended
 
 Each class also inherits the builtin a Python person would catch.
 """
@@ -230,6 +231,13 @@ class DeviceLostError(EvaluationError):
     """The device has gone: unplugged, reset, or its driver failed. A new device, and a session on it, work."""
 
     hresult = DXGI_ERROR_DEVICE_REMOVED
+
+
+class EngineLostError(DeviceLostError):
+    """The process that the engine of an isolated session lived in has ended; see `options.isolation`.
+
+    The session is dead, and another one of the model works. What the run had written to bound outputs is invalid.
+    """
 
 
 class EngineWarning(UserWarning):

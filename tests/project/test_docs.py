@@ -5,9 +5,11 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import os
 import pkgutil
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zlib
@@ -344,6 +346,12 @@ def inherited() -> None:
     made.evaluate_features({})
 
 
+def ended() -> None:
+    with open_session(DIGITS, isolation="process") as made:
+        os.kill(inside(made).engine.process_number, signal.SIGSEGV)  # type: ignore[attr-defined]
+        made.evaluate_features({"image": ZEROS})
+
+
 def referenced() -> None:
     image = TensorFloat.create([1, 1, 28, 28])
     with image.create_reference():
@@ -386,6 +394,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: open_session(DIGITS).upload(ZEROS),
     inherited,
     lambda: translate(RuntimeError("the device was lost")),
+    ended,
     lambda: TensorFloat.create([1]).to_cupy(),
     lambda: _clash(["onnxruntime", "onnxruntime-gpu"]),
     lambda: bind(ZEROS, name="picture"),

@@ -38,6 +38,7 @@ EXPECTED = {
     errors.CanceledError: (0x80004004, RuntimeError),
     errors.EvaluationTimeoutError: (0x80070102, TimeoutError),
     errors.DeviceLostError: (0x887A0005, RuntimeError),
+    errors.EngineLostError: (0x887A0005, RuntimeError),
 }
 
 

@@ -7,6 +7,7 @@ import http.client
 import json
 import math
 import re
+import signal
 import subprocess
 import sys
 import wave
@@ -17,6 +18,7 @@ import cv2
 import numpy as np
 import onnx
 import onnxruntime
+import psutil
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
@@ -377,6 +379,11 @@ def test_asyncio_service_serves_others(tmp_path: Path) -> None:
             assert ask(b"GIF89a, and no more")[0] == 400
             drawn(5).save(tmp_path / "digit.png")
             assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5  # it outlives bad requests
+            for engine in psutil.Process(service.pid).children():
+                engine.send_signal(signal.SIGSEGV)
+                engine.wait(20)
+            ask((tmp_path / "digit.png").read_bytes())  # may be the one that sees it
+            assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5
         finally:
             service.terminate()
 

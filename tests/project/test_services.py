@@ -11,6 +11,7 @@ import asyncio
 import http.client
 import json
 import runpy
+import signal
 import socket
 import struct
 import sys
@@ -110,6 +111,17 @@ def require_seven(answer: tuple[int, Any]) -> None:
 
 
 def test_a_picture_is_classified(service: Service) -> None:
+    require_seven(service.ask(SEVEN))
+
+
+def test_the_end_of_its_engine(service: Service) -> None:
+    """What a model can do to its runtime. One request may be told so; the service goes on."""
+    processes = [one for one in service.process.children(recursive=True) if "isolated.child" in " ".join(one.cmdline())]
+    assert len(processes) == 1
+    processes[0].send_signal(signal.SIGSEGV)
+    status, answer = service.ask(SEVEN)
+    if status != 200:
+        assert "ended" in answer["detail"]
     require_seven(service.ask(SEVEN))
 
 

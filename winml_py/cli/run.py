@@ -58,6 +58,7 @@ from .videos import PictureSeen, folders_of, targets_of, video_of, write, write_
 @engine_option()
 @precision_option
 @settings_option
+@click.option("--isolated", is_flag=True, help="Evaluate in a process of its own, which a model may end.")
 @click.option("--log-cpu-fallback", is_flag=True, help="List the nodes that a GPU leaves to the CPU.")
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
 @size_options
@@ -190,7 +191,8 @@ class _ModelRun:
         settings = case.options(model)
         if any(video_of(files) for _, files in self.todo):
             settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
-        self._session = LearningModelSession(model, case.find_device(), settings)
+        self._make_session = partial(LearningModelSession, model, case.find_device(), settings)
+        self._session = self._make_session()
         if wanted.log_cpu_fallback:
             _log_cpu_fallback(self._session)
         labels = labels_of(wanted.labels) if wanted.labels else model.labels
@@ -205,6 +207,8 @@ class _ModelRun:
             tell(index / len(self.todo), label)
             about = {"model": self._path, "input": label}
             with results.collecting(about), naming(*([label, *files.values()] if files else [self._path])):
+                if self._session.is_lost:  # an input before this one ended the process of its engine
+                    self._session = self._make_session()
                 video = video_of(files)
                 steps = partial(self._tell_frames, tell, label, index)
                 facts = self._video(video, target, steps) if video else self._one(files, target)

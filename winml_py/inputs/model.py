@@ -176,6 +176,7 @@ class Case:
         settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
         contract: how pictures become the inputs that it fits; None for what the model states.
         sizes: what is stated of sizes that the model leaves free: sessions fix them.
+        isolated: whether the engine gets a process of its own, whatever the settings say.
     """
 
     model: str
@@ -186,6 +187,7 @@ class Case:
     settings: str = ""
     contract: ImageContract | None = None
     sizes: StatedSizes = NOTHING_STATED
+    isolated: bool = False
 
     def load(self) -> LearningModel:
         """The model, with the contract attached.
@@ -207,6 +209,8 @@ class Case:
             options.engine, options.precision = self.engine, self.precision
         for name, shape in self.sizes.shapes(model.input_features).items():
             options.override_input_shape(name, shape)
+        if self.isolated and options.isolation is None:
+            options.isolation = "process"
         return options
 
     def find_device(self) -> LearningModelDevice:

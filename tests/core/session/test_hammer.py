@@ -344,6 +344,7 @@ PLAIN = {
     "Explanation",
     "FeatureDescriptor",
     "Framed",
+    "Isolation",
     "KeyValuePair",
     "OperatorOutput",
     "OperatorProvider",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -37,12 +38,12 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
 
 
 def seconds_above_zero(value: object, what: str) -> float:
-    """Returns the value if it is a number of seconds: finite, and above 0.
+    """Returns the value if it is a number of seconds above 0 that the system can wait for.
 
     Raises:
         InvalidArgumentError: if `value` is not such a number.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
     return value
 

@@ -71,7 +71,8 @@ class Stop:
         if self.requested and self._is_late:
             raise EvaluationTimeoutError(
                 f"The evaluation did not end within {self.seconds:g} s, and was stopped.",
-                hint="Allow more time; a running kernel goes on to its end, and only then is it stopped.",
+                hint="Allow more time. A running kernel goes on to its end; in an isolated session it is killed with "
+                "its process: see session.is_lost.",
             )
         if self.requested:
             raise CanceledError("The evaluation was cancelled.")

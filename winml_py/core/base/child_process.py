@@ -70,7 +70,8 @@ def is_available() -> bool:
 
 def environment() -> dict[str, str]:
     """Of a child that imports from where this process does, and from nowhere else: not from its working directory."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
+    folders = [os.fsdecode(entry) for entry in sys.path if entry and isinstance(entry, (str, bytes))]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(folders), "PYTHONSAFEPATH": "1"}
 
 
 def ending(status: int) -> str:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...errors import ClosedError, DeviceLostError, IllegalCallError, InvalidArgumentError, InvalidBindingError
+from ...errors import (
+    ClosedError,
+    DeviceLostError,
+    EngineLostError,
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+)
 from ..base import child_process
 from ..base.arrays import Array, DType
 from ..base.collections import Vector
@@ -39,7 +46,7 @@ class Compiled:
         missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine's bindings hold while they talk to a GPU.
         location: where the device's memory is, which can be bound; None for engines on the host.
-        is_lost: whether the device has gone.
+        loss: why no run can succeed any more: the error of the run in which the device went, or the engine's process.
         is_inherited: whether a fork brought it into this process.
         plain_arrays: evaluates arrays without a binding; None where the engine, the lock or the features need one.
         pictures: the models that tensorize pictures on the device; None where the host does it.
@@ -61,7 +68,8 @@ class Compiled:
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
-        self.is_lost = self.is_inherited = False
+        self.loss: DeviceLostError | None = None
+        self.is_inherited = False
         self._process = os.getpid()
         child_process.watch_forks(self)
         self.plain_arrays: PlainArrays | None = None
@@ -81,7 +89,7 @@ class Compiled:
 
         Raises:
             ClosedError: the session has been closed.
-            DeviceLostError: the device has gone.
+            DeviceLostError: the device has gone, or the engine's process: `EngineLostError`.
             IllegalCallError: another process made the session.
         """
         lease = self._lease
@@ -96,7 +104,9 @@ class Compiled:
             raise ClosedError(
                 "The session has been closed.", hint="Create another from the model, or keep this one open."
             )
-        if self.is_lost:
+        if isinstance(self.loss, EngineLostError):
+            raise EngineLostError(self.loss.message, hint=self.loss.hint)
+        if self.loss is not None:
             raise DeviceLostError(
                 f"The device {self.device_name} was lost during an evaluation, and the session with it.",
                 hint="Make a new LearningModelDevice, and a session on it.",
@@ -126,6 +136,11 @@ class Compiled:
             f"The model has no variable with name {name}.",
             hint=f"Its inputs: {', '.join(self.inputs) or 'none'}; its outputs: {', '.join(self.outputs) or 'none'}.",
         )
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device has gone, or the process that the engine lived in."""
+        return self.loss is not None or (self._lease is not None and self._lease.engine.is_lost)
 
     @property
     def is_closed(self) -> bool:

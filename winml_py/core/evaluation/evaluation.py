@@ -219,8 +219,8 @@ class Evaluation:
         with self._lock:
             try:
                 self._set_input(descriptor, bindable)
-            except DeviceLostError:  # a picture is tensorized there
-                self.compiled.is_lost = True
+            except DeviceLostError as error:  # a picture is tensorized there
+                self.compiled.loss = error
                 raise
             # Only now: where the engine refuses a value, the one before stays bound, and its tensor is looked after.
             self._bound_tensors.pop(descriptor.name, None)
@@ -301,7 +301,7 @@ class Evaluation:
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
             except BaseException as error:
                 if isinstance(error, DeviceLostError):
-                    self.compiled.is_lost = True
+                    self.compiled.loss = error
                 if has_begun:
                     self._invalidate_outputs()
                 explained = self._explain(error) if type(error) is EvaluationError else error

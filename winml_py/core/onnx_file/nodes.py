@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from graphlib import TopologicalSorter
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError, NotSupportedError
 from .header import Header, ValueInfo, Weight
-from .protobuf import BYTES, Field, ModelBytes, fields, find_messages
+from .protobuf import BYTES, VARINT, Field, ModelBytes, encode_field, fields, find_messages, tag_of, varint
 
 if TYPE_CHECKING:
     import onnx
@@ -27,13 +28,15 @@ class ModelGraph(NamedTuple):
         inputs: those that a program binds.
         outputs: the names of its results.
         nodes: the main graph's, in the file's order, where each stands behind those that it needs.
-        weights: the initializers, by name: integers and what is small as they are; of the others the types alone.
+        weights: the initializers, by name: integers and what is small as they are; of the others types and sizes alone.
+        functions: the nodes of each function of the model's own.
     """
 
     inputs: list[ValueInfo]
     outputs: frozenset[str]
     nodes: list[onnx.NodeProto]
     weights: dict[str, onnx.TensorProto]
+    functions: Sequence[Sequence[onnx.NodeProto]] = ()
 
 
 def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
@@ -59,7 +62,12 @@ def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
             if item.number == 1 and item.wire_type == BYTES
         ]
         constants = {name: _tensor(buffer, weight) for name, weight in weights.items()}
-        return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes, constants)
+        functions = [
+            onnx.FunctionProto.FromString(buffer[item.value : item.end]).node
+            for item in fields(buffer, 0, len(buffer))
+            if item.number == _FUNCTION and item.wire_type == BYTES
+        ]
+        return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes, constants, functions)
     except DecodeError as error:
         raise CorruptModelError(
             f"Failed to parse the model: {error}.", hint="The file was damaged on its way; compare its size."
@@ -76,7 +84,58 @@ def _tensor(buffer: ModelBytes, weight: Weight) -> onnx.TensorProto:
         tensor = onnx.TensorProto()
         tensor.ParseFromString(buffer[weight.field.value : weight.field.end])
         return tensor
-    return onnx.TensorProto(name=weight.name, data_type=weight.element)
+    return onnx.TensorProto(name=weight.name, data_type=weight.element, dims=_sizes(buffer, weight.field))
+
+
+def _sizes(buffer: ModelBytes, tensor: Field) -> list[int]:
+    sizes = []
+    for item in fields(buffer, tensor.value, tensor.end, {tag_of(1, VARINT), tag_of(1)}):
+        if item.number == 1 and item.wire_type == VARINT:
+            sizes.append(item.signed())
+        elif item.number == 1 and item.wire_type == BYTES:  # several in a row
+            position = item.value
+            while position < item.end:
+                size, position = varint(buffer, position, item.end)
+                sizes.append(size)
+    return sizes
+
+
+class OperatorPattern(NamedTuple):
+    """What finds operators among the bytes of nodes; rarely also another text of theirs.
+
+    Attributes:
+        names: finds their names.
+        domain: finds their domain; None for ONNX's own, which nodes need not name.
+    """
+
+    names: re.Pattern[bytes]
+    domain: re.Pattern[bytes] | None
+
+
+def operator_pattern(names: Iterable[str], domain: str = "") -> OperatorPattern:
+    """What finds these operators of a domain."""
+    texts = b"|".join(re.escape(encode_field(4, name.encode())) for name in sorted(names))
+    return OperatorPattern(
+        re.compile(texts), re.compile(re.escape(encode_field(7, domain.encode()))) if domain else None
+    )
+
+
+def has_operator(buffer: ModelBytes, header: Header, patterns: Iterable[OperatorPattern]) -> bool:
+    """Whether a node, in any subgraph or function, may have such an operator; nothing is parsed.
+
+    Args:
+        buffer: a ModelProto.
+        header: what `read_header` found in it.
+        patterns: see `operator_pattern`.
+    """
+    parts = [item for item in fields(buffer, 0, len(buffer)) if item.number == _FUNCTION and item.wire_type == BYTES]
+    for graph in header.graphs:
+        parts += (item for item in fields(buffer, graph.value, graph.end, {tag_of(1)}) if item.number == 1)
+    return any(
+        names.search(buffer, part.value, part.end) and (domain is None or domain.search(buffer, part.value, part.end))
+        for names, domain in patterns
+        for part in parts
+    )
 
 
 # A model's own functions: how many nodes it has once each call has become the nodes of the function it calls.

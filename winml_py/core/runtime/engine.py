@@ -80,6 +80,44 @@ class Tuning(Fields):
             raise InvalidArgumentError("arena_shrinkage is set, and memory_arena is not.", hint="Use one of the two.")
 
 
+@dataclass(frozen=True, slots=True)
+class Isolation(Fields):
+    """A process for the engine of a session, or of several.
+
+    Whatever a model does to its engine, this process lives on: the evaluation raises `EngineLostError`. It is no
+    sandbox: the process has the rights of the user who started it.
+
+    Attributes:
+        name: sessions whose isolations are equal, and have a name, share a process: they end together, and see each
+            other's memory. "" is a process for each session.
+        max_memory: bytes that the process may allocate; 0 is no limit. What goes over it is an `EvaluationError`, or
+            the end of the process. Shared memory with inputs and outputs, and files that are mapped, do not count. On
+            Linux alone.
+        max_cpu_seconds: seconds of a core that the process may use in its life; 0 is no limit. Then it ends.
+
+    Raises:
+        InvalidArgumentError: a name that is no text, or a number below 0.
+
+    Example:
+        >>> from winml_py import Isolation, LearningModel, LearningModelSession, LearningModelSessionOptions
+        >>> options = LearningModelSessionOptions()
+        >>> options.isolation = Isolation(max_memory=4 << 30)
+        >>> with LearningModelSession(LearningModel.load("models/digits.onnx"), options=options) as session:
+        ...     session.evaluate_features({"image": "samples/pictures/seven.png"}).top_k(1)[0].index
+        7
+    """
+
+    name: str = ""
+    max_memory: int = 0
+    max_cpu_seconds: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidArgumentError(f"name is {self.name!r}.", hint="It is a text.")
+        whole_number(self.max_memory, "max_memory", most=1 << 62)
+        whole_number(self.max_cpu_seconds, "max_cpu_seconds", most=1 << 31)
+
+
 ONNXRUNTIME = "onnxruntime"
 """The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
 
@@ -105,6 +143,7 @@ class EngineOptions(NamedTuple):
         tuning: the rest of what can be set.
         weights: whether they are in files that are mapped, or in the engine's own memory.
         is_profiled: whether the time of each node is measured.
+        isolation: the process that it lives in; None is this one.
     """
 
     intra_op_num_threads: int
@@ -120,6 +159,7 @@ class EngineOptions(NamedTuple):
     tuning: Tuning = Tuning()
     weights: Weights = Weights.SHARED
     is_profiled: bool = False
+    isolation: Isolation | None = None
 
 
 class PlacedNode(NamedTuple):
@@ -219,6 +259,10 @@ class Engine(Protocol):
         None where the engine cannot. It raises ClosedError where the engine has been closed, and what a run raises.
         """
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether what it ran in has gone, so that no run can succeed any more."""
+
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding; every output is bound to memory that the engine allocates.
 
@@ -248,6 +292,11 @@ class HostEngine:
     def run_once(self) -> RunOnce | None:
         """None: it runs what is bound."""
         return None
+
+    @property
+    def is_lost(self) -> bool:
+        """False: it runs in this process."""
+        return False
 
 
 class DeviceEngine(Engine, Protocol):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..base.arrays import Array
 from ..base.cancellation import Stop
-from ..onnx_file.nodes import ModelGraph
+from ..onnx_file.nodes import ModelGraph, OperatorPattern
 from ..onnx_file.source import Skeleton
 from .engine import Engine, EngineInput, EngineOptions
 
@@ -41,6 +41,20 @@ class ModelFeatures:
     float16_features: frozenset[str] = frozenset()
 
 
+def _no_graph() -> ModelGraph:
+    """For a model that nobody has looked into; a function with a name can be sent to another process."""
+    return ModelGraph([], frozenset(), [], {})
+
+
+def _has_none(_: Iterable[OperatorPattern]) -> bool:
+    """For a model that nobody has looked into."""
+    return False
+
+
+def do_nothing() -> None:
+    """For a model that no file can change."""
+
+
 @dataclass(frozen=True)
 class ModelOrigin:
     """Where a model is from, and what of it can be read again.
@@ -52,6 +66,7 @@ class ModelOrigin:
         stamp: what tells the file from another of the same name; () for a model in memory.
         data_stamps: the same of the files beside it that hold weights, too.
         graph: reads the model's nodes.
+        has_operator: whether a node may have an operator that patterns find (`operator_pattern`).
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
     """
@@ -61,9 +76,10 @@ class ModelOrigin:
     mappable_weights: int = 0
     stamp: Sequence[object] = ()
     data_stamps: Sequence[object] = ()
-    graph: Callable[[], ModelGraph] = lambda: ModelGraph([], frozenset(), [], {})
+    graph: Callable[[], ModelGraph] = _no_graph
+    has_operator: Callable[[Iterable[OperatorPattern]], bool] = _has_none
     reopen: Callable[[], EngineInput] | None = None
-    require_unchanged: Callable[[], None] = lambda: None
+    require_unchanged: Callable[[], None] = do_nothing
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,7 @@ class CompileRequest:
         origin: where it is from.
         libraries: the paths of shared libraries with operators of the program's own.
         stop: lets another thread end the compilation.
+        may_end: whether the process may end of it: what is known to do that is refused otherwise.
     """
 
     model: EngineInput
@@ -85,6 +102,7 @@ class CompileRequest:
     origin: ModelOrigin = ModelOrigin()
     libraries: Sequence[str] = ()
     stop: Stop | None = None
+    may_end: bool = False
 
     def require_not_stopped(self) -> None:
         """Refuses to go on where another thread has ended the compilation.

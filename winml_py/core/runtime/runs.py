@@ -99,11 +99,14 @@ class BoundInputs:
 
     Args:
         takes_read_only: whether the runtime reads memory that cannot be written; otherwise that is copied, too.
+
+    Attributes:
+        values: what is bound, by name.
     """
 
     def __init__(self, takes_read_only: bool = True) -> None:
         self._takes_read_only = takes_read_only
-        self._values: dict[str, Array] = {}
+        self.values: dict[str, Array] = {}
         self._copies: dict[str, Array] = {}
 
     def set(self, name: str, value: Array, bind: Callable[[str, Array], None]) -> None:
@@ -113,14 +116,14 @@ class BoundInputs:
     def _set(self, name: str, value: Array, bind: Callable[[str, Array], None], is_copied: bool) -> None:
         read = value.copy() if is_copied else value
         bind(name, read)
-        self._values[name] = value  # lets go of the one before, now that the runtime reads it no more
+        self.values[name] = value  # lets go of the one before, now that the runtime reads it no more
         self._copies.pop(name, None)
         if is_copied:
             self._copies[name] = read
 
     def prevent_overlap(self, outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:
         """Binds copies of the inputs that outputs are written over, and the other inputs themselves."""
-        for name, value in list(self._values.items()):
+        for name, value in list(self.values.items()):
             is_read_only = not (self._takes_read_only or value.flags.writeable)
             is_copied = is_read_only or any(np.may_share_memory(value, output) for output in outputs)
             if is_copied is not (name in self._copies):
@@ -129,7 +132,7 @@ class BoundInputs:
     def refresh(self) -> None:
         """Before a run: the copies get what their arrays hold now, for inputs are bound by reference."""
         for name, copy in self._copies.items():
-            np.copyto(copy, self._values[name])
+            np.copyto(copy, self.values[name])
 
 
 def trim_heap() -> None:

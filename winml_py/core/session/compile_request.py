@@ -1,11 +1,13 @@
-"""Makes a compile request from a model and options, and names the free sizes of both."""
+"""Makes a compile request from a model and options, names the free sizes of both, and isolates what compiles it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ...enums import TensorKind, Weights
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, NotSupportedError
 from ..base.cancellation import Stop
 from ..base.messages import did_you_mean
 from ..base.winrt_object import inside
@@ -13,9 +15,13 @@ from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
 from ..onnx_file.header import Dimension, Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
-from ..runtime.engine import EngineOptions
-from ..runtime.request import CompileRequest, ModelFeatures, ModelOrigin
+from ..runtime.device import LearningModelDevice
+from ..runtime.engine import EngineOptions, Isolation
+from ..runtime.request import Compiler, CompileRequest, ModelFeatures, ModelOrigin, do_nothing
 from .options import LearningModelSessionOptions
+
+if TYPE_CHECKING:
+    from ..runtime.custom.operator import CustomOperator
 
 
 def compile_request(
@@ -56,8 +62,9 @@ def compile_request(
             stamp=(file.path, *file.stamp) if file else (),
             data_stamps=data_stamps,
             graph=partial(source.graph, header),
+            has_operator=partial(source.has_operator, header),
             reopen=partial(source.engine_input, header, is_private),
-            require_unchanged=partial(file.require_unchanged, data_stamps) if file else lambda: None,
+            require_unchanged=partial(file.require_unchanged, data_stamps) if file else do_nothing,
         ),
         libraries,
         stop,
@@ -116,3 +123,25 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
                 f"The options override the dimension {name!r}, and no input of the model has it.",
                 hint=did_you_mean(name, dimension_names),
             )
+
+
+# Engines in a process of their own.
+
+
+def isolate(
+    compiler: Compiler, isolation: Isolation, device: LearningModelDevice, functions: Sequence[CustomOperator]
+) -> Compiler:
+    """A compiler that has the engine in a process of its own; a session without such a process does without all this.
+
+    Raises:
+        NotSupportedError: what is to be evaluated is in this process.
+    """
+    from ..runtime.isolated.engine import IsolatedCompiler
+
+    hint = "Set options.isolation = None, or run all of it in a process of the program's own."
+    if functions:
+        names = ", ".join(str(operator) for operator in functions)
+        raise NotSupportedError(f"The operators {names} are Python functions of this process.", hint=hint)
+    if type(device) is not LearningModelDevice:
+        raise NotSupportedError(f"{type(device).__name__} runs a function of this process.", hint=hint)
+    return IsolatedCompiler(compiler, isolation)

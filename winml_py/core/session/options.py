@@ -19,7 +19,7 @@ from ..base.atomic_files import require_folder, write_whole
 from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
-from ..runtime.engine import MAX_THREADS, EngineOptions, Tuning
+from ..runtime.engine import MAX_THREADS, EngineOptions, Isolation, Tuning
 
 T = TypeVar("T")
 
@@ -169,6 +169,19 @@ def _tuning(tuning: Tuning) -> Tuning:
     return tuning
 
 
+def _isolation(value: object) -> Isolation | None:
+    """What `isolation` is set to; a file of options has the fields of an `Isolation`."""
+    if value is None or isinstance(value, Isolation):
+        return value
+    if value == "process":
+        return Isolation()
+    if isinstance(value, Mapping):
+        return Isolation(**value)
+    raise InvalidArgumentError(
+        f"isolation is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
+    )
+
+
 class LearningModelSessionOptions(Object):
     """How a session is compiled. A session copies what it needs: later changes do not reach it.
 
@@ -284,6 +297,17 @@ class LearningModelSessionOptions(Object):
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
     Costs some microseconds a node, and memory for each evaluation: for measuring, not for work.
+    """
+
+    isolation = Setting[Isolation | None](lambda: None, _isolation, "isolation")
+    """Whether the engine lives in a process of its own: None (default), "process", or an `Isolation` with limits.
+
+    For models of strangers: some models end the process that compiles or evaluates them. With a process of its own,
+    that is an `EngineLostError`, and `session.is_lost` is True then; another session of the model works. A time limit
+    also ends a kernel that runs: where the run has not stopped half a second later, the process is killed, and the
+    session is dead. Starting the process takes about half a second, and an evaluation some tens of microseconds more,
+    and a copy of each input and output. Not on Windows, and not with operators in Python. On a GPU, tensors stay in the
+    host's memory. docs/security.md says what is promised.
     """
 
     def __init__(self) -> None:

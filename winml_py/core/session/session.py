@@ -27,7 +27,7 @@ from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
 from ..runtime.request import Compiler, CompileRequest
-from .compile_request import compile_request, require_known_dimensions
+from .compile_request import compile_request, isolate, require_known_dimensions
 from .options import LearningModelSessionOptions, engine_options
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ class LearningModelSession(Closeable, CompiledModel):
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
         model, compiler = self._model, inside(self._device)
+        if options.isolation is not None:
+            compiler = isolate(compiler, options.isolation, self._device, inside(model).operators.functions)
         options = with_dimensions(model.input_features, options)
         content = inside(model)
         source = content.open()  # a disposed model is refused, also where another session has the engine
@@ -237,7 +239,10 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device has gone. Then the session is dead: make a new device, and a session on it."""
+        """Whether the device has gone, or the process of an isolated engine.
+
+        Then the session is dead: make another one, on a new device where that has gone.
+        """
         return self._inside.is_lost
 
     def evaluate(
@@ -255,7 +260,7 @@ class LearningModelSession(Closeable, CompiledModel):
             binding: made for this session.
             correlation_id: given back in the result.
             timeout: seconds after which the run is stopped, at the next node boundary: a running kernel goes on to
-                its end. Costs some tens of microseconds.
+                its end, unless the session is isolated. Costs some tens of microseconds.
 
         Raises:
             ClosedError: the session has been closed.
@@ -266,6 +271,7 @@ class LearningModelSession(Closeable, CompiledModel):
             SizeMismatchError: an output does not fit the memory it is bound to.
             EvaluationError: an operator failed; the message has the engine's words.
             DeviceLostError: the device has gone; so has the session.
+            EngineLostError: the process of an isolated session's engine has ended; the session is dead.
         """
         _require_text(correlation_id)
         return self._run_limited(self._evaluation_of(binding), correlation_id, timeout)

@@ -123,6 +123,11 @@ class ChosenEngine:
         self._keeps_reference = False
 
     @property
+    def is_lost(self) -> bool:
+        """False: it runs in this process."""
+        return False
+
+    @property
     def device(self) -> None:
         """None: it takes the host's memory alone."""
         return None

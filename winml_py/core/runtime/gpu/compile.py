@@ -45,6 +45,10 @@ class DeviceCompiler:
     def __init__(self, device: ProviderDevice) -> None:
         self._device, self._provider = device, provider_of(device.provider)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the device; a provider has functions."""
+        return type(self), (self._device,)
+
     def compile(self, request: CompileRequest) -> Engine:
         """Compiles a model.
 

@@ -20,6 +20,7 @@ from ..runs import ended_by
 from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .errors import translated
+from .faults import late_check, require_harmless, suspicious_operators
 from .session_options import Saving, place_weights, register_libraries, session_options
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
-        NotSupportedError: the name of the model's file is not UTF-8.
+        NotSupportedError: the name of the model's file is not UTF-8, or the model is known to end the process.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
@@ -60,6 +61,11 @@ def compile_model(
             f"{model!r} is a name that UTF-8 cannot write, and ONNX Runtime opens no other.",
             hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
         )
+    check = None
+    if not request.may_end and request.origin.has_operator(suspicious_operators()):
+        graph = request.origin.graph()
+        require_harmless(graph)
+        check = late_check(graph)
     native = session_options(options, saving, is_optimized)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
@@ -94,7 +100,7 @@ def compile_model(
     # Only tensors of numbers have an address. Other values go through the host, on a device as well.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
         return OrtDeviceEngine(session, options, target, target.device, recording, trace)
-    return OrtEngine(session, options, target, trace)
+    return OrtEngine(session, options, target, trace, check)
 
 
 def _providers(

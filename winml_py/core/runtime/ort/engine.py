@@ -32,6 +32,7 @@ from ..runs import BoundInputs, fill, require_open, trim_heap
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
 from .errors import translate, translated
+from .faults import LateCheck
 from .session_options import stoppable
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 class IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool) -> None:
-        self._shrinks = shrinks
+    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool, check: LateCheck | None = None) -> None:
+        self._shrinks, self._check = shrinks, check
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
@@ -80,6 +81,8 @@ class IoBinding:
         # First of all: close() lets go of them at any moment, and the run uses their memory to its end.
         inputs, in_place = self._inputs, self._in_place
         session, native = require_open(self._native)
+        if self._check is not None:
+            self._check.require_harmless(inputs.values)
         if self._may_overlap:
             inputs.prevent_overlap(in_place.values(), partial(_bind_input, native))
             self._may_overlap = False
@@ -122,9 +125,13 @@ class LockedIoBinding(IoBinding):
     """Tensors of a device whose memory is not bound: each run copies them there and back, under the session's lock."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+        self,
+        session: onnxruntime.InferenceSession,
+        shrinks: bool,
+        lock: AbstractContextManager[object],
+        check: LateCheck | None,
     ) -> None:
-        super().__init__(session, shrinks)
+        super().__init__(session, shrinks, check)
         self._lock = lock
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
@@ -137,9 +144,13 @@ class FeedBinding(HeldValues):
     """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, shrinks: bool, lock: AbstractContextManager[object]
+        self,
+        session: onnxruntime.InferenceSession,
+        shrinks: bool,
+        lock: AbstractContextManager[object],
+        check: LateCheck | None,
     ) -> None:
-        self._shrinks, self._lock = shrinks, lock
+        self._shrinks, self._lock, self._check = shrinks, lock, check
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         super().__init__()
@@ -147,6 +158,8 @@ class FeedBinding(HeldValues):
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
         session = require_open(self._session)
+        if self._check is not None:
+            self._check.require_harmless(self.inputs)
         try:
             with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._shrinks) as run_options:
                 values = session.run(self._names, self.inputs, run_options)
@@ -184,8 +197,9 @@ class OrtEngine:
         options: EngineOptions,
         target: Target,
         trace: tempfile.TemporaryDirectory[str] | None = None,
+        check: LateCheck | None = None,
     ) -> None:
-        self.options = options
+        self.options, self._check = options, check
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding] = weakref.WeakSet()
@@ -199,6 +213,11 @@ class OrtEngine:
         child_process.watch_forks(self)
 
     @property
+    def is_lost(self) -> bool:
+        """False: it runs in this process."""
+        return False
+
+    @property
     def device(self) -> DeviceEngine | None:
         """None: it takes the host's memory alone."""
         return None
@@ -208,14 +227,16 @@ class OrtEngine:
         session = require_open(self._session)
         shrinks = self.options.tuning.arena_shrinkage
         if not self._are_numeric:
-            return self._close_with_this(FeedBinding(session, shrinks, lock))
+            return self._close_with_this(FeedBinding(session, shrinks, lock, self._check))
         if lock is UNLOCKED:
-            return self._close_with_this(IoBinding(session, shrinks))
-        return self._close_with_this(LockedIoBinding(session, shrinks, lock))
+            return self._close_with_this(IoBinding(session, shrinks, self._check))
+        return self._close_with_this(LockedIoBinding(session, shrinks, lock, self._check))
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
         session = require_open(self._session)
+        if self._check is not None:
+            self._check.require_harmless(inputs)
         try:
             with lock:
                 # As in `IoBinding.run`: options for the run are made only where they are needed.

@@ -1,0 +1,847 @@
+"""`options.isolation`: an engine in a process of its own computes the same, and its end is an error."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from helpers import collateral, models
+from helpers.cli import call
+from helpers.models import INT64, STRING
+from helpers.paths import MODELS, PICTURES
+from helpers.reference import run_raw
+from winml_py import (
+    EngineWarning,
+    Isolation,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    TensorFloat,
+    Weights,
+)
+from winml_py.core.base.winrt_object import inside
+from winml_py.core.runtime.engine import EngineOptions
+from winml_py.core.runtime.isolated import engine, process, wire
+from winml_py.core.runtime.request import CompileRequest
+from winml_py.errors import (
+    CanceledError,
+    ClosedError,
+    CorruptModelError,
+    DeviceLostError,
+    EngineLostError,
+    EvaluationError,
+    EvaluationTimeoutError,
+    InvalidArgumentError,
+    MissingInputError,
+    NotSupportedError,
+    SizeMismatchError,
+    WinMLError,
+)
+from winml_py.testing import FakeDevice
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such process on Windows yet")
+
+
+def options(isolation: Any = "process", **changes: Any) -> LearningModelSessionOptions:
+    made = LearningModelSessionOptions()
+    made.isolation, made.batch_size_override = isolation, 0
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def isolated(model: bytes | Path, isolation: Any = "process", **changes: Any) -> LearningModelSession:
+    return LearningModelSession(LearningModel.load(model), options=options(isolation, **changes))
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[LearningModelSession]:
+    """One for the tests that do not end it."""
+    with isolated(MODELS / "digits.onnx") as made:
+        yield made
+
+
+@pytest.fixture
+def shared() -> Iterator[Isolation]:
+    """A process for the many sessions of one test: it lives as long as one of them."""
+    isolation = Isolation("tests")
+    with isolated(MODELS / "digits.onnx", isolation):
+        yield isolation
+
+
+def number(session: LearningModelSession) -> int:
+    """The process that its engine is in."""
+    return inside(session).engine.process_number  # type: ignore[attr-defined]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, also one that nobody has waited for."""
+    return Path(f"/proc/{pid}").exists() if sys.platform == "linux" else subprocess.call(["kill", "-0", str(pid)]) == 0
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def random_digits(count: int = 1, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random((count, 1, 28, 28), np.float32)
+
+
+def slow_kernel() -> bytes:
+    """A recurrent layer: one kernel, which takes ten seconds or more of a long row, and looks at no request to stop."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.random((1, 512, 1), np.float32), "r": rng.random((1, 512, 128), np.float32)}
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["", "y"], hidden_size=128)
+    return models.data([node], [models.tensor("x", ("n", 1, 1))], [models.tensor("y", (1, 1, 128))], weights)
+
+
+SLOW = np.ones((2_000_000, 1, 1), np.float32)
+
+
+class TestTheSameAnswers:
+    def test_arrays(self, session: LearningModelSession) -> None:
+        for seed in range(4):  # the first run finds the places of outputs, later ones use them
+            image = random_digits(seed=seed)
+            expected = run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
+            result = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+            np.testing.assert_array_equal(result, expected)
+
+    def test_results_stay_what_they_are(self, session: LearningModelSession) -> None:
+        """They are not views of shared memory, which the next run writes."""
+        first = session.evaluate_features({"image": random_digits(seed=1)}).outputs["probabilities"].to_numpy()
+        kept = first.copy()
+        session.evaluate_features({"image": random_digits(seed=2)})
+        np.testing.assert_array_equal(first, kept)
+        first[:] = 0  # it is the caller's own
+
+    def test_a_picture_and_its_top_class(self, session: LearningModelSession) -> None:
+        assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+
+    def test_inputs_are_read_when_they_are_evaluated(self, session: LearningModelSession) -> None:
+        binding, image = LearningModelBinding(session), random_digits(seed=3)
+        binding.bind("image", image)
+        before = session.evaluate(binding).outputs["probabilities"].to_numpy()
+        image[:] = random_digits(seed=4)
+        after = session.evaluate(binding).outputs["probabilities"].to_numpy()
+        assert not np.array_equal(before, after)
+        np.testing.assert_array_equal(after, run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"])
+
+    def test_outputs_in_place(self, session: LearningModelSession) -> None:
+        binding, image = LearningModelBinding(session), random_digits(seed=5)
+        array, tensor = np.zeros((1, 10), np.float32), TensorFloat.create()
+        for target in (array, tensor):
+            binding.bind("image", image)
+            binding.bind("probabilities", target)
+            assert session.evaluate(binding).outputs["probabilities"] is target
+        expected = run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
+        np.testing.assert_array_equal(array, expected)
+        np.testing.assert_array_equal(tensor.to_numpy(), expected)
+
+    def test_shapes_that_change(self, shared: Isolation) -> None:
+        with isolated(MODELS / "digits_batch.onnx", shared) as session:
+            for count in [*range(1, 2 * engine.MOST_PLANS), 400, 3, 400, 1]:
+                images = random_digits(count, seed=count)
+                expected = run_raw(str(MODELS / "digits_batch.onnx"), {"image": images})
+                outputs = session.evaluate_features({"image": images}).outputs
+                for name, value in expected.items():
+                    np.testing.assert_array_equal(outputs[name].to_numpy(), value)
+
+    def test_outputs_whose_size_depends_on_the_numbers(self, shared: Isolation) -> None:
+        model = models.data(
+            [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Neg", ["x"], ["y"])],
+            [models.tensor("x", ("n",))],
+            [models.tensor("where", (1, "m"), TensorProto.INT64), models.tensor("y", ("n",))],
+        )
+        with isolated(model, shared) as session:
+            for ones in ([1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]):
+                x = np.float32(ones)
+                outputs = session.evaluate_features({"x": x}).outputs
+                np.testing.assert_array_equal(outputs["where"].to_numpy(), [np.flatnonzero(x)])
+                np.testing.assert_array_equal(outputs["y"].to_numpy(), -x)
+
+    @pytest.mark.parametrize("size", [0, 1, 5, 3_000_000])
+    def test_sizes(self, shared: Isolation, size: int) -> None:
+        x = np.arange(size, dtype=np.float32)
+        with isolated(models.unary("Neg"), shared) as session:
+            for _ in range(3):
+                np.testing.assert_array_equal(session.evaluate_features({"x": x}).outputs["y"].to_numpy(), -x)
+
+    @pytest.mark.parametrize(
+        "kind",
+        ["float32", "float64", "float16", "bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))],
+    )
+    def test_number_types(self, shared: Isolation, kind: str) -> None:
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        x = np.array([0, 1, 1], kind)
+        with isolated(models.unary("Identity", element=element), shared) as session:
+            for _ in range(3):
+                came = session.evaluate_features({"x": x}).outputs["y"].to_numpy()
+                np.testing.assert_array_equal(came, x)
+                assert came.dtype == x.dtype
+
+    def test_strings_maps_and_sequences(self, shared: Isolation) -> None:
+        with isolated(collateral.id_tensor_string(), shared) as session:
+            name = next(iter(session.model.input_features)).name
+            shape = tuple(next(iter(session.model.input_features)).shape)
+            texts = np.array(["é", "\x00" + "x" * 100, "", "雪"] * 4, object)[: int(np.prod(shape))].reshape(shape)
+            result = next(iter(session.evaluate_features({name: texts}).outputs.values()))
+            assert result.to_numpy().tolist() == texts.tolist()
+        scores = np.float32([[0.25, 0.5, 0.25]])
+        for model, value in (
+            (collateral.zipmap(INT64), scores),
+            (collateral.zipmap(STRING), scores),
+            (collateral.castmap(INT64), {1: 1.5, 2: 2.5}),
+            (collateral.dictvectorizer(STRING), {"a": 1.5, "b": 2.5}),
+        ):
+            with isolated(model, shared) as session:
+                name = next(iter(session.model.input_features)).name
+                with LearningModelSession(session.model, options=options(None)) as plain:
+                    expected = plain.evaluate_features({name: value}).outputs
+                for _ in range(2):
+                    assert repr(session.evaluate_features({name: value}).outputs) == repr(expected)
+
+    def test_eight_threads(self, session: LearningModelSession) -> None:
+        images = [random_digits(seed=seed) for seed in range(8)]
+        expected = [run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"] for image in images]
+        wrong: list[int] = []
+
+        def work(place: int) -> None:
+            binding = LearningModelBinding(session)
+            binding.bind("image", images[place])
+            for _ in range(50):
+                for result in (session.evaluate(binding), session.evaluate_features({"image": images[place]})):
+                    if not np.array_equal(result.outputs["probabilities"].to_numpy(), expected[place]):
+                        wrong.append(place)
+
+        threads = [threading.Thread(target=work, args=(place,)) for place in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+    def test_many_and_async(self, session: LearningModelSession) -> None:
+        results = list(session.evaluate_many([PICTURES / "seven.png"] * 5))
+        assert [result.top_k(1)[0].index for result in results] == [7] * 5
+        assert session.evaluate_features_async({"image": PICTURES / "seven.png"}).get(30).top_k(1)[0].index == 7
+
+    def test_a_large_model_from_bytes_is_in_no_file(self, tmp_path: Path) -> None:
+        data = models.chain_matrices(2100)  # 17 MB: a model of that size is taken apart
+        model, x = LearningModel.load(data), np.random.default_rng(0).random((2, 2100), np.float32)
+        with LearningModelSession(model, options=options()) as session:
+            model.dispose()
+            name = next(iter(session.model.input_features)).name
+            came = next(iter(session.evaluate_features({name: x}).outputs.values())).to_numpy()
+            np.testing.assert_allclose(came, next(iter(run_raw(data, {name: x}).values())), rtol=1e-4)
+            if sys.platform == "linux":
+                files = [os.readlink(each) for each in Path(f"/proc/{number(session)}/fd").iterdir()]
+                assert [each for each in files if "/" in each and not each.startswith(("/dev/null", "/memfd:"))] == []
+
+    @pytest.mark.parametrize("weights", Weights)
+    def test_a_large_model_file(self, tmp_path: Path, weights: Weights) -> None:
+        path = tmp_path / "large.onnx"
+        path.write_bytes(models.chain_matrices(2100))
+        x = np.random.default_rng(0).random((2, 2100), np.float32)
+        with isolated(path, weights=weights) as session:
+            came = session.evaluate_features({"h0": x}).outputs["h2"].to_numpy()
+        np.testing.assert_allclose(came, run_raw(str(path), {"h0": x})["h2"], rtol=1e-4)
+
+    def test_a_file_that_was_replaced(self, tmp_path: Path) -> None:
+        path = tmp_path / "model.onnx"
+        path.write_bytes(models.unary("Neg"))
+        model = LearningModel.load(path)
+        path.write_bytes(models.unary("Abs") + b"")
+        os.utime(path, (1, 1))
+        with pytest.raises(CorruptModelError, match="has changed"):
+            LearningModelSession(model, options=options())
+
+    def test_what_the_engine_says_of_itself(self, session: LearningModelSession) -> None:
+        with LearningModelSession(session.model, options=options(None)) as plain:
+            assert session.placement == plain.placement
+            assert (session.engine, session.precision) == (plain.engine, plain.precision)
+            assert str(session.explain()) == f"{plain.explain()}; in a process of its own"
+            assert session.get_intra_op_num_threads() == plain.get_intra_op_num_threads()
+
+    def test_a_profile(self) -> None:
+        with isolated(MODELS / "digits.onnx", profiling=True) as session:
+            session.evaluate_features({"image": random_digits()})
+            folder = Path(inside(session).engine._process._folder)  # type: ignore[attr-defined]
+            assert folder.is_dir()
+            assert b"Conv" in inside(session).engine.end_profiling()
+        wait_until(lambda: not folder.exists())
+
+    def test_an_engine_that_is_named(self, openvino: object) -> None:
+        image = random_digits()
+        with isolated(MODELS / "digits.onnx", engine="openvino", intra_op_num_threads=1) as session:
+            assert session.engine == "openvino"
+            for _ in range(3):
+                result = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+            expected = run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
+            np.testing.assert_allclose(result, expected, atol=1e-5)
+            assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+
+    def test_another_engine_that_decides_later(self, openvino: object) -> None:
+        with isolated(MODELS / "digits.onnx", engine="auto") as session:
+            assert session.engine == "undecided"
+            image = random_digits()
+            result = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+            expected = run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
+            np.testing.assert_allclose(result, expected, atol=1e-3)
+            assert session.engine != "undecided"
+            assert {candidate.engine for candidate in session.explain().candidates} >= {"onnxruntime"}
+
+    def test_warnings_and_the_log_of_the_process(self, caplog: pytest.LogCaptureFixture) -> None:
+        made = engine.IsolatedEngine.__new__(engine.IsolatedEngine)
+        with pytest.warns(EngineWarning, match="differs"), caplog.at_level("INFO", "winml_py"):
+            made._tell({"explanation": None, "told": [["warning", "It differs.", 0], ["log", "It is 100%.", 20]]})
+        assert "It is 100%." in caplog.text
+
+
+class TestErrors:
+    def test_they_are_those_of_a_plain_session(self, shared: Isolation) -> None:
+        model = models.data(
+            [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+            [models.tensor("x", ("n",)), models.tensor("shape", ("r",), TensorProto.INT64)],
+            [models.tensor("y", None)],
+        )
+        values = {"x": np.zeros(6, np.float32), "shape": np.int64([4])}
+        with isolated(model, shared) as session, LearningModelSession(session.model, options=options(None)) as plain:
+            said = []
+            for each in (plain, session):
+                with pytest.raises(EvaluationError) as caught:
+                    each.evaluate_features(values)
+                said.append((str(caught.value), caught.value.hresult, caught.value.hint))
+            assert said[0] == said[1]
+            good = session.evaluate_features(values | {"shape": np.int64([2, 3])})  # the session lives on
+            assert good.outputs["y"].to_numpy().shape == (2, 3)
+            array = np.zeros((3, 3), np.float32)
+            binding = LearningModelBinding(session)
+            for name, value in (values | {"shape": np.int64([2, 3]), "y": array}).items():
+                binding.bind(name, value)
+            with pytest.raises(SizeMismatchError):
+                session.evaluate(binding)
+            assert np.isnan(array).all()
+
+    def test_a_model_that_the_engine_refuses(self) -> None:
+        node = helper.make_node("NoSuchOperator", ["x"], ["y"])
+        model = models.model([node], [models.tensor("x", (1,))], [models.tensor("y", (1,))]).SerializeToString()
+        with pytest.raises(WinMLError) as plain:
+            LearningModelSession(LearningModel.load(model))
+        with pytest.raises(type(plain.value)) as caught:
+            isolated(model)
+        assert str(caught.value) == str(plain.value)
+
+    def test_a_missing_input(self, session: LearningModelSession) -> None:
+        with pytest.raises(MissingInputError):
+            session.evaluate(LearningModelBinding(session))
+
+    def test_a_closed_session(self) -> None:
+        session = isolated(MODELS / "digits.onnx")
+        binding, pid = LearningModelBinding(session), number(session)
+        binding.bind("image", random_digits())
+        session.close()
+        assert not is_alive(pid)
+        session.close()
+        for use in (lambda: session.evaluate(binding), lambda: session.evaluate_features({"image": random_digits()})):
+            with pytest.raises(ClosedError):
+                use()
+
+    def test_what_stays_in_this_process_is_refused(self) -> None:
+        device = FakeDevice(lambda inputs: {"probabilities": np.zeros((1, 10), np.float32)})
+        with pytest.raises(NotSupportedError, match="runs a function of this process"):
+            LearningModelSession(LearningModel.load(MODELS / "digits.onnx"), device, options())
+        from winml_py import CustomOperator
+
+        operator = CustomOperator(lambda x: 2 * x, "Twice", "my", outputs=[(np.float32, 1)])
+        node = helper.make_node("Twice", ["x"], ["y"], domain="my")
+        model = models.model([node], [models.tensor("x", (1,))], [models.tensor("y", (1,))])
+        model.opset_import.append(helper.make_opsetid("my", 1))
+        loaded = LearningModel.load(model.SerializeToString(), operators=[operator])
+        with pytest.raises(NotSupportedError, match="Python functions of this process"):
+            LearningModelSession(loaded, options=options())
+
+    def test_systems_without_such_a_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+        with pytest.raises(NotSupportedError, match="frozen"):
+            isolated(MODELS / "digits.onnx")
+        monkeypatch.delattr(wire.socket, "send_fds")
+        with pytest.raises(NotSupportedError, match="needs Linux or macOS"):
+            isolated(MODELS / "digits.onnx")
+
+    def test_systems_without_memfd_and_pidfd(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As macOS: memory has a name for a moment."""
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+        image = random_digits()
+        with isolated(MODELS / "digits.onnx") as session:
+            for _ in range(2):
+                result = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+            np.testing.assert_array_equal(
+                result, run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
+            )
+            os.kill(number(session), signal.SIGKILL)
+            with pytest.raises(EngineLostError, match="SIGKILL"):
+                session.evaluate_features({"image": image})
+        if sys.platform == "linux":
+            assert list(Path("/dev/shm").glob("winml-py-*")) == []
+
+    def test_options_and_files(self, tmp_path: Path) -> None:
+        made = LearningModelSessionOptions()
+        assert made.isolation is None
+        made.isolation = "process"
+        assert made.isolation == Isolation()
+        made.isolation = Isolation("pool", 1 << 30, 60)
+        made.save(tmp_path / "options.json")
+        assert LearningModelSessionOptions.load(tmp_path / "options.json").isolation == Isolation("pool", 1 << 30, 60)
+        for wrong in ("thread", True, 1, {"nme": ""}):
+            with pytest.raises(InvalidArgumentError):
+                made.isolation = wrong
+        for arguments in ({"name": 1}, {"max_memory": -1}, {"max_cpu_seconds": 1.5}, {"memory": 1}):
+            with pytest.raises(InvalidArgumentError):
+                Isolation(**arguments)
+
+
+class _Aborting:
+    """Stands for a runtime that ends the process: as it is unpickled there."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.abort, ()
+
+
+class TestEnds:
+    def test_between_two_evaluations(self) -> None:
+        session = isolated(MODELS / "digits.onnx")
+        image, array = random_digits(), np.zeros((1, 10), np.float32)
+        binding = LearningModelBinding(session)
+        binding.bind("image", image)
+        binding.bind("probabilities", array)
+        session.evaluate(binding)
+        assert not session.is_lost
+        pid = number(session)
+        os.kill(pid, signal.SIGSEGV)
+        wait_until(lambda: session.is_lost)
+        for use in (
+            lambda: session.evaluate(binding),
+            lambda: session.evaluate_features({"image": image}),
+            lambda: session.evaluate_features({"image": PICTURES / "seven.png"}),
+            lambda: LearningModelBinding(session).bind("image", image),
+        ):
+            with pytest.raises(EngineLostError, match="SIGSEGV"):
+                use()
+        assert np.isnan(array).all()
+        assert "lost" in repr(session)
+        session.close()
+        assert not is_alive(pid)
+        with LearningModelSession(session.model, options=options()) as another:
+            assert another.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+
+    def test_while_it_evaluates(self) -> None:
+        session = isolated(slow_kernel())
+        threading.Timer(0.5, os.kill, (number(session), signal.SIGABRT)).start()
+        with pytest.raises(EngineLostError, match=r"ended while it evaluated the model \(SIGABRT\)"):
+            session.evaluate_features({"x": SLOW})
+        session.close()
+
+    def test_while_it_compiles(self) -> None:
+        compiler = engine.IsolatedCompiler(_Aborting(), Isolation())  # type: ignore[arg-type]
+        with pytest.raises(EngineLostError, match=r"ended while it compiled the model \(SIGABRT\)"):
+            compiler.compile(CompileRequest(models.unary(), EngineOptions(1)))
+
+    def test_last_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(process, "MODULE", "no.such.module")
+        with pytest.raises(EngineLostError, match=r"status 1.*last words.*No module named"):
+            isolated(MODELS / "digits.onnx")
+
+    def test_no_process_can_be_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "executable", "/no/such/python")
+        with pytest.raises(EngineLostError, match="cannot be started"):
+            isolated(MODELS / "digits.onnx")
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="counted in /proc")
+    def test_no_more_files(self, session: LearningModelSession) -> None:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        model = LearningModel.load(models.unary())
+        lanes = [inside(session).engine._take_lane() for _ in inside(session).engine._free.copy()]  # type: ignore[attr-defined]
+        raised: list[type[BaseException]] = []
+        try:
+            for more in range(8):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1 + more, hard))
+                for use in (
+                    lambda: session.evaluate_features({"image": random_digits()}),
+                    lambda: LearningModelSession(model, options=options()).close(),
+                ):
+                    try:
+                        use()
+                    except WinMLError as error:
+                        raised.append(type(error))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for lane in lanes:
+                inside(session).engine._give_lane_back(lane)  # type: ignore[attr-defined]
+        assert EngineLostError in raised
+        assert EvaluationError in raised
+        assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+        with isolated(models.unary()) as another:
+            assert another.evaluate_features({"x": np.float32([1])}).outputs["y"].to_numpy() == 1
+
+    def test_odd_entries_in_the_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "path", [*sys.path, Path("/odd"), b"/odd", None, 7])
+        with isolated(MODELS / "digits.onnx") as session:
+            assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+        monkeypatch.setenv("ODD", "fine")
+        monkeypatch.setattr(process.child_process, "environment", lambda: {"ODD": "\0"})  # no system takes that
+        with pytest.raises(EngineLostError, match="cannot be started"):
+            isolated(MODELS / "digits.onnx")
+
+    def test_the_others_live_on(self) -> None:
+        first, second = isolated(MODELS / "digits.onnx"), isolated(MODELS / "digits.onnx")
+        with second:
+            assert number(first) != number(second)
+            os.kill(number(first), signal.SIGKILL)
+            wait_until(lambda: first.is_lost)
+            assert second.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+        first.close()
+
+    def test_those_that_share_a_process_end_together(self) -> None:
+        isolation = Isolation("together")
+        first, second = isolated(MODELS / "digits.onnx", isolation), isolated(MODELS / "invert.onnx", isolation)
+        pid = number(first)
+        assert number(second) == pid
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: first.is_lost and second.is_lost)
+        with isolated(MODELS / "digits.onnx", isolation) as third:
+            assert number(third) != pid
+            assert third.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
+            first.close()
+            second.close()
+            assert not third.is_lost
+            last = number(third)
+        assert not is_alive(last)
+
+    def test_a_shared_process_ends_with_its_last_session(self) -> None:
+        isolation = Isolation("in turn")
+        model = LearningModel.load(MODELS / "digits.onnx")
+        sessions = [LearningModelSession(model, options=options(isolation)) for _ in range(3)]
+        assert len({number(each) for each in sessions}) == 1
+        assert len({id(inside(each).engine) for each in sessions}) == 1  # and an engine, as sessions of a model do
+        pid = number(sessions[0])
+        for each in sessions:
+            assert is_alive(pid)
+            each.close()
+        assert not is_alive(pid)
+
+    def test_closing_waits_for_the_run_in_flight(self) -> None:
+        session = isolated(models.counting_loop())
+        pid = number(session)
+        operation = session.evaluate_features_async({"count": np.array(500_000), "x": np.float32(0)})
+        time.sleep(0.2)
+        session.close()
+        assert is_alive(pid)
+        assert operation.get(60).outputs["y"].to_numpy() == 0
+        wait_until(lambda: not is_alive(pid))
+
+    def test_a_session_that_nobody_closes(self) -> None:
+        session = isolated(MODELS / "digits.onnx")
+        pid = number(session)
+        del session
+        gc.collect()
+        wait_until(lambda: not is_alive(pid))
+
+    @pytest.mark.parametrize("answer", [b"\xff" * wire.HEAD.size, wire.HEAD.pack(wire.ANSWER, 7, 0) + b"nothing"])
+    def test_an_answer_that_nobody_can_read(self, answer: bytes) -> None:
+        session = isolated(MODELS / "digits.onnx")
+        session.evaluate_features({"image": random_digits()})
+        (lane,) = inside(session).engine._free  # type: ignore[attr-defined]
+        lane._socket.close()
+        lane._socket, other = socket.socketpair()
+        with session, other:
+            other.sendall(answer)
+            with pytest.raises(EngineLostError, match="that nobody can read"):
+                session.evaluate_features({"image": random_digits()})
+
+    def test_closing_one_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(process, "END_SECONDS", 0.3)
+        monkeypatch.setattr(engine, "END_SECONDS", 0.3)
+        for isolation in (Isolation(), Isolation("stopped")):
+            sessions = [isolated(models.unary(), isolation) for _ in range(2 if isolation.name else 1)]
+            pids = {number(each) for each in sessions}
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            for each in sessions:
+                each.close()
+            assert not any(map(is_alive, pids))
+
+    def test_an_exception_while_it_closes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C, say: the process ends all the same."""
+        isolation = Isolation("interrupted")
+        first, second = isolated(models.unary(), isolation), isolated(models.unary("Neg"), isolation)
+        pid = number(first)
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(engine._Lane, "close_engine", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            first.close()
+        assert is_alive(pid)
+        second.close()
+        assert not is_alive(pid)
+
+    def test_a_lane_that_an_exception_has_lost(self) -> None:
+        session = isolated(models.unary())
+        pid = number(session)
+        for _ in range(3):
+            inside(session).engine._take_lane()  # type: ignore[attr-defined]
+        gc.collect()
+        session.close()
+        assert not is_alive(pid)
+
+    def test_a_lost_session_that_nobody_closes(self) -> None:
+        """Warnings are errors here, and Python warns of sockets and processes that nobody closes."""
+        for is_cycle in (False, True):
+            session = isolated(MODELS / "digits.onnx")
+            session.evaluate_features({"image": random_digits()})
+            os.kill(number(session), signal.SIGKILL)
+            wait_until(lambda made=session: made.is_lost)  # type: ignore[misc]
+            if is_cycle:
+                session.evaluation_properties["itself"] = session
+            del session
+            gc.collect()
+
+    def test_addresses_in_an_answer_are_not_believed(self) -> None:
+        memory = wire.mmap.mmap(-1, 4096)
+        with pytest.raises(ValueError, match="object"):
+            wire.view(memory, "O", (1,), 0)
+        for shape, start in (((2000,), 0), ((1,), 5000)):
+            with pytest.raises(TypeError):
+                wire.view(memory, "<f4", shape, start)
+        assert isinstance(
+            wire.error_from_json({"class": "os", "message": "m", "hint": "", "hresult": 1}), EvaluationError
+        )
+
+
+class TestStops:
+    def test_a_time_limit_ends_a_running_kernel(self) -> None:
+        session = isolated(slow_kernel())
+        begin = time.monotonic()
+        with pytest.raises(EvaluationTimeoutError):
+            session.evaluate_features({"x": SLOW}, timeout=0.3)
+        assert time.monotonic() - begin < 4
+        wait_until(lambda: session.is_lost)
+        with pytest.raises(EngineLostError, match="killed since an evaluation in it was to stop"):
+            session.evaluate_features({"x": SLOW[:2]})
+        session.close()
+
+    def test_a_run_of_many_nodes_stops_and_the_session_lives(self) -> None:
+        session = isolated(models.counting_loop())
+        values = {"count": np.array(1 << 40), "x": np.float32(1)}
+        with session:
+            for _ in range(3):
+                with pytest.raises(EvaluationTimeoutError):
+                    session.evaluate_features(values, timeout=0.1)
+                operation = session.evaluate_features_async(values)
+                time.sleep(0.05)
+                operation.cancel()
+                with pytest.raises(CanceledError):
+                    operation.get(30)
+                assert not session.is_lost
+                few = session.evaluate_features(values | {"count": np.array(3)}, timeout=30)
+                assert few.outputs["y"].to_numpy() == 8
+
+    def test_a_compilation_can_be_cancelled(self) -> None:
+        operation = LearningModelSession.create_async(LearningModel.load(MODELS / "digits.onnx"), options=options())
+        operation.cancel()
+        with pytest.raises(CanceledError):
+            operation.get(30)
+
+
+class TestLimits:
+    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts what a process allocates")
+    def test_memory(self) -> None:
+        model = models.data(
+            [
+                helper.make_node("Expand", ["x", "shape"], ["big"]),
+                helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0),
+            ],
+            [models.tensor("x", (1,)), models.tensor("shape", (1,), TensorProto.INT64)],
+            [models.tensor("y", ())],
+        )
+        with isolated(model, Isolation(max_memory=1 << 30)) as session:
+            ask = lambda count: session.evaluate_features({"x": np.float32([1]), "shape": np.int64([count])})  # noqa: E731
+            assert ask(1000).outputs["y"].to_numpy() == 1000
+            with pytest.raises(EvaluationError):
+                ask(1 << 30)  # 4 GB
+
+    def test_time_of_the_processor(self) -> None:
+        session = isolated(slow_kernel(), Isolation(max_cpu_seconds=3))
+        with session, pytest.raises(EngineLostError, match="SIGXCPU"):
+            session.evaluate_features({"x": SLOW})
+
+
+PROGRAM = """
+import os, sys, time
+import numpy as np
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py.core.base.winrt_object import inside
+options = LearningModelSessionOptions()
+options.isolation = "process"
+session = LearningModelSession(LearningModel.load(sys.argv[1]), options=options)
+image = {"image": np.zeros((1, 1, 28, 28), np.float32)}
+session.evaluate_features(image)
+print(inside(session).engine.process_number, flush=True)
+"""
+
+
+class TestTheParent:
+    def start(self, more: str) -> tuple[subprocess.Popen[str], int]:
+        started = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM + more, MODELS / "digits.onnx"], stdout=subprocess.PIPE, text=True
+        )
+        assert started.stdout is not None
+        return started, int(started.stdout.readline())
+
+    @pytest.mark.parametrize("more", ["time.sleep(60)", "os.fork() or time.sleep(60); time.sleep(60)"])
+    def test_killed(self, more: str) -> None:
+        """Also where a fork of it lives on, and holds what it had open."""
+        parent, pid = self.start(more)
+        with parent:
+            forked = []
+            if "fork" in more:
+                wait_until(lambda: bool(children(parent.pid) - {pid}))
+                forked = list(children(parent.pid) - {pid})
+            parent.kill()
+            parent.wait()
+            wait_until(lambda: not is_alive(pid))
+            for each in forked:
+                os.kill(each, signal.SIGKILL)
+
+    def test_ends_without_closing(self) -> None:
+        parent, pid = self.start("")
+        with parent:
+            assert parent.wait(20) == 0
+        wait_until(lambda: not is_alive(pid))
+
+    @pytest.mark.parametrize("closed", ["0,1,2", "0", "1,2", "2"])
+    def test_without_standard_files(self, closed: str, tmp_path: Path) -> None:
+        """As some programs start their children."""
+        program = f"import os\nfor file in ({closed},):\n    os.close(file)\n" + PROGRAM.replace("print", "#")
+        program += f"open({str(tmp_path / 'said')!r}, 'w').write('right')\n"
+        subprocess.run([sys.executable, "-c", program, MODELS / "digits.onnx"], timeout=60, check=False)
+        assert (tmp_path / "said").read_text() == "right"
+
+    def test_interrupted(self) -> None:
+        """Ctrl-C at a terminal reaches both; the engine's process leaves it to its parent."""
+        parent, pid = self.start(
+            "os.kill(int(sys.argv[2]) if len(sys.argv) > 2 else inside(session).engine.process_number, 2)\n"
+            "time.sleep(0.2)\nsession.evaluate_features(image)\nprint('right')"
+        )
+        assert parent.stdout is not None
+        with parent:
+            assert parent.stdout.read() == "right\n"
+        wait_until(lambda: not is_alive(pid))
+
+    def test_a_fork_refuses_the_session_and_ends_nothing(self) -> None:
+        parent, pid = self.start(
+            """
+import warnings
+warnings.simplefilter("ignore")
+child = os.fork()
+if not child:
+    try:
+        session.evaluate_features(image)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+    session.close()
+    another = LearningModelSession(session.model, options=options)
+    print(another.evaluate_features(image).outputs["probabilities"].to_numpy().shape, flush=True)
+    another.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(session.evaluate_features(image).outputs["probabilities"].to_numpy().shape, flush=True)
+"""
+        )
+        assert parent.stdout is not None
+        with parent:
+            assert parent.stdout.read().splitlines() == ["IllegalCallError", "(1, 10)", "(1, 10)"]
+        wait_until(lambda: not is_alive(pid))
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="counted in /proc")
+    def test_nothing_stays_open(self) -> None:
+        def count() -> tuple[int, int]:
+            return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+        with isolated(MODELS / "digits.onnx"):
+            pass
+        gc.collect()
+        before = count()
+        for _ in range(3):
+            with isolated(MODELS / "digits.onnx") as session:
+                session.evaluate_features({"image": random_digits()})
+            lost = isolated(MODELS / "digits.onnx")
+            os.kill(number(lost), signal.SIGKILL)
+            with pytest.raises(DeviceLostError):
+                lost.evaluate_features({"image": random_digits()})
+            lost.close()
+        gc.collect()
+        wait_until(lambda: count() <= before)
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process has started, and nobody has waited for."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return {int(line) for line in found.stdout.split()}
+
+
+def test_the_command_goes_on_with_the_next_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes: list[int] = []
+    evaluate = LearningModelSession.evaluate_features
+
+    def end_the_first(session: LearningModelSession, values: Any) -> Any:
+        processes.append(number(session))
+        if len(processes) == 1:
+            os.kill(processes[0], signal.SIGSEGV)
+        return evaluate(session, values)
+
+    monkeypatch.setattr(LearningModelSession, "evaluate_features", end_the_first)
+    seven = str(PICTURES / "seven.png")
+    done = call("run", "--isolated", str(MODELS / "digits.onnx"), seven, seven, "--json")
+    first, second = json.loads(done.stdout)["results"]
+    assert (done.exit_code, first["error"]["type"]) == (1, "EngineLostError")
+    assert "SIGSEGV" in first["error"]["message"]
+    monkeypatch.undo()
+    (alone,) = json.loads(call("run", str(MODELS / "digits.onnx"), seven, "--json").stdout)["results"]
+    assert second["outputs"] == alone["outputs"]
+    assert processes[0] != processes[1]
+
+
+def test_a_gpu_computes_the_same(gpu: LearningModelDevice) -> None:
+    image = random_digits()
+    model = LearningModel.load(MODELS / "digits.onnx")
+    with LearningModelSession(model, gpu, options()) as session:
+        for _ in range(3):
+            came = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
+        np.testing.assert_allclose(
+            came, run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"], atol=1e-4
+        )
+        assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7

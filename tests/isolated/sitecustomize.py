@@ -1,0 +1,66 @@
+"""Sessions that are isolated unless they cannot be: the stand-in for a program that isolates all of them.
+
+    PYTHONPATH=tests/isolated pytest tests/winml tests/backend tests/project/test_samples.py
+
+Python imports this module by its name when it starts, child processes too. The sessions of a process share one process
+for their engines, which stays until the end: to start one for each of them would take hours. Sessions whose options
+isolate them have what they ask for. Devices that run functions, and operators in Python, stay where they are.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+SESSION = "winml_py.core.session.session"
+
+
+class _Finder(MetaPathFinder):
+    """Changes the module of sessions as soon as somebody has imported it."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != SESSION:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
+        run = spec.loader.exec_module
+
+        def run_and_change(module: Any) -> None:
+            run(module)
+            change(module)
+
+        spec.loader.exec_module = run_and_change  # type: ignore[method-assign]
+        return spec
+
+
+def change(session: Any) -> None:
+    """Has every session isolated that can be."""
+    from winml_py.core.runtime.engine import Isolation
+
+    make_options, isolate = session.engine_options, session.isolate
+    kept: list[Any] = []
+
+    def isolated_options(options: Any) -> Any:
+        made = make_options(options)
+        return made if made.isolation is not None else made._replace(isolation=Isolation("tests"))
+
+    def isolate_if_possible(compiler: Any, isolation: Any, device: Any, functions: Any) -> Any:
+        from winml_py.core.runtime.isolated.process import take_process
+
+        if isolation.name == "tests":
+            if functions or type(device) is not session.LearningModelDevice:
+                return compiler
+            if not kept or kept[-1].is_ended:
+                kept.append(take_process(isolation, False))
+        return isolate(compiler, isolation, device, functions)
+
+    session.engine_options, session.isolate = isolated_options, isolate_if_possible
+
+
+os.environ["WINML_PY_TEST_ISOLATED"] = "1"
+sys.meta_path.insert(0, _Finder())
