@@ -32,6 +32,7 @@ import winml_py
 from helpers.models import data, model, tensor, unary
 from helpers.paths import ROOT
 from helpers.sessions import open_session
+from helpers.waiting import wait_until
 from winml_py import (
     BitmapPixelFormat,
     EvaluationError,
@@ -348,7 +349,9 @@ def inherited() -> None:
 
 def ended() -> None:
     with open_session(DIGITS, isolation="process") as made:
-        os.kill(inside(made).engine.process_number, signal.SIGSEGV)  # type: ignore[attr-defined]
+        engine: Any = inside(made).engine
+        os.kill(engine.process_number, signal.SIGSEGV)
+        wait_until(lambda: engine.is_lost)  # one of its threads may answer before the signal ends it
         made.evaluate_features({"image": ZEROS})
 
 

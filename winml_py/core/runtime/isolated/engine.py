@@ -241,8 +241,10 @@ class IsolatedEngine(HostEngine):
                 return
             process, self._process = self._process, None
         try:
-            if process.is_shared and self._free:
-                self._free[-1].close_engine(self._number)
+            if process.is_shared:
+                # A lane of its own: where the garbage collector closes an engine, it may have closed the others before.
+                with suppress(WinMLError):  # the process may have ended, and the engine with it
+                    _Lane(process).close_engine(self._number)
         finally:
             process.give_back()
             while self._free:
@@ -307,11 +309,13 @@ class _Lane:
         self._process.close_lane(self._socket)
 
     def close_engine(self, engine: int) -> None:
-        """Has an engine freed in a process that goes on; one that does not answer keeps it."""
+        """Has an engine freed in a process that goes on, and closes the lane; one that does not answer keeps it."""
         self._socket.settimeout(END_SECONDS)
-        # It may have ended, and the engine with it; or the garbage collector has closed the socket before.
-        with suppress(WinMLError, OSError, ValueError):
-            self.call("close", engine)
+        try:
+            with suppress(OSError):  # it does not answer in time
+                self.call("close", engine)
+        finally:
+            self.close()
 
     def run(
         self, engine: int, inputs: Mapping[str, Value], outputs: Mapping[str, Array], stop: Stop | None
