@@ -24,6 +24,7 @@ from helpers.cli import call
 from helpers.models import INT64, STRING
 from helpers.paths import MODELS, PICTURES
 from helpers.reference import run_raw
+from helpers.sessions import open_session
 from helpers.waiting import wait_until
 from winml_py import (
     EngineWarning,
@@ -308,6 +309,39 @@ class TestTheSameAnswers:
         with pytest.warns(EngineWarning, match="differs"), caplog.at_level("INFO", "winml_py"):
             made._tell({"explanation": None, "told": [["warning", "It differs.", 0], ["log", "It is 100%.", 20]]})
         assert "It is 100%." in caplog.text
+
+    @pytest.mark.parametrize("spins", [True, False])
+    def test_threads_that_spin_or_sleep(self, spins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Both sides do as the option says. Some answers come while a side spins, and some after it sleeps."""
+        asked: list[bool] = []
+        receive = wire.receive_head
+
+        def note(source: socket.socket, spins: bool) -> bytes:
+            asked.append(spins)
+            return receive(source, spins)
+
+        monkeypatch.setattr(wire, "receive_head", note)
+        made = models.counting_loop()
+        with open_session(made, isolation="process", intra_op_thread_spinning=spins) as session:
+            for count in (0, 10, 10_000, 0):
+                outputs = session.evaluate_features({"count": np.array(count), "x": np.float32(0)}).outputs
+                assert outputs["y"].to_numpy() == 0
+                time.sleep(0.001)
+        assert set(asked) == {spins}
+
+    @pytest.mark.parametrize("spins", [True, False])
+    def test_the_head_of_a_message(self, spins: bool) -> None:
+        head = wire.HEAD.pack(wire.RUN, 1, int(spins))
+        for cut in (0, 7, wire.HEAD.size):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                theirs.sendall(head[:cut])
+                rest = threading.Timer(0.05, theirs.sendall, [head[cut:]])
+                rest.start()
+                assert wire.receive_head(ours, spins) == head
+                rest.join()
+                theirs.close()
+                assert wire.receive_head(ours, spins) == b""
 
 
 class TestErrors:

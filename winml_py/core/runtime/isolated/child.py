@@ -173,11 +173,13 @@ class Lane:
 
     def serve(self) -> None:
         """Answers until the other end is closed."""
+        spins = False
         with self._socket, suppress(EOFError, OSError):
-            while True:
-                what, number, stop_number = wire.HEAD.unpack(wire.receive(self._socket, wire.HEAD.size))
+            while head := wire.receive_head(self._socket, spins):
+                what, number, stop_number = wire.HEAD.unpack(head)
                 try:
                     if what == wire.RUN:
+                        spins = stop_number == 1
                         self._run(self._plans[number], NO_VALUES, None)
                     elif what == wire.MEMORY:
                         self._set_memory(number)

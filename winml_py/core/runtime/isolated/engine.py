@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import pickle
-import socket
 import struct
 import threading
 import weakref
@@ -207,7 +206,7 @@ class IsolatedEngine(HostEngine):
         except IndexError:  # all are in use
             pass
         with self._lock:
-            lane = _Lane(require_open(self._process))
+            lane = _Lane(require_open(self._process), self.options.intra_op_thread_spinning)
             self._lanes.add(lane)
             return lane
 
@@ -244,7 +243,7 @@ class IsolatedEngine(HostEngine):
             if process.is_shared:
                 # A lane of its own: where the garbage collector closes an engine, it may have closed the others before.
                 with suppress(WinMLError):  # the process may have ended, and the engine with it
-                    _Lane(process).close_engine(self._number)
+                    _Lane(process, False).close_engine(self._number)
         finally:
             process.give_back()
             while self._free:
@@ -294,10 +293,11 @@ class _Lane:
 
     Args:
         process: where it leads.
+        spins: whether both sides spin while they wait for each other.
     """
 
-    def __init__(self, process: EngineProcess) -> None:
-        self._process = process
+    def __init__(self, process: EngineProcess, spins: bool) -> None:
+        self._process, self._spins = process, spins
         self._socket = process.open_lane()
         self._memory: mmap.mmap | None = None
         self._plans: dict[Hashable, _Plan] = {}
@@ -356,7 +356,7 @@ class _Lane:
         # What nearly every run does comes first, and as it is: it is the cost of an isolated session.
         try:
             self._socket.sendall(message)
-            head = self._socket.recv(wire.HEAD.size, socket.MSG_WAITALL)
+            head = wire.receive_head(self._socket, self._spins)
         except ConnectionError:
             raise self._process.lost("before it was asked") from None
         if head == wire.DONE_MESSAGE:
@@ -462,7 +462,7 @@ class _Lane:
         views = [[(place.name, wire.view(memory, *place[1:])) for place in placed] for placed in places]
         plan = _Plan(
             self._next,
-            wire.HEAD.pack(wire.RUN, self._next, 0),
+            wire.HEAD.pack(wire.RUN, self._next, int(self._spins)),
             views[0],
             [name for name in inputs if name not in dict(views[0])],
             dict(views[1]),

@@ -13,6 +13,7 @@ import pickle
 import socket
 import struct
 import sys
+import time
 from collections.abc import Mapping
 from io import FileIO
 from typing import Any, NamedTuple
@@ -31,8 +32,9 @@ HEAD = struct.Struct("<IQQ")
 
 # From the session, on the socket of one lane.
 RUN, RUN_WITH_VALUES, CALL, MEMORY = range(4)
-"""Run a plan (its number); the same with values and a stop (its number, the stop's or 0; a pickle follows); call a
-function (0, the stop's number or 0; a pickle follows); here is other shared memory (its size; the file follows)."""
+"""Run a plan (its number; 1 where threads spin, or 0); the same with values and a stop (its number, the stop's or 0; a
+pickle follows); call a function (0, the stop's number or 0; a pickle follows); here is other shared memory (its size;
+the file follows)."""
 
 # From the session, on the socket of the process.
 LANE, STOP = range(2)
@@ -50,6 +52,10 @@ MOST_JSON = 1 << 31
 
 ALIGNMENT = 64
 """Bytes: what the kernels of all processors like."""
+
+
+SPIN_SECONDS = 200e-6
+"""For so long a side that spins asks again and again whether a message has come, before it sleeps until one does."""
 
 
 # Messages.
@@ -107,6 +113,25 @@ def receive(source: socket.socket, size: int) -> bytes:
     except ConnectionError as error:
         raise EOFError from error
     return data
+
+
+def receive_head(source: socket.socket, spins: bool) -> bytes:
+    """The head of a message; nothing where the other side has ended.
+
+    Args:
+        source: whence.
+        spins: whether to spin first. A processor that has gone to sleep may take longer to wake up than a small model
+            takes to run. What else wants the processor meanwhile gets it.
+    """
+    end = time.perf_counter() + SPIN_SECONDS if spins else 0.0
+    while spins and time.perf_counter() < end:
+        try:
+            head = source.recv(HEAD.size, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            os.sched_yield()
+        else:
+            return head if len(head) in (0, HEAD.size) else head + receive(source, HEAD.size - len(head))
+    return source.recv(HEAD.size, socket.MSG_WAITALL)
 
 
 def send_pickle(to: socket.socket, what: int, first: int, second: int, thing: object) -> None:
