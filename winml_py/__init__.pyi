@@ -75,6 +75,7 @@ from .enums import BitmapPixelFormat as BitmapPixelFormat
 from .enums import FramePolicy as FramePolicy
 from .enums import ImageAnchor as ImageAnchor
 from .enums import ImageCropMode as ImageCropMode
+from .enums import ImageGray as ImageGray
 from .enums import ImageKernel as ImageKernel
 from .enums import ImageRounding as ImageRounding
 from .enums import LearningModelDeviceKind as LearningModelDeviceKind

@@ -177,6 +177,16 @@ class ImageAnchor(IntEnum):
     """In the corner: all padding is on the right and below."""
 
 
+class ImageGray(IntEnum):
+    """How colours are mixed to gray for a gray tensor."""
+
+    WINDOWS = 0
+    """Windows ML's: 0.2126 red, 0.7152 green and 0.0722 blue (BT.709), without what is after the point."""
+    LUMA = 1
+    """Pillow's `convert("L")` and OpenCV's: 0.299 red, 0.587 green and 0.114 blue (BT.601), to the nearest level, and
+    before the picture is scaled."""
+
+
 class TensorLayout(IntEnum):
     """The order of a picture tensor's dimensions: batch, channels, height and width."""
 

@@ -142,6 +142,11 @@ def random_scaling(random: np.random.Generator) -> ImageScaling:
         {"shortest_side": short, "longest_side": long},
         {"shortest_side": short, "longest_side": long, "limits_rounded": True},
         {"shortest_side": short, "longest_side": long, "changes_least": True},
+        {"longest_side": long, "enlarges": False},
+        {"shortest_side": short, "shrinks": False},
+        {"shortest_side": short, "longest_side": long, "enlarges": False},
+        {"height": short, "width": long, "keeps_aspect": True, "shrinks": False},
+        {"height": short, "width": long, "keeps_aspect": True, "enlarges": False},
         {"crop_ratio": float(random.uniform(0.5, 1))},
         {"crop_ratio": float(random.uniform(0.5, 1)), "crops_first": True},
     ]
@@ -162,7 +167,7 @@ def placement_model(contract: ImageContract, sides: tuple[int | None, int | None
     return model(graph.nodes, inputs, outputs, opset=13)
 
 
-@pytest.mark.parametrize("seed", range(48))
+@pytest.mark.parametrize("seed", range(72))
 def test_a_picture_goes_where_bind_puts_it(seed: int) -> None:
     random = np.random.default_rng(seed)
     scaling = random_scaling(random) if seed % 4 else None

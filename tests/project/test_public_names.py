@@ -36,6 +36,7 @@ NAMES = [
     "Framed",
     "IllegalCallError",
     "ImageAnchor",
+    "ImageGray",
     "ImageContract",
     "ImageCropMode",
     "ImageFeatureDescriptor",

@@ -26,6 +26,7 @@ from winml_py import (
     ImageContract,
     ImageCropMode,
     ImageFeatureValue,
+    ImageGray,
     ImageKernel,
     ImageRounding,
     ImageScaling,
@@ -70,6 +71,8 @@ UNSCALED = {
         ImageContract(layout=TensorLayout.NHWC, tensor_kind=TensorKind.UINT8), FREE, element=TensorProto.UINT8
     ),
     "gray of colours": Case(ImageContract(Format.GRAY8, Range.ZERO_TO_ONE), FREE),
+    "luma of colours": Case(ImageContract(Format.GRAY8, gray=ImageGray.LUMA), FREE),
+    "luma of gray": Case(ImageContract(Format.GRAY8, gray=ImageGray.LUMA), FREE, Format.GRAY8),
     "gray of gray": Case(ImageContract(Format.GRAY8, mean=(33.3,), std=(78.6,)), FREE, Format.GRAY8),
     "colours of gray": Case(replace(IMAGENET, scaling=None), FREE, Format.GRAY8),
     "padded to 32": Case(replace(RGB, scaling=ImageScaling(pad_multiple=32), pad=(9, 99, 199)), FREE),
@@ -120,6 +123,15 @@ SCALED = {
             crop_mode=ImageCropMode.CENTER,
         ),
         (128, 160),
+    ),
+    "PaddleOCR": Case(
+        replace(
+            IMAGENET,
+            scaling=ImageScaling(
+                longest_side=200, enlarges=False, multiple=32, multiple_rounding=ImageRounding.HALF_EVEN
+            ),
+        ),
+        FREE,
     ),
     "longest side, padded": Case(
         replace(IMAGENET, scaling=ImageScaling(longest_side=200, rounding=ImageRounding.HALF_UP, pad_multiple=32)), FREE

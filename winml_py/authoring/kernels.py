@@ -14,11 +14,11 @@ import numpy as np
 
 from ..core.base.arrays import Array, ScalarType
 from ..core.imaging.contract import ImageContract, has_gray_padding, pad_levels
-from ..core.imaging.formats import GRAY_WEIGHTS, layout_of
+from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, layout_of
 from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table
 from ..core.onnx_file.expressions import Expression, GraphWriter, round_to_levels, weighted_sum
-from ..enums import BitmapPixelFormat, ImageKernel, TensorLayout
+from ..enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 from .placement import GraphPlacement, graph_placement
 
@@ -213,6 +213,15 @@ class Preprocessing(NamedTuple):
             Where the picture lies in the tensor; None where it fills it in its own size.
         """
         pixels = Expression(graph, picture, np.uint8)
+        layout = layout_of(self.source)
+        if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before it is scaled: see `tensorize`
+            weights = [weight for _, weight in sorted(zip(layout.rgb, LUMA_WEIGHTS, strict=True))]
+            gray = (weighted_sum(pixels.cast(np.float32), weights, 2) + 0.5).apply("Floor").cast(np.uint8)
+            return self._replace(source=_GRAY).write_pixels(graph, gray, tensor)
+        return self.write_pixels(graph, pixels, tensor)
+
+    def write_pixels(self, graph: GraphWriter, pixels: Expression, tensor: str) -> GraphPlacement | None:
+        """The same from a value that is height x width x channels of the source's format."""
         placement = graph_placement(pixels.size(1), pixels.size(0), self.sides, self.contract)
         is_padded = placement is not None and placement.target is not None
         is_gray = self.source is _GRAY and self.contract.pixel_format is _GRAY
@@ -258,8 +267,11 @@ class Preprocessing(NamedTuple):
     def _numbers(self, planes: Expression, stays_gray: bool) -> Expression:
         """The tensor's number for each level."""
         table = _table(self.contract, self.dtype)
+        is_luma = self.contract.gray is ImageGray.LUMA
         if stays_gray:
-            table = table[:, gray_table()]
+            table = table if is_luma else table[:, gray_table()]
+        elif is_luma:
+            planes = (weighted_sum(planes, LUMA_WEIGHTS, 0) + 0.5).apply("Floor")
         elif self.contract.pixel_format is _GRAY:
             # As Windows ML mixes gray: in float32, without what is after the point.
             planes = weighted_sum(planes, GRAY_WEIGHTS, 0).apply("Floor")

@@ -166,12 +166,29 @@ def scaled_size(
         if not rule.keeps_aspect:
             return graph.as_expression(rule.height), graph.as_expression(rule.width)
         scale = (rule.height / height).at_most(rule.width / width)
+        if not rule.enlarges:
+            scale = scale.at_most(1.0)
+        if not rule.shrinks:
+            scale = scale.at_least(1.0)
         high, wide = (_multiple(rule, round_to_whole(side * scale, rule.rounding)) for side in (height, width))
         return high, wide
-    sides = _sides(rule, width.at_most(height), width.at_least(height), tensor)
+    given = width.at_most(height), width.at_least(height)
+    sides = _keep_size(rule, given, _sides(rule, *given, tensor))
     short, long = (_multiple(rule, graph.as_expression(side)) for side in sides)
     is_flat = height <= width
     return graph.where(is_flat, short, long), graph.where(is_flat, long, short)
+
+
+def _keep_size(rule: ImageScaling, given: tuple[Expression, Expression], scaled: Sides) -> Sides:
+    """The sides that the picture has, where it would be enlarged, or shrunk, and the rule says no."""
+    if rule.enlarges and rule.shrinks:
+        return scaled
+    graph = given[0].graph
+    whole = [graph.as_expression(side) for side in scaled]
+    by_short, by_long = (after / before for after, before in zip(whole, given, strict=True))
+    factor = by_short.at_least(by_long)
+    keeps = factor > 1 if not rule.enlarges else factor < 1
+    return graph.where(keeps, given[0], whole[0]), graph.where(keeps, given[1], whole[1])
 
 
 def _sides(rule: ImageScaling, short: Expression, long: Expression, tensor: Size | None) -> Sides:
@@ -245,7 +262,7 @@ def round_to_whole(value: Expression, rounding: ImageRounding) -> Expression:
 
 
 def _multiple(rule: ImageScaling, side: Expression) -> Expression:
-    return _to_multiple(side, rule.multiple, rule.multiple_rounding).at_least(1)
+    return _to_multiple(side, rule.multiple, rule.multiple_rounding).at_least(rule.multiple)
 
 
 def _to_multiple(side: Expression, multiple: int, rounding: ImageRounding) -> Expression:

@@ -9,21 +9,28 @@ from typing import Any
 import click
 
 from ..authoring.build_in import build_in
+from ..authoring.learning.asked import Pictures
+from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
 from ..core.contracts.files import read_contract
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling
+from ..core.model.model import LearningModel
 from ..enums import (
     BitmapPixelFormat,
     ImageCropMode,
+    ImageGray,
     ImageKernel,
     ImageRounding,
     LearningModelPixelRange,
     TensorKind,
     TensorLayout,
 )
+from ..errors import EvaluationError
+from ..inputs import trial
+from ..inputs.functions import import_function
 from .arguments import PRESETS, Decorator, json_option, labels_option, model_argument, preset_option, written_model
 from .failures import naming
 from .style import emit, say
@@ -38,6 +45,7 @@ _RANGES = {
 _LAYOUTS = {layout.name.lower(): layout for layout in TensorLayout}
 _DTYPES = {"uint8": TensorKind.UINT8, "float16": TensorKind.FLOAT16, "float32": TensorKind.FLOAT}
 _CROPS = {mode.name.lower(): mode for mode in ImageCropMode}
+_GRAYS = {gray.name.lower(): gray for gray in ImageGray}
 _KERNELS = {kernel.name.lower().replace("_", "-"): kernel for kernel in ImageKernel}
 
 
@@ -64,10 +72,15 @@ NARROWEST, WIDEST = 0.05, 600
 for -1 to 1, about 5 with ImageNet's mean and std."""
 
 
+LEARN_SECONDS = 600.0
+
+
 @click.command()
 @model_argument
 @written_model("model")
 @click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
+@click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name of the training's preprocessing.")
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Of --learn; 600.")
 @preset_option(lambda _, __, word: PRESETS.get(word))
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
@@ -82,10 +95,11 @@ for -1 to 1, about 5 with ImageNet's mean and std."""
 @click.option("--shortest-side", type=int, metavar="N", help="Pictures are scaled to it, then cropped.")
 @click.option("--longest-side", type=int, metavar="N", help="Pictures are scaled to it, then padded.")
 @click.option("--crop-ratio", type=float, metavar="X", help="The shorter side becomes the model's over X.")
+@_choice("--gray", "gray", _GRAYS, metavar="NAME", help=f"How colours become gray: {', '.join(_GRAYS)}.")
 @click.option("--exact", is_flag=True, default=None, help="Pillow's own levels, to the last one; slower.")
 @click.option("--image", "images", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
 @click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes, in any ONNX runtime.")
-@_choice("--pictures", "pictures", _PICTURES, help="With --build-in: the order of their bytes; rgb by default.")
+@_choice("--pictures", "pictures", _PICTURES, help="The order of bytes: --build-in, --learn.")
 @labels_option
 @click.option("--suppress", is_flag=True, help="With --build-in: boxes of Ultralytics' detectors, after suppression.")
 @json_option
@@ -94,6 +108,8 @@ def contract(
     output: str,
     images: tuple[str, ...],
     is_built_in: bool,
+    learn: str | None,
+    time_limit: float | None,
     pictures: BitmapPixelFormat | None,
     labels: str | None,
     suppress: bool,
@@ -102,27 +118,75 @@ def contract(
 ) -> None:
     """Write MODEL with an image contract. Its inputs become images; with --build-in, they take bytes.
 
-    With --build-in and no contract, the model's own is built in.
+    With --build-in and no contract, the model's own is built in. --learn imports and calls FUNCTION, which runs its
+    code, in a process of its own.
     """
     made = _stated(**options)
+    learned = None
+    if learn is not None:
+        if made is not None:
+            raise click.UsageError("--learn finds the whole contract: say no other option of it.")
+        learned = _learn(learn, pictures, model, images, time_limit or LEARN_SECONDS)
+        made, pictures = learned.contract, None
+    elif time_limit is not None:
+        raise click.UsageError("--time-limit goes with --learn.")
     with naming(model):
         if is_built_in:
             pictures = pictures or BitmapPixelFormat.RGB8  # as Pillow and most programs have their bytes
             names = labels_of(labels) if labels else ()
             build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress, force=True)
         elif made is None:
-            raise click.UsageError("Say what the contract is: --from, --preset, --mean, --std or another.")
+            raise click.UsageError("Say what the contract is: --learn, --from, --preset, --mean or another.")
         elif pictures or labels or suppress:
             raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
         else:
             write_contract(model, output, made, images)
     words = made.describe() if made else "the contract of the model"
-    report = {"model": model, "output": output, "contract": words} | (
+    report: dict[str, Any] = {"model": model, "output": output, "contract": words} | (
         {"pictures": pictures.name} if is_built_in and pictures else {}
     )
-    emit(report, as_json, lambda _: say(f"{output}: {words}{_spell_pictures(pictures)}"))
+    if learned is not None:
+        report["learned"] = {name: value for name, value in vars(learned).items() if name != "contract"}
+    emit(report, as_json, lambda _: _show(f"{output}: {words}{_spell_pictures(pictures)}", learned))
     if made:
         _tell_odd_numbers(output, made)
+
+
+def _show(line: str, learned: LearnedContract | None) -> None:
+    say(line)
+    if learned is None:
+        return
+    say(
+        f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures: "
+        f"{learned.mean_difference:.2f} gray levels away on average, {learned.largest_difference:.0f} at most."
+    )
+    for note in learned.notes:
+        say(f"{note[0].upper()}{note[1:]}.")
+    if learned.undetermined:
+        say(f"Any value would fit: {', '.join(learned.undetermined)}.")
+
+
+def _learn(
+    text: str, pictures: BitmapPixelFormat | None, model: str, inputs: tuple[str, ...], seconds: float
+) -> LearnedContract:
+    """Learns in a process of its own: the function is somebody's, and may do anything."""
+    words = {value: word for word, value in _FORMATS.items()}
+    if pictures is not None and pictures not in words:
+        raise click.UsageError("A function that is learned takes pictures in rgb, bgr or gray.")
+    try:
+        return trial.call_foreign(seconds, _learn_here, text, words.get(pictures), model, inputs)  # type: ignore[arg-type]
+    except trial.ProcessEndedError as error:
+        raise EvaluationError(f"{text} ended its process: {error}.", hint="Call it in Python, and see why.") from error
+    except TimeoutError:
+        raise EvaluationError(
+            f"{text} was not learned in {seconds:g} s.", hint="Give it longer: --time-limit SECONDS."
+        ) from None
+
+
+def _learn_here(text: str, pictures: Pictures | None, model: str, inputs: tuple[str, ...]) -> LearnedContract:
+    with naming(model):
+        loaded = LearningModel.load(model)
+    return learn_contract(import_function(text), pictures=pictures, model=loaded, inputs=inputs)
 
 
 def _tell_odd_numbers(output: str, contract: ImageContract) -> None:

@@ -58,6 +58,45 @@ def call(function: Callable[..., T], *arguments: object) -> T:
     return result
 
 
+def call_foreign(seconds: float, function: Callable[..., T], *arguments: object) -> T:
+    """The same for a function that runs code which is not ours: in a process that nothing else is called in.
+
+    Args:
+        seconds: so long it may take; then the process is killed.
+        function: of a module of ours, by its name; what it takes and returns is pickled.
+        arguments: what it is given.
+
+    Raises:
+        ProcessEndedError: the process ended.
+        TimeoutError: it was not done in time.
+        Exception: what the function raises.
+    """
+    if not is_available():
+        return function(*arguments)
+    child, is_late = _Child(), threading.Event()
+
+    def stop() -> None:
+        is_late.set()
+        child.kill()
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        is_good, value = child.ask((function, arguments))
+    except ProcessEndedError:
+        if is_late.is_set():
+            raise TimeoutError from None
+        raise
+    finally:
+        timer.cancel()
+        child.end()
+    if not is_good:
+        raise value
+    result: T = value
+    return result
+
+
 class _Child:
     """The process, which works for one call at a time."""
 
@@ -88,9 +127,13 @@ class _Child:
         """Whether it can be asked."""
         return self._process.poll() is None
 
-    def end(self) -> None:
-        """Ends the process, whatever it does. Twice is harmless."""
+    def kill(self) -> None:
+        """Ends the process, whatever it does: another thread that asks it sees that."""
         self._process.kill()
+
+    def end(self) -> None:
+        """Ends the process, and waits for that. Twice is harmless."""
+        self.kill()
         self._process.wait()
         for pipe in (self._to, self._from):
             with suppress(OSError):  # of what was to be flushed to it

@@ -26,6 +26,7 @@ from winml_py import (
     ImageCropMode,
     ImageFeatureDescriptor,
     ImageFeatureValue,
+    ImageGray,
     ImageKernel,
     ImageScaling,
     InvalidArgumentError,
@@ -246,6 +247,29 @@ def test_back_to_a_picture(target: str, layout: TensorLayout) -> None:
     np.testing.assert_array_equal(back.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("source", ["RGB8", "BGR8", "RGBA8", "BGRA8", "GRAY8"])
+def test_gray_as_pillow_mixes_it(source: str) -> None:
+    pixels = np.random.default_rng(3).integers(0, 256, (30, 40, 3), np.uint8)
+    expected = np.asarray(Image.fromarray(pixels).convert("L"))
+    given = BitmapPixelFormat[source]
+    bitmap = pixels if source == "RGB8" else expected if source == "GRAY8" else None
+    if bitmap is None:
+        bitmap = np.zeros((30, 40, len(source) - 1), np.uint8)
+        for channel, level in zip(reference.RGB[source], pixels.transpose(2, 0, 1), strict=True):
+            bitmap[..., channel] = level
+    contract = ImageContract(GRAY8, gray=ImageGray.LUMA)
+    session = LearningModelSession(LearningModel.load(unary(shape=(1, 1, 30, 40))))
+    binding = LearningModelBinding(session)
+    binding.bind("x", ImageFeatureValue.from_array(bitmap, given), {"ImageContract": contract})
+    came = session.evaluate(binding).outputs["y"].to_numpy()[0, 0]
+    # Pillow's weights have 16 bits, and OpenCV's 15.
+    assert np.abs(came - expected).max() <= (0 if source == "GRAY8" else 1)
+    assert (came == expected).mean() > 0.99
+    assert contract.with_pixel_format(BGR8).gray is ImageGray.WINDOWS
+    assert ImageContract.from_metadata(contract.to_metadata()) == contract
+    assert contract.describe() == "GRAY8, zero_to255, luma"
+
+
 @pytest.mark.parametrize("name", ["NV12", "P010", "YUY2"])
 def test_video_formats_there_and_back(name: str) -> None:
     smooth = np.zeros((8, 8, 3), np.uint8)
@@ -361,7 +385,8 @@ def test_only_these_files_name_crop_modes() -> None:
     package = Path(winml_py.__file__).parent
     words = re.compile(r"ImageCropMode\.|crop_mode|(?<!ImageAnchor\.)CENTER\b|LETTERBOX\b|STRETCH\b")
     found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if words.search(path.read_text())}
-    options = {"authoring/placement.py", "cli/contract.py", "core/contracts/timm.py", "core/contracts/ultralytics.py"}
+    options = {f"authoring/learning/{name}.py" for name in ("candidates", "rules")}
+    options |= {"authoring/placement.py", "cli/contract.py", "core/contracts/timm.py", "core/contracts/ultralytics.py"}
     assert found - options == {
         "enums.py",
         "core/imaging/geometry.py",
@@ -397,6 +422,8 @@ def test_only_these_files_name_crop_modes() -> None:
         ({"pixel_format": [1]}, "It is BitmapPixelFormat.RGB8"),
         ({"tensor_kind": [1]}, "FLOAT, FLOAT16 or UINT8"),
         ({"pad": (1, 2, 256)}, "0 to 255"),
+        ({"gray": 9}, "gray of an image contract is 9"),
+        ({"gray": ImageGray.LUMA}, "its tensor is BGR8"),
     ],
 )
 def test_contracts_that_mean_nothing(fields: dict[str, Any], words: str) -> None:

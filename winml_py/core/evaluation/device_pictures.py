@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, ImageKernel, TensorLayout
+from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
 from ..base.arrays import Array, DeviceArray, DType, ScalarType
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract, has_gray_padding, pad_levels
-from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, layout_of
+from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, layout_of
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, crop, resize, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table
@@ -195,10 +195,12 @@ def tensorize_graph(key: GraphKey) -> bytes:
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
         value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
+    if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before it is scaled: see `tensorize`
+        value, has_colour = _luma(value), key.has_padding and not has_gray_padding(contract)
     if key.is_scaled:
         value = _scale(graph, value, key)
     if is_gray:
-        value = _gray(graph, value, has_colour)
+        value = _gray(graph, value, has_colour, contract.gray)
     factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
     value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
     if contract.layout is TensorLayout.NHWC:
@@ -267,11 +269,17 @@ def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression
     return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
 
 
-def _gray(graph: _PictureGraph, value: Expression, has_colour: bool) -> Expression:
+def _gray(graph: _PictureGraph, value: Expression, has_colour: bool, gray: ImageGray) -> Expression:
+    if gray is ImageGray.LUMA:
+        return _luma(value) if has_colour else value
     if not has_colour:
         levels = value.cast(np.int32)
         return graph.constant(gray_table(), np.float32).take(levels, 0)
     return weighted_sum(value, GRAY_WEIGHTS, 1).apply("Floor")
+
+
+def _luma(value: Expression) -> Expression:
+    return (weighted_sum(value, LUMA_WEIGHTS, 1) + 0.5).apply("Floor")
 
 
 class _PictureGraph(GraphWriter):

@@ -15,6 +15,7 @@ import numpy as np
 from ...enums import (
     BitmapPixelFormat,
     ImageCropMode,
+    ImageGray,
     ImageKernel,
     ImageRounding,
     LearningModelPixelRange,
@@ -72,6 +73,7 @@ _FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Size": ("size", {}),
     "Image.Scaling": ("scaling", {}),
     "Image.Exact": ("exact", {"True": True, "False": False}),
+    "Image.Gray": ("gray", {gray.name.title(): gray for gray in ImageGray}),
 }
 """For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
 OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
@@ -102,6 +104,7 @@ class ImageContract(Fields):
         scaling: the size that a picture is scaled to before it is cropped or padded, in place of `crop_mode`.
         exact: whether an antialiased kernel gives Pillow's own levels, at several times the cost. Otherwise a level may
             differ by one, and with a cubic kernel or Lanczos, rarely, by two.
+        gray: how colours become gray, for `GRAY8`.
 
     Raises:
         InvalidArgumentError: numbers or words that mean nothing, such as a std of 0.
@@ -126,6 +129,7 @@ class ImageContract(Fields):
     size: tuple[int, int] | None = None
     scaling: ImageScaling | None = None
     exact: bool = False
+    gray: ImageGray = ImageGray.WINDOWS
 
     def __post_init__(self) -> None:
         """Brings each field to its one form, so that equal contracts are equal."""
@@ -138,9 +142,15 @@ class ImageContract(Fields):
             "pad": _levels(self.pad),
             "size": size_of(self.size),
             "exact": truth(self.exact, "The exact of an image contract"),
+            "gray": member(ImageGray, self.gray, "The gray of an image contract"),
         }
         for name, value in fields.items():  # around the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
+        if self.gray is not ImageGray.WINDOWS and self.channels > 1:
+            raise InvalidArgumentError(
+                f"The contract says how colours become gray, and its tensor is {self.pixel_format.name}.",
+                hint="Leave gray out, or state GRAY8.",
+            )
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name))
         # In float32, as tensors are computed: 1e-50 is a number here, and 0 there.
@@ -320,7 +330,8 @@ class ImageContract(Fields):
             mean, std = mean[:1], std[:1]
         elif order is not self.pixel_format:
             mean, std = mean[::-1], std[::-1]
-        return replace(self, pixel_format=order, mean=mean, std=std)
+        gray = self.gray if order is BitmapPixelFormat.GRAY8 else ImageGray.WINDOWS
+        return replace(self, pixel_format=order, mean=mean, std=std, gray=gray)
 
     def axes(self) -> tuple[int, int, int]:
         """Where channels, height and width stand in a shape of four dimensions."""
@@ -329,7 +340,19 @@ class ImageContract(Fields):
     def describe(self) -> str:
         """The contract in one line, without the fields that have their default."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
-        for name in ("mean", "std", "layout", "tensor_kind", "crop_mode", "kernel", "pad", "size", "scaling", "exact"):
+        for name in (
+            "mean",
+            "std",
+            "layout",
+            "tensor_kind",
+            "crop_mode",
+            "kernel",
+            "pad",
+            "size",
+            "scaling",
+            "exact",
+            "gray",
+        ):
             value = getattr(self, name)
             if value == getattr(ImageContract(), name):
                 continue

@@ -221,6 +221,10 @@ def convert_alpha(
 GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
 """What red, green and blue give to gray: ITU-R BT.709's weights, as Windows ML has them (`CpuTensorizer.h`)."""
 
+LUMA_WEIGHTS = (9798 / 32768, 19235 / 32768, 3735 / 32768)
+"""0.299, 0.587 and 0.114 (BT.601) as OpenCV has them: sums of bytes by them are exact in float32, and so is the half
+that rounds them. Pillow's have one bit more."""
+
 _ONE = (1 << 31) - 4
 """The light of white, as a whole number: three rounded terms stay below 1 << 31."""
 _BUCKET = 19

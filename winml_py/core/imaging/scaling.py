@@ -39,6 +39,8 @@ class ImageScaling(Fields):
             rounded before the sides become multiples.
         limits_rounded: with both sides: `longest_side` limits the rounded side (torchvision's `max_size`, MaskFormer)
             instead of the exact one (DETR), and the shorter side is rounded as `rounding` says.
+        enlarges: False leaves a picture at its size that would become larger (PaddleOCR's limit of the longer side).
+        shrinks: False leaves a picture at its size that would become smaller (RapidOCR's least shorter side).
         rounding: of the side that follows.
         multiple: both sides become multiples of this.
         multiple_rounding: to which multiple.
@@ -66,6 +68,8 @@ class ImageScaling(Fields):
     crops_first: bool = False
     changes_least: bool = False
     limits_rounded: bool = False
+    enlarges: bool = True
+    shrinks: bool = True
     rounding: ImageRounding = ImageRounding.DOWN
     multiple: int = 1
     multiple_rounding: ImageRounding = ImageRounding.DOWN
@@ -83,7 +87,7 @@ class ImageScaling(Fields):
         for name in ("rounding", "multiple_rounding", "crop_rounding"):
             object.__setattr__(self, name, member(ImageRounding, getattr(self, name), f"The {name} of a scaling"))
         object.__setattr__(self, "anchor", member(ImageAnchor, self.anchor, "The anchor of a scaling"))
-        for name in ("keeps_aspect", "crops_first", "changes_least", "limits_rounded"):
+        for name in ("keeps_aspect", "crops_first", "changes_least", "limits_rounded", "enlarges", "shrinks"):
             object.__setattr__(self, name, truth(getattr(self, name), f"The {name} of a scaling"))
         if self.crop_ratio is not None:
             object.__setattr__(self, "crop_ratio", _ratio(self.crop_ratio))
@@ -103,6 +107,15 @@ class ImageScaling(Fields):
             raise InvalidArgumentError("keeps_aspect needs height and width.", hint="The picture is made to fit them.")
         if self.changes_least and self.limits_rounded:
             raise InvalidArgumentError("changes_least and limits_rounded are two rules.", hint="State one of them.")
+        if not (self.enlarges and self.shrinks) and not (has_sides or self.keeps_aspect):
+            raise InvalidArgumentError(
+                "A scaling with enlarges or shrinks needs a side that pictures are scaled to.",
+                hint="State shortest_side, longest_side, or height and width with keeps_aspect.",
+            )
+        if not self.enlarges and not self.shrinks:
+            raise InvalidArgumentError(
+                "A scaling that neither enlarges nor shrinks is none.", hint="Write ImageScaling(), without a side."
+            )
         for name in ("changes_least", "limits_rounded"):
             if getattr(self, name) and (self.shortest_side is None or self.longest_side is None):
                 raise InvalidArgumentError(
@@ -146,7 +159,7 @@ class ImageScaling(Fields):
             tensor: height and width of the tensor; `crop_ratio` needs it.
 
         Returns:
-            Height and width in pixels, at least 1.
+            Height and width in pixels, at least `multiple`.
 
         Raises:
             InvalidArgumentError: `crop_ratio` without a tensor's size.
@@ -155,10 +168,20 @@ class ImageScaling(Fields):
             if not self.keeps_aspect:
                 return self.height, self.width
             scale = min(self.height / height, self.width / width)
+            if not self._may_scale(scale):
+                scale = 1.0
             fitted = (self._multiple(_round(side * scale, self.rounding)) for side in (height, width))
             return next(fitted), next(fitted)
-        short, long = map(self._multiple, self._sides(min(width, height), max(width, height), tensor))
+        sides = min(width, height), max(width, height)
+        scaled = self._sides(*sides, tensor)
+        if not self._may_scale(max(scaled[0] / sides[0], scaled[1] / sides[1])):
+            scaled = sides
+        short, long = map(self._multiple, scaled)
         return (short, long) if height <= width else (long, short)
+
+    def _may_scale(self, factor: float) -> bool:
+        """Whether a picture may become so many times as large."""
+        return (self.enlarges or factor <= 1) and (self.shrinks or factor >= 1)
 
     def _sides(self, short: int, long: int, tensor: Size | None) -> tuple[float, float]:
         """The shorter and the longer side, before they become multiples."""
@@ -194,8 +217,8 @@ class ImageScaling(Fields):
         return round(exact), _round(exact * long / short, self.rounding)
 
     def _multiple(self, side: float) -> int:
-        """The multiple that a side becomes; at least one pixel."""
-        return max(1, _to_multiple(side, self.multiple, self.multiple_rounding))
+        """The multiple that a side becomes; at least the first."""
+        return max(self.multiple, _to_multiple(side, self.multiple, self.multiple_rounding))
 
     @property
     def states_size(self) -> bool:
@@ -239,6 +262,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "crops_first": _parse_bool,
     "changes_least": _parse_bool,
     "limits_rounded": _parse_bool,
+    "enlarges": _parse_bool,
+    "shrinks": _parse_bool,
     "rounding": _parse_rounding,
     "multiple": int,
     "multiple_rounding": _parse_rounding,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, TensorLayout
+from ...enums import BitmapPixelFormat, ImageGray, TensorLayout
 from ..base.arrays import Array, DType
 from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
@@ -61,13 +61,17 @@ def tensorize(
     scratch = scratch or Scratch()
     conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
     pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
+    is_luma = contract.gray is ImageGray.LUMA
+    if is_luma:  # before it is scaled, as programs with Pillow and OpenCV do
+        pixels, pixel_format = _luma(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
     height, width = placement.scaled
     pixels = resize(pixels, width, height, contract.kernel, contract.exact)
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, scratch)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
-        pixels, pixel_format = _gray(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
+        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, scratch)  # coloured padding has come since
+        pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
         _fill_pixels(pixels, pixel_format, conversion, out, scratch)
     else:
@@ -142,6 +146,18 @@ def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> 
         return np.take(gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
     gray = scratch.get("gray", pixels.shape[:2])
     gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)
+    return gray
+
+
+def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
+    """The gray that Pillow and OpenCV make of a picture."""
+    import cv2
+
+    layout = layout_of(pixel_format)
+    if layout.is_gray:
+        return pixels
+    code = getattr(cv2, f"COLOR_{pixel_format.name.removesuffix('8')}2GRAY")
+    gray: Pixels = cv2.cvtColor(_contiguous_rows(pixels), code, dst=scratch.get("gray", pixels.shape[:2]))
     return gray
 
 

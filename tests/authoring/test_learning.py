@@ -1,0 +1,327 @@
+"""Contracts that are learned from functions: what is found, what is refused, and how far from the function it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from helpers import preparations
+from helpers.cli import call
+from helpers.models import unary
+from helpers.preparations import slow
+from winml_py import (
+    BitmapPixelFormat,
+    ImageAnchor,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    ImageGray,
+    ImageKernel,
+    ImageRounding,
+    ImageScaling,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelPixelRange,
+    LearningModelSession,
+    NotSupportedError,
+    TensorLayout,
+)
+from winml_py.authoring import LearnedContract, learn_contract
+
+RGB8, BGR8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8
+ONE = LearningModelPixelRange.ZERO_TO_ONE
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+TO_32 = {"multiple": 32, "multiple_rounding": ImageRounding.HALF_EVEN}
+AntialiasedLinear = ImageKernel.ANTIALIASED_LINEAR
+
+
+LEARNED: dict[str, tuple[Callable[..., Any], Any, ImageContract]] = {
+    "stretched": (
+        preparations.stretched,
+        None,
+        ImageContract(
+            RGB8, LearningModelPixelRange.MINUS_ONE_TO_ONE,
+            crop_mode=ImageCropMode.STRETCH, kernel=AntialiasedLinear, size=(224, 224),
+        ),
+    ),
+    "imagenet": (
+        preparations.imagenet,
+        None,
+        ImageContract(
+            RGB8, ONE, MEAN, STD, kernel=AntialiasedLinear, size=(224, 224),
+            scaling=ImageScaling(shortest_side=256, crop_rounding=ImageRounding.HALF_EVEN),
+        ),
+    ),
+    "letterboxed": (
+        preparations.letterboxed,
+        "bgr",
+        ImageContract(
+            RGB8, ONE, crop_mode=ImageCropMode.LETTERBOX, kernel=ImageKernel.LINEAR, pad=(114, 114, 114),
+            size=(320, 320),
+        ),
+    ),
+    "text line": (
+        preparations.text_line,
+        "bgr",
+        ImageContract(
+            BGR8, LearningModelPixelRange.MINUS_ONE_TO_ONE, kernel=ImageKernel.LINEAR,
+            scaling=ImageScaling(rounding=ImageRounding.UP),
+        ),
+    ),
+    "tagger": (
+        preparations.tagger,
+        "pillow",
+        ImageContract(
+            BGR8, layout=TensorLayout.NHWC, kernel=ImageKernel.ANTIALIASED_LANCZOS, size=(128, 128)
+        ),
+    ),
+    "luma": (
+        preparations.luma,
+        None,
+        ImageContract(
+            BitmapPixelFormat.GRAY8, ONE, crop_mode=ImageCropMode.STRETCH, size=(28, 28), gray=ImageGray.LUMA
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_what_training_code_does(name: str) -> None:
+    function, pictures, expected = LEARNED[name]
+    learned = learn_contract(function, pictures=pictures)
+    assert learned.contract == expected
+    assert learned.mean_difference <= 0.3
+    assert learned.largest_difference <= 2
+    assert learned.calls <= 200
+    assert learned.proven_on == 50
+    assert learned.function == f"helpers.preparations.{function.__name__}"
+
+
+def test_the_learned_contract_binds_what_the_function_gives() -> None:
+    """Through a session, on pictures that learning never saw. Two rules may fit; what they make is what counts."""
+    learned = learn_contract(preparations.text_detector, pictures="bgr")
+    assert learned.contract.scaling is not None
+    assert not learned.contract.scaling.enlarges
+    assert learned.undetermined == ("pad",)
+    session = LearningModelSession(LearningModel.load(unary(shape=("n", 3, "h", "w"))))
+    rng = np.random.default_rng(5)
+    for width, height in ((640, 427), (53, 300), (1900, 1111), (20, 30)):
+        pixels = rng.integers(0, 256, (height, width, 3), np.uint8)
+        binding = LearningModelBinding(session)
+        image = ImageFeatureValue.from_array(pixels, BGR8)
+        binding.bind("x", image, {"ImageContract": learned.contract})
+        came = session.evaluate(binding).outputs["y"].to_numpy()
+        expected = preparations.text_detector(pixels)
+        assert came.shape == expected.shape
+        np.testing.assert_allclose(came, expected, atol=1e-5)
+
+
+def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:
+    learned = learn_contract(preparations.floats, pictures="rgb")
+    assert learned.contract.kernel is ImageKernel.LINEAR
+    assert learned.notes == ("it scales numbers of floating point (LINEAR), and rounds no levels",)
+    assert 0.15 < learned.mean_difference < 0.3
+    assert learned.largest_difference < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("scaled_twice", "scales twice: first to 640x640, then to 224x224"),
+        ("gamma", r"applies a gamma of 2\.2"),
+        ("own_mean", "subtracts something of the picture itself"),
+        ("threshold", "a threshold"),
+        ("equalised", "corrects the contrast of each picture"),
+        ("mirrored", "mirrors it"),
+        ("turned", "mirrors it, or turns it"),
+        ("bright_sized", "by what is in the picture"),
+        ("vignette", "different numbers in different places"),
+        ("random_crop", "a random part, or keeps a state"),
+        ("tiles", "several pictures for one"),
+        ("gray_as_colour", "mixes the colours"),
+    ],
+)
+def test_what_no_contract_says_is_refused_by_name(name: str, words: str) -> None:
+    with pytest.raises(NotSupportedError, match=words):
+        learn_contract(getattr(preparations, name))
+
+
+def test_a_state_between_calls_is_found_out() -> None:
+    with pytest.raises(NotSupportedError, match="keeps a state"):
+        learn_contract(preparations.Counting().prepare)
+
+
+@pytest.mark.parametrize(
+    ("function", "pictures", "words"),
+    [
+        (7, None, "cannot be called"),
+        (preparations.stretched, "cmyk", "pictures is 'cmyk'"),
+        (preparations.letterboxed, None, "Say what it takes: pictures='rgb' or 'bgr'"),
+        (lambda image: "text", None, "there is no tensor of a picture"),
+        (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
+    ],
+)
+def test_what_is_no_such_function(function: Any, pictures: Any, words: str) -> None:
+    with pytest.raises((InvalidArgumentError, NotSupportedError), match=words):
+        learn_contract(function, pictures=pictures)
+
+
+def test_a_buffer_that_is_used_again_is_copied() -> None:
+    buffer = np.empty((1, 3, 224, 224), np.float32)
+
+    def prepare(*, image: Image.Image) -> tuple[int, Any]:  # by name alone, as Albumentations takes it
+        buffer[:] = preparations.stretched(image)
+        return 1, buffer
+
+    assert learn_contract(prepare).contract == LEARNED["stretched"][2]
+
+
+def test_a_path_and_what_has_numpy() -> None:
+    class Tensor:
+        def __init__(self, numbers: Any) -> None:
+            self._numbers = numbers
+
+        def detach(self) -> Tensor:
+            return self
+
+        def numpy(self) -> Any:
+            return self._numbers
+
+    def prepare(path: str) -> Tensor:
+        assert Path(path).is_file()
+        return Tensor(preparations.stretched(Image.open(path)))
+
+    learned = learn_contract(prepare)
+    assert learned.pictures == "path"
+    assert learned.contract == LEARNED["stretched"][2]
+
+
+class TestAModel:
+    def test_another_layout_is_the_models(self) -> None:
+        model = LearningModel.load(unary(shape=(1, 3, 128, 128)))
+        assert learn_contract(preparations.tagger, model=model).contract.layout is TensorLayout.NCHW
+
+    def test_another_size_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "model.onnx"
+        path.write_bytes(unary(shape=(1, 3, 256, 256)))
+        with pytest.raises(InvalidArgumentError, match=r"gives tensors of 224x224 .* and x takes 256x256"):
+            learn_contract(preparations.stretched, model=path)
+
+
+@st.composite
+def contracts(draw: st.DrawFn) -> tuple[ImageContract, tuple[int | None, int | None]]:
+    """Contracts, and height and width of the tensor."""
+    side = draw(st.sampled_from([96, 160, 224]))
+    other = draw(st.sampled_from([side, 128, 200]))
+    ends = {"crop_rounding": draw(st.sampled_from([ImageRounding.DOWN, ImageRounding.HALF_EVEN]))}
+    rounding = draw(st.sampled_from(list(ImageRounding)))
+    anchor = draw(st.sampled_from(list(ImageAnchor)))
+    ways: list[dict[str, Any]] = [
+        {"crop_mode": draw(st.sampled_from(list(ImageCropMode))), "sides": (side, other)},
+        {"scaling": ImageScaling(shortest_side=side + 32, rounding=rounding, **ends), "sides": (side, side)},
+        {"scaling": ImageScaling(longest_side=side, rounding=rounding, anchor=anchor), "sides": (side, side)},
+        {"scaling": ImageScaling(shortest_side=side, longest_side=300), "sides": (None, None)},
+        {"scaling": ImageScaling(longest_side=320, enlarges=False, **TO_32), "sides": (None, None)},
+        {"scaling": ImageScaling(longest_side=side, pad_multiple=32, anchor=anchor), "sides": (None, None)},
+    ]
+    way = draw(st.sampled_from(ways))
+    sides = way.pop("sides")
+    has_mean = draw(st.booleans())
+    numbers = st.floats(0.1, 0.9).map(lambda number: round(number, 3))
+    contract = ImageContract(
+        draw(st.sampled_from([RGB8, BGR8])),
+        ONE if has_mean else draw(st.sampled_from(list(LearningModelPixelRange))),
+        draw(st.tuples(numbers, numbers, numbers)) if has_mean else (),
+        draw(st.tuples(numbers, numbers, numbers)) if has_mean else (),
+        draw(st.sampled_from(list(TensorLayout))),
+        kernel=draw(st.sampled_from(list(ImageKernel))),
+        pad=draw(st.tuples(*[st.integers(0, 255)] * 3)),
+        **way,
+    )
+    return contract, sides
+
+
+def assert_equal_everywhere(learned: LearnedContract, contract: ImageContract, sides: Any) -> None:
+    """Equal, or equal on every picture."""
+    again = slow(learned.contract, learned.contract.size or sides)
+    rng = np.random.default_rng(9)
+    for _ in range(30):
+        size = rng.integers(8, 700, 2)
+        image = Image.fromarray(rng.integers(0, 256, (*size, 3), np.uint8))
+        one, other = slow(contract, sides)(image), again(image)
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.once
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(contracts())
+def test_a_contract_is_learned_back(drawn: tuple[ImageContract, tuple[int | None, int | None]]) -> None:
+    contract, sides = drawn
+    assert_equal_everywhere(learn_contract(slow(contract, sides)), contract, sides)
+
+
+class TestTheCommand:
+    @pytest.fixture
+    def model(self, tmp_path: Path) -> Path:
+        path = tmp_path / "model.onnx"
+        path.write_bytes(unary(shape=("n", 3, 224, 224)))
+        return path
+
+    def test_a_function_of_a_file(self, model: Path, tmp_path: Path) -> None:
+        made, code = tmp_path / "made.onnx", Path(preparations.__file__)
+        done = call("contract", model, "--learn", f"{code}:Counting.plain", "--output", made)
+        assert done.exit_code == 0, done.output
+        assert "gray levels away on average" in done.output
+        image = LearningModel.load(made).input_features[0]
+        assert image.contract == LEARNED["stretched"][2]  # type: ignore[attr-defined]
+
+    def test_nothing_is_written_where_it_is_refused(self, model: Path, tmp_path: Path) -> None:
+        made = tmp_path / "made.onnx"
+        for name, words in {
+            "own_mean": "subtracts something of the picture itself",
+            "nothing": "has no attribute 'nothing'",
+            "MEAN": "cannot be called",
+        }.items():
+            failed = call("contract", model, "--learn", f"{preparations.__file__}:{name}", "--output", made)
+            assert failed.exit_code != 0
+            assert words in " ".join(failed.output.split())
+        for options in (["--learn", "x"], ["--learn", "no.such.module:f"], ["--learn", "a:b", "--range", "0..1"]):
+            assert call("contract", model, *options, "--output", made).exit_code != 0
+        assert not made.exists()
+
+    def test_a_function_that_ends_its_process_or_does_not_end(self, model: Path, tmp_path: Path) -> None:
+        made, code = tmp_path / "made.onnx", tmp_path / "code.py"
+        code.write_text(
+            "import os, time\n"
+            "def ends(image):\n    os._exit(3)\n"
+            "def sleeps(image):\n    time.sleep(60)\n"
+            "print('what a module prints spoils nothing')\n"
+        )
+        ended = call("contract", model, "--learn", f"{code}:ends", "--output", made)
+        assert "ended its process: status 3" in " ".join(ended.output.split())
+        late = call("contract", model, "--learn", f"{code}:sleeps", "--time-limit", "2", "--output", made)
+        assert "was not learned in 2 s" in " ".join(late.output.split())
+        assert not made.exists()
+        assert [each.name for each in threading.enumerate() if each.name.startswith("Thread-")] == []
+
+    def test_a_module_of_the_working_directory(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "training.py").write_text(Path(preparations.__file__).read_text())
+        command = [Path(sys.executable).with_name("winml-py"), "contract", model, "--learn", "training:stretched"]
+        done = subprocess.run(
+            [*command, "--output", tmp_path / "made.onnx", "--json"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert '"function": "training.stretched"' in done.stdout

@@ -1,0 +1,179 @@
+"""Functions that prepare pictures for models, as training code has them, and contracts as slow functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image, ImageOps
+
+from winml_py import ImageContract
+from winml_py.core.imaging.geometry import compute_placement
+from winml_py.core.imaging.resize import KERNELS
+
+Array = np.ndarray[Any, Any]
+MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+
+
+def stretched(image: Image.Image) -> Array:
+    """As ViT's processor."""
+    pixels = np.asarray(image.convert("RGB").resize((224, 224), Image.Resampling.BILINEAR)) / 255.0
+    return ((pixels - 0.5) / 0.5).transpose(2, 0, 1)[None].astype(np.float32)
+
+
+def imagenet(image: Image.Image) -> dict[str, Array]:
+    """As torchvision's Resize(256) and CenterCrop(224), in a dict."""
+    width, height = image.size
+    size = (256, int(256 * height / width)) if width <= height else (int(256 * width / height), 256)
+    image = image.resize(size, Image.Resampling.BILINEAR)
+    left, top = round((image.width - 224) / 2), round((image.height - 224) / 2)
+    pixels = np.asarray(image.crop((left, top, left + 224, top + 224))) / 255.0
+    return {"mask": np.ones(3), "pixel_values": ((pixels - MEAN) / STD).transpose(2, 0, 1)[None].astype(np.float32)}
+
+
+def letterboxed(bgr: Array) -> Array:
+    """As Ultralytics' letterbox, of OpenCV's pictures."""
+    height, width = bgr.shape[:2]
+    ratio = min(320 / height, 320 / width)
+    inner = round(width * ratio), round(height * ratio)
+    scaled = cv2.resize(bgr, inner, interpolation=cv2.INTER_LINEAR)
+    across, down = (320 - inner[0]) / 2, (320 - inner[1]) / 2
+    edges = round(down - 0.1), round(down + 0.1), round(across - 0.1), round(across + 0.1)
+    padded = cv2.copyMakeBorder(scaled, *edges, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+    return np.ascontiguousarray(padded[..., ::-1].transpose(2, 0, 1)[None]).astype(np.float32) / 255
+
+
+def text_detector(bgr: Array) -> Array:
+    """As PaddleOCR's detector: the longer side at most 960, and both multiples of 32."""
+    height, width = bgr.shape[:2]
+    ratio = 960 / max(height, width) if max(height, width) > 960 else 1.0
+    high, wide = (max(32, round(int(side * ratio) / 32) * 32) for side in (height, width))
+    pixels = cv2.resize(bgr, (wide, high)).astype(np.float32) / 255
+    return ((pixels - MEAN) / STD).transpose(2, 0, 1)[None].astype(np.float32)
+
+
+def text_line(bgr: Array) -> Array:
+    """As PaddleOCR's recogniser: 48 pixels high."""
+    height, width = bgr.shape[:2]
+    pixels = cv2.resize(bgr, (max(1, math.ceil(48 * width / height)), 48)).astype(np.float32) / 255
+    return ((pixels - 0.5) / 0.5).transpose(2, 0, 1)[None]
+
+
+def tagger(image: Image.Image) -> Array:
+    """Bytes, channels last, blue first."""
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    part = image.crop((left, top, left + side, top + side)).resize((128, 128), Image.Resampling.LANCZOS)
+    return np.asarray(part)[..., ::-1]
+
+
+def floats(rgb: Array) -> list[Array]:
+    """Scales numbers of floating point, in a list."""
+    return [cv2.resize(rgb.astype(np.float32) / 255, (96, 96)).transpose(2, 0, 1)]
+
+
+def scaled_twice(image: Image.Image) -> Array:
+    return stretched(image.resize((640, 640), Image.Resampling.BILINEAR))
+
+
+def gamma(image: Image.Image) -> Array:
+    return stretched(Image.fromarray((255 * (np.asarray(image) / 255) ** 2.2).astype(np.uint8)))
+
+
+def own_mean(image: Image.Image) -> Array:
+    pixels = np.asarray(image.resize((64, 64))) / 255
+    return ((pixels - pixels.mean()) / (pixels.std() + 1e-6)).transpose(2, 0, 1)
+
+
+def threshold(image: Image.Image) -> Array:
+    return (np.asarray(image.resize((64, 64))) > 128).astype(np.float32).transpose(2, 0, 1)
+
+
+def equalised(image: Image.Image) -> Array:
+    return stretched(ImageOps.equalize(image))
+
+
+def mirrored(image: Image.Image) -> Array:
+    return stretched(ImageOps.mirror(image))
+
+
+def turned(image: Image.Image) -> Array:
+    return stretched(image.transpose(Image.Transpose.ROTATE_90))
+
+
+def content_sized(image: Image.Image) -> Array:
+    """Crops what is black around the picture."""
+    return stretched(image.crop(image.getbbox() or (0, 0, *image.size)).crop(image.convert("L").getbbox()))
+
+
+def bright_sized(image: Image.Image) -> Array:
+    """A larger tensor for bright pictures of many levels."""
+    side = 128 if len(np.unique(np.asarray(image))) > 250 and np.asarray(image).std() < 60 else 64
+    return np.asarray(image.resize((side, side))).transpose(2, 0, 1) / 255
+
+
+def vignette(image: Image.Image) -> Array:
+    return stretched(image) * np.linspace(0.5, 1, 224, dtype=np.float32)
+
+
+def random_crop(image: Image.Image) -> Array:
+    left = int(np.random.default_rng().integers(0, 12))
+    return stretched(image.crop((left, 0, *image.size)))
+
+
+class Counting:
+    """Another number at each call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def prepare(self, image: Image.Image) -> Array:
+        self.calls += 1
+        return stretched(image) + self.calls // 100
+
+    def plain(self, image: Image.Image) -> Array:
+        return stretched(image)
+
+
+def tiles(image: Image.Image) -> Array:
+    return np.repeat(stretched(image), 4, axis=0)
+
+
+def luma(image: Image.Image) -> Array:
+    """Gray as Pillow mixes it."""
+    return np.asarray(image.convert("L").resize((28, 28), Image.Resampling.BICUBIC), np.float32)[None, None] / 255
+
+
+def gray_as_colour(image: Image.Image) -> Array:
+    return np.repeat(luma(image), 3, axis=1)
+
+
+def slow(contract: ImageContract, sides: tuple[int | None, int | None]) -> Callable[[Image.Image], Array]:
+    """What a contract does, with Pillow and OpenCV themselves, pixel formulas written out."""
+
+    def prepare(image: Image.Image) -> Array:
+        place = compute_placement(*image.size, sides[1], sides[0], contract.crop_mode, None, contract.scaling)
+        left, top, across, down = place.part
+        part = image.crop((left, top, left + across, top + down))
+        high, wide = place.scaled
+        kernel = KERNELS[contract.kernel]
+        if kernel.opencv:
+            scaled = cv2.resize(np.asarray(part), (wide, high), interpolation=getattr(cv2, kernel.opencv))
+        else:
+            scaled = np.asarray(part.resize((wide, high), Image.Resampling[kernel.pillow]))
+        cut = scaled[place.cut.y : place.cut.y + place.cut.height, place.cut.x : place.cut.x + place.cut.width]
+        picture = np.full((*place.tensor, 3), contract.pad, np.uint8)
+        target = place.target
+        picture[target.y : target.y + target.height, target.x : target.x + target.width] = cut
+        if contract.pixel_format.name == "BGR8":
+            picture = picture[..., ::-1]
+        scale, shift = {"ZERO_TO255": (1, 0), "ZERO_TO_ONE": (255, 0), "MINUS_ONE_TO_ONE": (127.5, 1)}[
+            contract.pixel_range.name
+        ]
+        numbers = (picture / scale - shift - (contract.mean or 0)) / (contract.std or 1)
+        return (numbers if contract.layout.name == "NHWC" else numbers.transpose(2, 0, 1))[None].astype(np.float32)
+
+    return prepare

@@ -1,0 +1,212 @@
+"""The function that is learned: how it is called with a picture, and how the tensor is found in what it gives."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ...core.base.arrays import Array
+from ...core.imaging.formats import Pixels
+from ...enums import TensorLayout
+from ...errors import InvalidArgumentError, NotSupportedError
+
+Pictures = Literal["pillow", "path", "rgb", "bgr", "gray"]
+"""What a function takes: an image of Pillow's, the path of a file, or an array in that order of channels."""
+
+MOST_CALLS = 400
+
+_CALLS: tuple[Callable[[Callable[..., Any], Any], Any], ...] = (
+    lambda function, picture: function(picture),
+    lambda function, picture: function(image=picture),
+    lambda function, picture: function(images=picture),
+)
+"""The ways such functions are called; Albumentations takes nothing but names."""
+
+_NAMES = ("pixel_values", "image", "images", "input", "inputs", "data", "x")
+"""The names of the tensor, in dicts that hold other things, too."""
+
+
+class Answer(NamedTuple):
+    """What the function gave for a picture.
+
+    Attributes:
+        numbers: channels x height x width, of float64; its own memory.
+        layout: how it stood.
+        dtype: of the array that it gave.
+        shape: of the array that it gave.
+    """
+
+    numbers: Array
+    layout: TensorLayout
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class AskedFunction:
+    """A function that turns a picture into a tensor.
+
+    Args:
+        function: what it is.
+        pictures: what it takes; None finds out whether it takes images of Pillow's, or paths.
+
+    Raises:
+        InvalidArgumentError: it takes neither; or its name says nothing.
+    """
+
+    def __init__(self, function: Callable[..., Any], pictures: Pictures | None) -> None:
+        if not callable(function):
+            raise InvalidArgumentError(f"A function is learned, and {function!r} cannot be called.")
+        if pictures is not None and pictures not in get_args(Pictures):
+            raise InvalidArgumentError(
+                f"pictures is {pictures!r}.", hint=f"It is {', '.join(map(repr, get_args(Pictures)))}, or None."
+            )
+        self._function, self._call = function, _CALLS[0]
+        self._channels_last: bool | None = None
+        self.calls = 0
+        self.pictures: Pictures = self._find_out(pictures)
+
+    @property
+    def name(self) -> str:
+        """The function's full name."""
+        thing = self._function if hasattr(self._function, "__qualname__") else type(self._function)
+        return f"{thing.__module__}.{thing.__qualname__}"
+
+    def _find_out(self, stated: Pictures | None) -> Pictures:
+        """Calls the function with a picture, in each way, until it gives something."""
+        pixels = np.full((60, 80, 3), 128, np.uint8)
+        problems = []
+        kinds: tuple[Pictures, ...] = (stated,) if stated else ("pillow", "path")
+        for kind in kinds:
+            for call in _CALLS:
+                self._call = call
+                try:
+                    self._give(pixels, kind)
+                except Exception as error:  # whatever somebody's function raises for what it does not take
+                    problems.append(f"{type(error).__name__}: {error}")
+                else:
+                    return kind
+        raise InvalidArgumentError(
+            f"{self.name} raises for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300]}",
+            hint="Say what it takes: pictures='rgb' or 'bgr' for an array (which of them cannot be seen in what it "
+            "gives), 'pillow' or 'path'.",
+        )
+
+    def _give(self, pixels: Pixels, kind: Pictures) -> Any:
+        from PIL import Image
+
+        self.calls += 1
+        if self.calls > MOST_CALLS:
+            raise NotSupportedError(f"{self.name} was called {MOST_CALLS} times, and is not understood.")
+        match kind:
+            case "pillow":
+                return self._call(self._function, Image.fromarray(pixels))
+            case "path":
+                with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+                    path = os.path.join(folder, "picture.png")
+                    Image.fromarray(pixels).save(path)
+                    return self._call(self._function, path)
+            case "rgb":
+                return self._call(self._function, pixels.copy())
+            case "bgr":
+                return self._call(self._function, pixels[..., ::-1].copy())
+            case "gray":
+                return self._call(self._function, np.asarray(Image.fromarray(pixels).convert("L")).copy())
+
+    def __call__(self, pixels: Pixels) -> Answer:
+        """What the function gives for a picture.
+
+        Args:
+            pixels: height x width x red, green, blue.
+
+        Raises:
+            InvalidArgumentError: the function raises, or gives no tensor of a picture.
+            NotSupportedError: it gives more than one picture.
+        """
+        try:
+            given = self._give(pixels, self.pictures)
+        except NotSupportedError:
+            raise
+        except Exception as error:
+            height, width = pixels.shape[:2]
+            raise InvalidArgumentError(
+                f"{self.name} raises for a picture of {width}x{height}: {type(error).__name__}: {str(error)[:300]}"
+            ) from error
+        array = next(_arrays(given), None)
+        if array is None:
+            raise InvalidArgumentError(
+                f"{self.name} gives {type(given).__name__}, in which there is no tensor of a picture.",
+                hint="It gives an array of two to five dimensions, or one in a dict, tuple or list.",
+            )
+        return self._answer(array)
+
+    def _answer(self, array: Array) -> Answer:
+        shape = array.shape
+        while array.ndim > 2 and array.shape[0] == 1 and not (array.ndim == 3 and self._is_gray_plane(array)):
+            array = array[0]
+        if array.ndim > 3:
+            raise NotSupportedError(
+                f"{self.name} gives a tensor of {'x'.join(map(str, shape))}: several pictures for one.",
+                hint="A contract makes one tensor of one picture. Tiles are made by the program: bounds of the bind.",
+            )
+        if array.ndim == 2:
+            return Answer(array[None].astype(np.float64), TensorLayout.NCHW, array.dtype, shape)
+        is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
+        if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # a picture of three rows, say
+            is_last = bool(self._channels_last)
+        elif array.shape[0] not in (1, 3) and not is_last:
+            raise NotSupportedError(
+                f"{self.name} gives a tensor of {'x'.join(map(str, shape))}, which has neither 1 nor 3 channels.",
+                hint="A contract makes tensors of gray, or of red, green and blue.",
+            )
+        self._channels_last = is_last
+        layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
+        return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float64), layout, array.dtype, shape)
+
+    @staticmethod
+    def _is_gray_plane(array: Array) -> bool:
+        return array.ndim == 3 and array.shape[0] == 1
+
+
+def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
+    """The arrays of numbers in what a function gave, those with a telling name first; copied."""
+    array = _array_of(given)
+    if array is not None:
+        if 2 <= array.ndim <= 5 and array.dtype.kind in "fiub":
+            yield array
+        return
+    if depth > 3:
+        return
+    if isinstance(given, Mapping):
+        names = sorted(given, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
+        for name in names:
+            yield from _arrays(given[name], depth + 1)
+    elif isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        for each in given:
+            yield from _arrays(each, depth + 1)
+
+
+def _array_of(given: Any) -> Array | None:
+    """A copy of what is an array, a tensor or an image."""
+    from PIL import Image
+
+    if isinstance(given, np.ndarray):
+        return given.copy()
+    if isinstance(given, Image.Image):
+        return np.array(given)
+    for leave in ("detach", "cpu"):  # torch's, which are of a graph or on a device
+        if callable(getattr(given, leave, None)):
+            given = getattr(given, leave)()
+    if callable(getattr(given, "numpy", None)):
+        return np.array(given.numpy())
+    if hasattr(given, "__dlpack__"):
+        return np.array(np.from_dlpack(given))
+    with suppress(Exception):  # a list of numbers
+        if isinstance(given, list) and given and isinstance(given[0], list):
+            array = np.array(given)
+            return array if array.dtype.kind in "fiub" else None
+    return None

@@ -1,0 +1,155 @@
+"""Which of the contracts that fit the ramps the function keeps to: texture shows the kernel, and odd sizes the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.base.arrays import Array
+from ...core.imaging.bitmap import SoftwareBitmap
+from ...core.imaging.contract import ImageContract
+from ...core.imaging.formats import Pixels
+from ...core.imaging.geometry import Placement
+from ...core.imaging.scaling import Size
+from ...core.imaging.tensorize import tensorize
+from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
+from ...errors import WinMLError
+from .asked import Answer, AskedFunction
+from .measure import Area
+from .probes import SIZES, Numbers, texture
+from .rules import Rule
+
+TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
+"""Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. The others shrink
+with most functions, and then antialiasing shows."""
+
+LONGEST = 2400
+"""Pixels of the longer side of a picture that decides between two rules, at most."""
+
+CLOSE = 0.05
+"""Gray levels: candidates that are so close to the best one are kept until a picture tells them apart."""
+
+
+class Candidate(NamedTuple):
+    """A contract, and the rule by which it places pictures."""
+
+    contract: ImageContract
+    rule: Rule
+
+    def numbers(self, pixels: Pixels) -> Array | None:
+        """The tensor of a picture, as a bind makes it: channels x height x width, of float32; None where it is none."""
+        try:
+            placement = self.rule.place((pixels.shape[0], pixels.shape[1]))
+        except WinMLError:
+            return None
+        bitmap = SoftwareBitmap.from_array(pixels, BitmapPixelFormat.RGB8)
+        plain = replace(self.contract, tensor_kind=TensorKind.FLOAT, layout=TensorLayout.NCHW)
+        out = np.empty((plain.channels, *placement.tensor), np.float32)
+        tensorize(bitmap, plain, out, placement)
+        return out
+
+    def differences(self, pixels: Pixels, answer: Answer, numbers: Numbers) -> Array | None:
+        """How far the tensor is from what the function gave, in gray levels; None where their sizes differ."""
+        made = self.numbers(pixels)
+        if made is None or made.shape != answer.numbers.shape:
+            return None
+        found: Array = np.abs((made - answer.numbers) / numbers.factors[:, None, None])
+        return found
+
+
+def choose(
+    asked: AskedFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
+) -> Candidate:
+    """The candidate that is closest to the function; of several that are equal on every picture, the plainest.
+
+    Args:
+        asked: the function.
+        contract: order, range, mean, std, padding and size, which colours have shown.
+        rules: how pictures may be placed, the plainest first.
+        numbers: how levels become numbers.
+        seed: of the pictures.
+    """
+    rng = np.random.default_rng(seed)
+    # Rules that place all pictures of the probes alike are tried as one.
+    alike: dict[tuple[Placement, ...], list[Rule]] = {}
+    for rule in rules:
+        alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
+    scored = [(0.0, _made(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel]
+    for size in TEXTURES:
+        pixels = texture(size, rng)
+        answer = asked(pixels)
+        scored = [(s + _mean(c.differences(pixels, answer, numbers)), c, group) for s, c, group in scored]
+        best = min(score for score, *_ in scored)
+        scored = [each for each in scored if each[0] <= 2 * best + 1]
+    best = min(score for score, *_ in scored)
+    close = [(c.contract.kernel, group) for score, c, group in sorted(scored, key=_score) if score <= best + CLOSE]
+    left = [_made(contract, rule, kernel) for kernel, group in close for rule in group]
+    return _tell_apart(asked, left, numbers, rng)
+
+
+def _score(scored: tuple[float, Candidate, list[Rule]]) -> float:
+    return scored[0]
+
+
+def _mean(differences: Array | None) -> float:
+    return 1e3 if differences is None else float(differences.mean())
+
+
+def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> Candidate:
+    mode = ImageCropMode.CENTER if rule.scaling else rule.mode
+    return Candidate(replace(contract, kernel=kernel, crop_mode=mode, scaling=rule.scaling), rule)
+
+
+def _tell_apart(
+    asked: AskedFunction, candidates: list[Candidate], numbers: Numbers, rng: np.random.Generator
+) -> Candidate:
+    """Asks for pictures that two candidates place differently, until one candidate is left, or none differ."""
+    while len(candidates) > 1:
+        size = _telling_size(candidates, rng)
+        if size is None:
+            break
+        pixels = texture(size, rng)
+        answer = asked(pixels)
+        means = [_mean(candidate.differences(pixels, answer, numbers)) for candidate in candidates]
+        left = [each for each, mean in zip(candidates, means, strict=True) if mean <= min(means) + CLOSE]
+        if len(left) == len(candidates):  # they place it differently, and texture does not show it
+            break
+        candidates = left
+    return candidates[0]
+
+
+def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> Size | None:
+    """A size of picture that the rules place most differently; None where all that were tried are placed alike."""
+    rules = list({candidate.rule: None for candidate in candidates})
+    if len(rules) == 1:
+        return None
+    best, size = 1, None
+    for attempt in range(300):
+        long = int(np.exp(rng.uniform(np.log(16), np.log(LONGEST))))
+        short = max(8, int(long * (rng.uniform(0.04, 0.3) if attempt % 3 == 0 else rng.uniform(0.3, 1))))
+        tried = (short, long) if attempt % 2 else (long, short)
+        kinds = len({_placed(rule, tried) for rule in rules})
+        if kinds > best:
+            best, size = kinds, tried
+    return size
+
+
+def _placed(rule: Rule, picture: Size) -> Placement | None:
+    try:
+        return rule.place(picture)
+    except WinMLError:
+        return None
+
+
+def find_undetermined(areas: Sequence[Area], candidate: Candidate) -> list[str]:
+    """The fields of the contract that any value would fit: nothing that was asked shows them."""
+    placements = [candidate.rule.place(area.picture) for area in areas]
+    unseen = []
+    if all(placement.part[2:] == placement.scaled[::-1] for placement in placements):
+        unseen.append("kernel")
+    if not any(placement.has_padding for placement in placements):
+        unseen.append("pad")
+    return unseen

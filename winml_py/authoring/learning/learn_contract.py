@@ -1,0 +1,243 @@
+"""An image contract from the code that a model was trained with: asked with pictures, solved, and proven."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core.features.descriptors import ShapedDescriptor
+from ...core.imaging.contract import ImageContract
+from ...core.model.contracts import fits, fitting_inputs
+from ...core.model.model import LearningModel
+from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
+from ...errors import InvalidArgumentError, NotSupportedError
+from .asked import Answer, AskedFunction, Pictures
+from .candidates import choose, find_undetermined
+from .measure import Area, measure_area, measure_numbers
+from .probes import SIZES, Numbers, texture
+from .proof import explain, prove
+from .rules import find_rules, tensor_of
+
+_RANGES = {
+    LearningModelPixelRange.ZERO_TO255: (1.0, 0.0),
+    LearningModelPixelRange.ZERO_TO_ONE: (1 / 255, 0.0),
+    LearningModelPixelRange.MINUS_ONE_TO_ONE: (1 / 127.5, -1.0),
+}
+"""Factor and summand of the ranges that need no mean and no std."""
+
+
+@dataclass(frozen=True)
+class LearnedContract:
+    """What `learn_contract` has found out, and how far it is from the function.
+
+    Attributes:
+        contract: what the function does. Mean and std are stated where it is none of the three ranges, for 0 to 1.
+        function: its full name.
+        pictures: what it was given: "pillow", "path", "rgb", "bgr" or "gray".
+        calls: how often it was called.
+        proven_on: the number of fresh pictures that it was compared on.
+        mean_difference: gray levels between the function's tensor and the one that a bind makes, over all pictures.
+        largest_difference: the same, of the number that is farthest.
+        undetermined: fields of the contract that any value would fit: no picture that was asked shows them.
+        notes: what else a program should know, as that the function scales in floating point.
+    """
+
+    contract: ImageContract
+    function: str
+    pictures: Pictures
+    calls: int
+    proven_on: int
+    mean_difference: float
+    largest_difference: float
+    undetermined: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def learn_contract(
+    function: Callable[..., Any],
+    *,
+    pictures: Pictures | None = None,
+    model: LearningModel | str | os.PathLike[str] | None = None,
+    inputs: Iterable[str] = (),
+    seed: int = 0,
+) -> LearnedContract:
+    """Finds the contract that a function keeps to, which turns a picture into a model's tensor.
+
+    The function is called up to 400 times, with pictures that are made for it: of one colour (order, range, mean, std),
+    ramps that carry coordinates (scaling, cropping, padding), texture (the kernel), and of the sizes in which two rules
+    differ that are left. Then the contract is compared with it on 50 fresh pictures. What a contract cannot say is
+    refused, with the reason. The function runs here, with all that it may do.
+
+    Args:
+        function: takes a picture, as its argument or as `image=` or `images=`. It gives an array, or something with
+            `numpy()` or DLPack, of two to five dimensions; also in a dict, tuple or list. It is copied at once.
+        pictures: what it takes: "pillow" for images of Pillow's, "path" for the path of a file, "rgb", "bgr" or "gray"
+            for an array of uint8. None tries images of Pillow's, then paths. The order of an array has to be said: it
+            cannot be seen in what comes out.
+        model: a model, or its path: what the function gives must fit its input.
+        inputs: the model's inputs that are pictures; by default those whose shape fits.
+        seed: of the pictures.
+
+    Raises:
+        InvalidArgumentError: the function raises, gives no tensor of a picture, or one that does not fit the model.
+        NotSupportedError: no contract says what it does: the message says why, which contract is closest, and how far
+            it is.
+
+    Example:
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> from winml_py.authoring import learn_contract
+        >>> def prepare(image):
+        ...     pixels = np.asarray(image.resize((64, 64), Image.Resampling.BILINEAR), np.float32)
+        ...     return (pixels / 255).transpose(2, 0, 1)[None]
+        >>> learn_contract(prepare).contract
+        <ImageContract RGB8, zero_to_one, stretch, antialiased_linear, size 64 64>
+    """
+    asked = AskedFunction(function, pictures)
+    probe = texture((120, 160), np.random.default_rng(seed))
+    first = asked(probe)
+    for _ in range(3):
+        _require_same(asked, first, asked(probe))
+    numbers = measure_numbers(asked)
+    areas = [measure_area(asked, size, numbers) for size in SIZES]
+    colours = _colours(first, numbers, areas)
+    if model is not None:
+        colours = _fit_model(asked, model, set(inputs), colours, areas)
+    rules = find_rules(areas)
+    if not rules:
+        _require_same(asked, first, asked(probe))
+        raise NotSupportedError(
+            f"{asked.name} places pictures by a rule that no contract has: {_describe(areas)}.",
+            hint="Scale and crop in the program, and learn what is left; or bind the function's tensor.",
+        )
+    candidate = choose(asked, colours, rules, numbers, seed + 1)
+    proof = prove(asked, candidate, numbers, seed + 2)
+    _require_same(asked, first, asked(probe))  # also after all that it has seen
+    reason = "" if proof.is_close else explain(candidate, numbers, proof)
+    if not proof.holds:
+        raise NotSupportedError(
+            f"{asked.name} does something that no contract says{f': {reason}' if reason else ''}. Closest is "
+            f"{candidate.contract.describe()}: {proof.mean:.2f} gray levels away on average, {proof.most:.0f} at most.",
+            hint="Bind the tensor that the function makes.",
+        )
+    return LearnedContract(
+        candidate.contract,
+        asked.name,
+        asked.pictures,
+        asked.calls,
+        proof.pictures,
+        proof.mean,
+        proof.most,
+        tuple(find_undetermined(areas, candidate)),
+        (reason,) if reason else (),
+    )
+
+
+def _require_same(asked: AskedFunction, first: Answer, again: Answer) -> None:
+    if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
+        raise NotSupportedError(
+            f"{asked.name} gives other numbers when it is asked again with the same picture: it has a random part, or "
+            "keeps a state.",
+            hint="Learn the function of the evaluation, not of the training.",
+        )
+
+
+def _fit_model(
+    asked: AskedFunction,
+    source: LearningModel | str | os.PathLike[str],
+    names: set[str],
+    colours: ImageContract,
+    areas: Sequence[Area],
+) -> ImageContract:
+    """The colours in the layout that the model takes: programs transpose what such functions give.
+
+    Raises:
+        InvalidArgumentError: no input takes such tensors, or one takes other sizes: a bind would make other tensors
+            than the function.
+    """
+    model = source if isinstance(source, LearningModel) else LearningModel.load(source)
+    tensor = tensor_of(areas)
+    other = TensorLayout.NHWC if colours.layout is TensorLayout.NCHW else TensorLayout.NCHW
+    turned = replace(colours, layout=other)
+    features = [each for each in model.input_features if isinstance(each, ShapedDescriptor)]
+    named = [each for each in features if not names or each.name in names]
+    if named and not any(fits(each, colours) for each in named) and any(fits(each, turned) for each in named):
+        colours = turned
+    for feature in fitting_inputs(model.input_features, colours, names):
+        sides = _sides_of(feature, colours)
+        if any(wanted not in (-1, given) for wanted, given in zip(sides, tensor, strict=True)):
+            given = "x".join(str(side or "any") for side in tensor)
+            raise InvalidArgumentError(
+                f"{asked.name} gives tensors of {given} (height x width), and {feature.name} takes "
+                f"{sides[0]}x{sides[1]}.",
+                hint="Learn the function with the settings that this model was trained with.",
+            )
+    return colours
+
+
+def _sides_of(feature: ShapedDescriptor, contract: ImageContract) -> tuple[int, int]:
+    _, height, width = contract.axes()
+    return feature.shape[height], feature.shape[width]
+
+
+def _describe(areas: Sequence[Area]) -> str:
+    """The first pictures, and what becomes of them."""
+    return "; ".join(
+        f"{area.picture[1]}x{area.picture[0]} becomes {area.target.width}x{area.target.height} in a tensor of "
+        f"{area.tensor[1]}x{area.tensor[0]}"
+        for area in areas[:4]
+    )
+
+
+# Colours.
+
+
+def _colours(answer: Answer, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
+    """What a contract says of colours: order, range, mean, std and padding; and the size."""
+    order = BitmapPixelFormat.GRAY8
+    if numbers.order:
+        order = BitmapPixelFormat.RGB8 if numbers.order == (0, 1, 2) else BitmapPixelFormat.BGR8
+    pixel_range, mean, std = _range_of(numbers)
+    height, width = tensor_of(areas)
+    size = (height, width) if height and width else None
+    gray = ImageGray.LUMA if numbers.is_luma else ImageGray.WINDOWS
+    return ImageContract(order, pixel_range, mean, std, answer.layout, pad=_pad(numbers, areas), size=size, gray=gray)
+
+
+def _range_of(numbers: Numbers) -> tuple[LearningModelPixelRange, tuple[float, ...], tuple[float, ...]]:
+    """Range, mean and std: they cannot be told apart, so this is the one form that is written."""
+    for pixel_range, (factor, summand) in _RANGES.items():
+        if np.allclose(numbers.factors, factor, rtol=1e-5) and np.allclose(numbers.summands, summand, atol=2e-6):
+            return pixel_range, (), ()
+    std = 1 / (255 * numbers.factors)
+    mean = -numbers.summands * std
+    return LearningModelPixelRange.ZERO_TO_ONE, tuple(map(_shorten, mean)), tuple(map(_shorten, std))
+
+
+def _shorten(value: float) -> float:
+    """The shortest decimal number that float32 does not tell from the value: it is what somebody wrote."""
+    for digits in range(1, 9):
+        short = float(f"{value:.{digits}g}")
+        if abs(short - value) <= 2e-7 * max(abs(value), 0.1):
+            return short
+    return float(value)
+
+
+def _pad(numbers: Numbers, areas: Sequence[Area]) -> tuple[int, int, int]:
+    """Red, green and blue of the padding. A number between two levels is rounded: half a level away at most."""
+    padding = next((area.padding for area in areas if area.padding is not None), None)
+    if padding is None:
+        return 0, 0, 0
+    levels = np.rint((padding - numbers.summands) / numbers.factors)
+    if levels.min() < 0 or levels.max() > 255:
+        raise NotSupportedError(
+            f"The padding is {padding.tolist()}, which no colour becomes.", hint="A contract pads with a colour."
+        )
+    if not numbers.order:
+        return int(levels[0]), int(levels[0]), int(levels[0])
+    red, green, blue = (int(levels[numbers.order.index(colour)]) for colour in range(3))
+    return red, green, blue

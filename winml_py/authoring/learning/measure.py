@@ -1,0 +1,192 @@
+"""What probes show of a function: its numbers, and for a size of picture where the picture goes in the tensor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.base.arrays import Array
+from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
+from ...core.imaging.geometry import BitmapBounds
+from ...core.imaging.scaling import Size
+from ...errors import NotSupportedError
+from .asked import AskedFunction
+from .probes import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
+
+EXACT = 0.02
+"""Gray levels: how far numbers of one colour may be from a straight line. Functions compute in float32."""
+
+
+class Area(NamedTuple):
+    """For a size of picture: where it goes, and at which scale.
+
+    Attributes:
+        picture: height and width of the picture.
+        tensor: height and width of the tensor.
+        target: the rectangle of the tensor that the picture is in; the rest is padding.
+        scaled: height and width that the whole picture would have at this scale; NaN where too little is seen.
+        offset: where the tensor's rectangle begins in that, down and across.
+        padding: numbers of the padding, one a channel; None where there is none.
+    """
+
+    picture: Size
+    tensor: Size
+    target: BitmapBounds
+    scaled: tuple[float, float]
+    offset: tuple[float, float]
+    padding: Array | None
+
+
+def measure_numbers(function: AskedFunction) -> Numbers:
+    """How the levels of a colour become numbers, from pictures of one colour.
+
+    Raises:
+        NotSupportedError: not by a factor and a summand a channel.
+    """
+    size = SIZES[0]
+    grays = np.array([_colour_of(function, size, (level,) * 3) for level in GRAYS])
+    black, white = grays[0], grays[1]
+    if np.allclose(grays, black, rtol=0, atol=1e-6):
+        raise NotSupportedError(
+            f"{function.name} gives pictures of one colour the same numbers, whatever the colour: it subtracts "
+            "something of the picture itself, such as its own mean, or equalises it.",
+            hint="A contract's numbers depend on the pixel alone. Bind a tensor, which the function makes.",
+        )
+    levels = np.array(GRAYS, float)
+    span = white - black
+    if np.any(span == 0):
+        raise NotSupportedError(f"{function.name} has a channel that is the same for black and white.")
+    off = (grays - black) / span * 255 - levels[:, None]
+    if np.abs(off).max() > EXACT + _rounding_of(grays):
+        raise NotSupportedError(
+            f"{function.name} {_curve(levels / 255, (grays - black) / span)}.",
+            hint="A contract's numbers are level * factor + summand. Bind a tensor, which the function makes.",
+        )
+    factors, summands = span / 255, black
+    _require_same_everywhere(function, size, factors, summands)
+    colours = np.array([_colour_of(function, size, colour) for colour in COLOURS])
+    as_levels = (colours - summands) / factors  # colours x channels
+    # Each channel is a mix of red, green and blue.
+    mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), as_levels, rcond=None)
+    weights = mix.T
+    if np.abs(np.array(COLOURS) @ mix - as_levels).max() > 1.01:
+        raise NotSupportedError(
+            f"{function.name} mixes the colours in a way that is no sum of red, green and blue.",
+            hint="A contract takes red, green and blue as they are, or gray. Convert the picture first.",
+        )
+    if len(weights) == 3 and np.abs(weights - np.round(weights)).max() < 0.004:
+        order = tuple(int(index) for index in weights.argmax(axis=1))
+        if sorted(order) != [0, 1, 2]:
+            raise NotSupportedError(f"{function.name} repeats or loses a colour: its channels are {order} of RGB.")
+        return Numbers(order, (), factors, summands)
+    if len(weights) == 1 and min(np.abs(weights[0] - known).max() for known in (GRAY_WEIGHTS, LUMA_WEIGHTS)) < 0.01:
+        return Numbers((), tuple(float(weight) for weight in weights[0]), factors, summands)
+    raise NotSupportedError(
+        f"{function.name} mixes the colours: its channels are {np.round(weights, 3).tolist()} of red, green and blue.",
+        hint="A contract takes red, green and blue as they are, or one gray, of BT.601 or BT.709. Convert first.",
+    )
+
+
+def _require_same_everywhere(function: AskedFunction, size: Size, factors: Array, summands: Array) -> None:
+    """Refuses a function that gives a level another number where the picture has other levels, too."""
+    pixels = plain(size, (100, 100, 100))
+    pixels[:, size[1] // 2 :] = 150
+    numbers = function(pixels).numbers
+    height, width = numbers.shape[1:]
+    levels = (numbers - summands[:, None, None]) / factors[:, None, None]
+    middle = levels[:, height // 3 : height - height // 3, width // 3 : width - width // 3]
+    # A kernel that overshoots does so by less than a fifth of the edge.
+    if middle.min() < 85 or middle.max() > 165:
+        raise NotSupportedError(
+            f"{function.name} gives a level other numbers in another picture: levels 100 and 150, side by side, become "
+            f"{middle.min():.0f} and {middle.max():.0f}. It corrects the contrast of each picture, or equalises it.",
+            hint="A contract's numbers depend on the pixel alone. Bind a tensor, which the function makes.",
+        )
+
+
+def _colour_of(function: AskedFunction, size: Size, colour: tuple[int, int, int]) -> Array:
+    """The numbers of a colour, one a channel: those of the middle, where no padding is."""
+    numbers = function(plain(size, colour)).numbers
+    height, width = numbers.shape[1:]
+    found: Array = np.median(
+        numbers[:, height // 3 : height - height // 3, width // 3 : width - width // 3], axis=(1, 2)
+    )
+    return found
+
+
+def _rounding_of(numbers: Array) -> float:
+    """Half a level where the numbers are whole: they are rounded."""
+    is_whole = np.abs(np.ptp(numbers, axis=0)).max() > 2 and not np.any(numbers % 1)
+    return 0.51 if is_whole else 0.0
+
+
+def _curve(levels: Array, numbers: Array) -> str:
+    """What a curve is, in words."""
+    first = numbers[:, 0]
+    if len(np.unique(np.round(first, 6))) == 2:
+        return "makes two numbers of all levels: a threshold"
+    inside = (levels > 0.2) & (levels < 0.9) & (first > 0)  # dark levels are coarse where they are bytes again
+    if inside.sum() > 2:
+        gammas = np.log(first[inside]) / np.log(levels[inside])
+        if np.ptp(gammas) < 0.08 * abs(gammas.mean()):
+            return f"applies a gamma of {gammas.mean():.3g}"
+    return "gives levels numbers that do not lie on a straight line: a curve, or a correction of contrast"
+
+
+def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
+    """Where a picture of a size goes in the tensor.
+
+    Raises:
+        NotSupportedError: not as a scaled rectangle of the picture in a rectangle of the tensor.
+    """
+    black, white = (function(plain(size, (level,) * 3)) for level in (0, 255))
+    name = f"{function.name}, for a picture of {size[1]}x{size[0]},"
+    if black.numbers.shape != white.numbers.shape:
+        raise NotSupportedError(f"{name} gives black and white tensors of different shapes.")
+    tensor = (black.numbers.shape[1], black.numbers.shape[2])
+    shows = np.abs(numbers.levels(white.numbers) - numbers.levels(black.numbers)).min(axis=0) > 0.5
+    rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
+    if not rows.size:
+        raise NotSupportedError(f"{name} shows nothing of the picture.")
+    target = BitmapBounds(int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
+    inside = (slice(target.y, target.y + target.height), slice(target.x, target.x + target.width))
+    if not shows[inside].all():
+        raise NotSupportedError(f"{name} shows it in something that is no rectangle.")
+    for level, answer in ((0, black), (255, white)):
+        if np.abs(numbers.levels(answer.numbers)[(slice(None), *inside)] - level).max() > 1.01:
+            raise NotSupportedError(
+                f"{name} gives one colour different numbers in different places.",
+                hint="A contract's numbers depend on the pixel alone. Functions with a random part cannot be learned.",
+            )
+    outside = ~shows
+    padding = None
+    if outside.any():
+        found = black.numbers[:, outside]
+        if np.ptp(found, axis=1).max() > 1e-5:
+            raise NotSupportedError(f"{name} pads with more than one colour.", hint="A contract pads with one.")
+        padding = found[:, 0]
+    scaled, offset = [], []
+    for axis in (0, 1):
+        levels = numbers.levels(function(ramp(size, axis)).numbers)[(slice(None), *inside)].mean(axis=0)
+        side, begin = _fit(levels.mean(axis=1 - axis), size[axis], name)
+        scaled.append(side)
+        offset.append(begin)
+    return Area(size, tensor, target, (scaled[0], scaled[1]), (offset[0], offset[1]), padding)
+
+
+def _fit(levels: Array, pixels: int, name: str) -> tuple[float, float]:
+    """From the levels along a ramp: the scaled side of the whole picture, and where the rectangle begins in it."""
+    # The ends of a scaled picture are flatter than the rest, because there is nothing beyond.
+    inner = np.flatnonzero((levels > 3) & (levels < 252))
+    if inner.size < 6:
+        return np.nan, np.nan
+    margin = min(3, (inner.size - 4) // 2)
+    inner = inner[margin : inner.size - margin]
+    coordinates = levels[inner] * (pixels - 1) / 255 + 0.5
+    step, first = np.polyfit(inner + 0.5, coordinates, 1)
+    if step <= 0:
+        raise NotSupportedError(f"{name} mirrors it, or turns it.", hint="Turn pictures before they are bound.")
+    if np.abs(np.polyval((step, first), inner + 0.5) - coordinates).max() > max(3.0, 3 * step, 0.02 * pixels):
+        raise NotSupportedError(f"{name} bends it: coordinates are not scaled evenly.")
+    return pixels / step, first / step

@@ -1,0 +1,110 @@
+"""Pictures made for the purpose: colours, ramps that carry coordinates, texture, and scenes to prove a contract on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.base.arrays import Array
+from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, Pixels
+from ...core.imaging.scaling import Size
+
+VERSION = 1
+"""Of these pictures: evidence that was taken with others says so."""
+
+SIZES: tuple[Size, ...] = (
+    (300, 400), (400, 300), (320, 320), (480, 640), (701, 350), (97, 131), (150, 1000), (900, 200),
+    (33, 47), (1023, 767), (224, 224), (256, 257),
+)  # fmt: skip
+"""Height and width: landscape, portrait, square, tiny, long, odd. Rules for sizes differ in at least one of them."""
+
+GRAYS = (0, 255, 128, 1, 31, 64, 100, 200, 254)
+COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (10, 200, 90), (230, 40, 120))
+
+
+def plain(size: Size, colour: tuple[int, int, int]) -> Pixels:
+    """A picture of one colour: height x width x red, green, blue."""
+    return np.full((*size, 3), colour, np.uint8)
+
+
+def ramp(size: Size, axis: int) -> Pixels:
+    """Gray from black to white along the height (0) or the width (1): its levels are coordinates."""
+    levels = np.rint(np.linspace(0, 255, size[axis])).astype(np.uint8)
+    plane = np.broadcast_to(levels[:, None] if axis == 0 else levels, size)
+    return np.repeat(plane[..., None], 3, axis=2)
+
+
+def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208) -> Pixels:
+    """Noise of several scales, whose kernel shows in what becomes of it. Its levels stay off both ends, where a kernel
+    that overshoots would be cut off.
+    """
+    height, width = size
+    total = np.zeros((height, width, 3))
+    for step, weight in ((1, 1.0), (3, 1.0), (9, 1.0)):
+        rough = rng.random((-(-height // step) + 1, -(-width // step) + 1, 3))
+        total += weight * rough.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
+    return (low + (high - low) * total / 3).astype(np.uint8)
+
+
+def scene(size: Size, rng: np.random.Generator) -> Pixels:
+    """A drawn scene in all levels: a sky, bodies with sharp edges, fine lines, grain as of a camera."""
+    from PIL import Image, ImageDraw
+
+    height, width = size
+    top, bottom = rng.integers(0, 256, 3), rng.integers(0, 256, 3)
+    down = np.linspace(0, 1, height)[:, None, None]
+    sky = np.broadcast_to(top + (bottom - top) * down, (height, width, 3))
+    image = Image.fromarray(sky.astype(np.uint8))
+    draw = ImageDraw.Draw(image)
+    for _ in range(12):
+        x, y = rng.integers(-width // 4, width), rng.integers(-height // 4, height)
+        across, along = rng.integers(1, max(2, width // 2)), rng.integers(1, max(2, height // 2))
+        shape = draw.ellipse if rng.random() < 0.5 else draw.rectangle
+        colour = (int(rng.integers(256)), int(rng.integers(256)), int(rng.integers(256)))
+        shape((int(x), int(y), int(x + across), int(y + along)), fill=colour)
+    for _ in range(6):
+        begin, step = int(rng.integers(width)), int(rng.integers(2, 7))
+        colour = (int(rng.integers(256)), int(rng.integers(256)), int(rng.integers(256)))
+        draw.line((begin, 0, begin + step * 9, height), fill=colour, width=int(rng.integers(1, 4)))
+    grain = rng.normal(0, 4, (height, width, 3))
+    return np.clip(np.asarray(image) + grain, 0, 255).astype(np.uint8)
+
+
+def fresh(count: int, seed: int) -> list[Pixels]:
+    """Pictures to prove a contract on: textures and scenes in turns, of sizes that no probe had."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for index in range(count):
+        # Most pictures are hundreds of pixels large; every seventh is tiny, every fifth is long.
+        longest = int(rng.integers(12, 60)) if index % 7 == 3 else int(rng.integers(120, 900))
+        ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
+        size = (max(8, int(longest * ratio)), longest)[:: 1 if rng.random() < 0.5 else -1]
+        made.append(texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng))
+    return made
+
+
+class Numbers(NamedTuple):
+    """How levels become numbers: number = level * factor + summand, for each channel.
+
+    Attributes:
+        order: which of red, green and blue each channel is; empty where the channel is a gray.
+        weights: of red, green and blue in the gray; empty where it is none.
+        factors: one for each channel.
+        summands: one for each channel.
+    """
+
+    order: tuple[int, ...]
+    weights: tuple[float, ...]
+    factors: Array
+    summands: Array
+
+    @property
+    def is_luma(self) -> bool:
+        """Whether gray is mixed as Pillow and OpenCV mix it."""
+        return bool(self.weights) and abs(self.weights[0] - LUMA_WEIGHTS[0]) < abs(self.weights[0] - GRAY_WEIGHTS[0])
+
+    def levels(self, numbers: Array) -> Array:
+        """Back from numbers to levels, channels x height x width."""
+        levels: Array = (numbers - self.summands[:, None, None]) / self.factors[:, None, None]
+        return levels

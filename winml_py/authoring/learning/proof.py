@@ -1,0 +1,169 @@
+"""The proof of a learned contract: fresh pictures; and where it fails, what the function does that no contract says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.base.arrays import Array
+from ...core.imaging.formats import Pixels
+from ...core.imaging.geometry import Placement
+from ...core.imaging.resize import KERNELS, crop, resize
+from ...core.imaging.scaling import Size
+from ...enums import ImageKernel
+from .asked import Answer, AskedFunction
+from .candidates import Candidate
+from .probes import Numbers, fresh
+
+PICTURES = 50
+"""So many pictures prove a contract."""
+
+CLOSE_MEAN, CLOSE_MOST = 0.15, 2.0
+"""Gray levels: the way that pictures are scaled is the same."""
+
+MEAN, MOST = 0.3, 3.0
+"""Gray levels: as far as another way of rounding leads. What is farther is another function."""
+
+
+MIDDLES = (112, 128, 224, 232, 248, 256, 320, 384, 400, 448, 480, 512, 518, 600, 640, 768, 800, 1024)
+"""Pixels: the sizes that functions scale to first, where they scale twice."""
+
+
+class Proof(NamedTuple):
+    """How far the contract is from the function, on pictures that it was not learned from; in gray levels.
+
+    Attributes:
+        pictures: how many.
+        mean: over all numbers of all pictures, each picture counting the same.
+        most: of all numbers.
+        worst: the picture where it is farthest, and what the function gave for it.
+        sizes_differ: a size of picture whose tensor has another size; None where there is none.
+    """
+
+    pictures: int
+    mean: float
+    most: float
+    worst: tuple[Pixels, Answer]
+    sizes_differ: Size | None
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the function is the contract, to a rounding here and there."""
+        return self.sizes_differ is None and self.mean <= CLOSE_MEAN and self.most <= CLOSE_MOST
+
+    @property
+    def holds(self) -> bool:
+        """Whether the contract may be written."""
+        return self.sizes_differ is None and self.mean <= MEAN and self.most <= MOST
+
+
+def prove(asked: AskedFunction, candidate: Candidate, numbers: Numbers, seed: int) -> Proof:
+    """Compares a contract with the function on fresh pictures: textures and scenes in all levels, of many sizes."""
+    means, most, differing = [], -1.0, None
+    worst: tuple[Pixels, Answer] | None = None
+    for pixels in fresh(PICTURES, seed):
+        answer = asked(pixels)
+        differences = candidate.differences(pixels, answer, numbers)
+        if differences is None:
+            differing = (pixels.shape[0], pixels.shape[1])
+            worst = worst or (pixels, answer)
+            continue
+        means.append(float(differences.mean()))
+        if differences.max() > most:
+            most, worst = float(differences.max()), (pixels, answer)
+    assert worst is not None
+    return Proof(PICTURES, float(np.mean(means)) if means else np.inf, most, worst, differing)
+
+
+# Reasons.
+
+
+def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
+    """Why a contract is not the function, in words: what was tried, and explains what is left."""
+    if proof.sizes_differ is not None:
+        height, width = proof.sizes_differ
+        return (
+            f"it gives the tensor of a picture of {width}x{height} another size: by what is in the picture, or by "
+            "another rule for sizes"
+        )
+    pixels, answer = proof.worst
+    placement = candidate.rule.place((pixels.shape[0], pixels.shape[1]))
+    wanted = _planes(answer, numbers, placement)
+    if candidate.contract.channels == 1:
+        return ""
+    own = _own(candidate, pixels, numbers, placement)
+    found, words = 0.5 * np.abs(own - wanted).mean(), ""
+    source = crop(pixels, placement.part)
+    for what, scale in _ways(placement):
+        made = scale(source).astype(np.float64)[_cut(placement)]
+        ordered = made[..., list(numbers.order)].transpose(2, 0, 1)
+        left = np.abs(ordered - wanted).mean()
+        if left < found:
+            found, words = left, what
+    return words
+
+
+def _own(candidate: Candidate, pixels: Pixels, numbers: Numbers, placement: Placement) -> Array:
+    made = candidate.numbers(pixels)
+    assert made is not None
+    return numbers.levels(made.astype(np.float64))[_target(placement)]
+
+
+def _planes(answer: Answer, numbers: Numbers, placement: Placement) -> Array:
+    return numbers.levels(answer.numbers)[_target(placement)]
+
+
+def _target(placement: Placement) -> tuple[slice, slice, slice]:
+    target = placement.target
+    return slice(None), slice(target.y, target.y + target.height), slice(target.x, target.x + target.width)
+
+
+def _cut(placement: Placement) -> tuple[slice, slice]:
+    cut = placement.cut
+    return slice(cut.y, cut.y + cut.height), slice(cut.x, cut.x + cut.width)
+
+
+def _ways(placement: Placement) -> Iterator[tuple[str, Callable[[Pixels], Array]]]:
+    """Ways to scale that contracts lack, in words and as functions of height x width x 3."""
+    import cv2
+
+    height, width = placement.scaled
+
+    def opencv(flag: int) -> Callable[[Pixels], Array]:
+        return lambda pixels: np.asarray(cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=flag))
+
+    for kernel in (kernel for kernel in KERNELS if KERNELS[kernel].fast):
+        yield (
+            "cykooz-resizer scales here, within a level or two of Pillow; a contract with exact=True has Pillow scale",
+            partial(resize, width=width, height=height, kernel=kernel, is_exact=True),
+        )
+    for flag in ("INTER_NEAREST", "INTER_LANCZOS4", "INTER_LINEAR_EXACT"):
+        yield f"it scales with OpenCV's {flag}, which no contract has", opencv(getattr(cv2, flag))
+    for kernel in KERNELS:
+        words = f"it scales numbers of floating point ({kernel.name}), and rounds no levels"
+        yield words, _float_way(kernel, height, width)
+    for kernel in (ImageKernel.ANTIALIASED_LINEAR, ImageKernel.ANTIALIASED_CUBIC, ImageKernel.LINEAR, ImageKernel.AREA):
+        for side in MIDDLES:
+            words = f"it scales twice: first to {side}x{side}, then to {width}x{height}"
+            yield words, partial(_scale_twice, side=side, width=width, height=height, kernel=kernel)
+
+
+def _scale_twice(pixels: Pixels, side: int, width: int, height: int, kernel: ImageKernel) -> Pixels:
+    return resize(resize(pixels, side, side, kernel), width, height, kernel)
+
+
+def _float_way(kernel: ImageKernel, height: int, width: int) -> Callable[[Pixels], Array]:
+    import cv2
+
+    def scale(pixels: Pixels) -> Array:
+        floats = pixels.astype(np.float32)
+        if KERNELS[kernel].opencv:
+            flag = getattr(cv2, KERNELS[kernel].opencv)
+            return np.asarray(cv2.resize(floats, (width, height), interpolation=flag))
+        planes = [resize(np.ascontiguousarray(floats[..., index]), width, height, kernel) for index in range(3)]
+        return np.stack(planes, axis=-1)
+
+    return scale

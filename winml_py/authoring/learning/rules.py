@@ -1,0 +1,179 @@
+"""The rules of contracts that put pictures where a function put them, the plainest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ...core.imaging.geometry import Placement, compute_placement
+from ...core.imaging.scaling import ImageScaling, Size
+from ...enums import ImageAnchor, ImageCropMode, ImageRounding
+from ...errors import WinMLError
+from .measure import Area
+
+ROUNDINGS = (ImageRounding.DOWN, ImageRounding.HALF_EVEN, ImageRounding.HALF_UP, ImageRounding.UP)
+MULTIPLES = (1, 8, 14, 16, 28, 32, 64, 128)
+STRIDES = (1, 8, 14, 16, 28, 32, 64, 128)
+
+
+class Rule(NamedTuple):
+    """What of a contract decides where a picture goes.
+
+    Attributes:
+        mode: the crop mode.
+        scaling: the scaling, in place of the mode.
+        tensor: height and width of the tensor; None for a side that the picture decides.
+    """
+
+    mode: ImageCropMode
+    scaling: ImageScaling | None
+    tensor: tuple[int | None, int | None]
+
+    def place(self, picture: Size) -> Placement:
+        """Where a picture of that height and width goes."""
+        height, width = self.tensor
+        return compute_placement(picture[1], picture[0], width, height, self.mode, None, self.scaling)
+
+
+def tensor_of(areas: Sequence[Area]) -> tuple[int | None, int | None]:
+    """Height and width of the tensor; None for a side that differs from picture to picture."""
+    heights, widths = {area.tensor[0] for area in areas}, {area.tensor[1] for area in areas}
+    return heights.pop() if len(heights) == 1 else None, widths.pop() if len(widths) == 1 else None
+
+
+def find_rules(areas: Sequence[Area]) -> list[Rule]:
+    """The rules that put all pictures where the function did, to the pixel where it shows, the plainest first.
+
+    What a ramp cannot show (half a pixel of an offset, a pixel of a scaled size) texture decides afterwards.
+    """
+    tensor = tensor_of(areas)
+    rules = dict.fromkeys(_candidates(areas, tensor))  # each once, in their order
+    return [rule for rule in rules if all(_agrees(rule, area) for area in areas)]
+
+
+def _agrees(rule: Rule, area: Area) -> bool:
+    try:
+        placement = rule.place(area.picture)
+    except WinMLError:
+        return False
+    if placement.tensor != area.tensor or placement.target != area.target:
+        return False
+    part, cut = placement.part, placement.cut
+    for side, begin, first, length, start, whole in (
+        (area.scaled[0], area.offset[0], part.y, part.height, cut.y, placement.scaled[0]),
+        (area.scaled[1], area.offset[1], part.x, part.width, cut.x, placement.scaled[1]),
+    ):
+        picture = area.picture[0] if side is area.scaled[0] and begin is area.offset[0] else area.picture[1]
+        if math.isnan(side):
+            continue
+        scale = whole / length
+        # A ramp of 256 levels says where a pixel is to a fraction of one level, which a long picture has few of.
+        unsure = 1.0 + 0.01 * side + scale * picture / 256
+        if abs(picture * scale - side) > unsure or abs(first * scale + start - begin) > unsure:
+            return False
+    return True
+
+
+def _candidates(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[Rule]:
+    """Rules whose numbers are what the areas show, the plainest first."""
+    is_fixed = None not in tensor
+    if is_fixed:
+        for mode in (ImageCropMode.STRETCH, ImageCropMode.CENTER, ImageCropMode.LETTERBOX):
+            yield Rule(mode, None, tensor)
+    else:
+        yield Rule(ImageCropMode.STRETCH, None, tensor)
+    for scaling in _scalings(areas, tensor):
+        yield Rule(ImageCropMode.CENTER, scaling, tensor)
+
+
+def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
+    """Scalings whose numbers are what the areas show."""
+    seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
+    # A side that is not cropped is known to the pixel.
+    heights = [a.target.height if a.offset[0] < 0.75 and not _is_cropped(a, 0) else a.scaled[0] for a in seen]
+    widths = [a.target.width if a.offset[1] < 0.75 and not _is_cropped(a, 1) else a.scaled[1] for a in seen]
+    short = [min(pair) for pair in zip(heights, widths, strict=True)]
+    long = [max(pair) for pair in zip(heights, widths, strict=True)]
+    whole = [side for side in (*heights, *widths) if isinstance(side, int)]
+    multiples = [1, *(each for each in MULTIPLES[1:] if whole and not any(side % each for side in whole))]
+    multiples = sorted({1, multiples[-1]}, reverse=True)
+    padded = [area for area in areas if (area.target.height, area.target.width) != area.tensor]
+    strides = [1]
+    if None in tensor and padded:
+        free = [area.tensor[axis] for area in areas for axis in (0, 1) if tensor[axis] is None]
+        strides = [stride for stride in STRIDES if not any(side % stride for side in free)][-1:]
+    is_in_corner = bool(padded) and not any(area.target.x or area.target.y for area in padded)
+    anchor = ImageAnchor.TOP_LEFT if is_in_corner else ImageAnchor.CENTER
+    is_cropped = any(_is_cropped(area, axis) for area in seen for axis in (0, 1))
+    for crop_rounding in (ImageRounding.DOWN, ImageRounding.HALF_EVEN)[: 2 if is_cropped else 1]:
+        ends: dict[str, Any] = {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": strides[0]}
+        yield ImageScaling(**ends)
+        for height in _near(heights):
+            for width in _near(widths):
+                yield ImageScaling(height=height, width=width, **ends)
+        for multiple in multiples:
+            for rounding in ROUNDINGS:
+                for multiple_rounding in ROUNDINGS if multiple > 1 else ROUNDINGS[:1]:
+                    way = ends | {"rounding": rounding, "multiple": multiple, "multiple_rounding": multiple_rounding}
+                    if None in tensor and any(tensor):  # one side is the tensor's, and the other follows
+                        yield ImageScaling(**way)
+                        for limit in _near(long, largest=True):
+                            yield ImageScaling(longest_side=limit, **way)
+                    yield from _sided(short, long, heights, widths, way)
+    if None not in tensor:
+        side = min(side for side in tensor if side is not None)
+        for ratio in sorted({round(side / each, 3) for each in short if each >= side}, reverse=True):
+            if 0 < ratio <= 1:
+                yield ImageScaling(crop_ratio=ratio, crops_first=True)
+
+
+def _is_cropped(area: Area, axis: int) -> bool:
+    """Whether the picture is larger along the axis, once it is scaled, than what is seen of it."""
+    seen = area.target.height if axis == 0 else area.target.width
+    return area.scaled[axis] - seen > 1.5 + 0.01 * seen
+
+
+def _sided(
+    short: Sequence[float],
+    long: Sequence[float],
+    heights: Sequence[float],
+    widths: Sequence[float],
+    way: dict[str, Any],
+) -> Iterator[ImageScaling]:
+    """The ways to say a shorter or a longer side."""
+    for side in _near(short):
+        yield ImageScaling(shortest_side=side, **way)
+    for side in _near(long):
+        yield ImageScaling(longest_side=side, **way)
+    # Sides that only limit: the largest that any has, or the least.
+    for side in _near(long, largest=True):
+        yield ImageScaling(longest_side=side, enlarges=False, **way)
+    for side in _near(short, least=True):
+        yield ImageScaling(shortest_side=side, shrinks=False, **way)
+    for shortest in _near(short, largest=True):
+        for longest in _near(long, largest=True):
+            if longest > shortest:
+                yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
+                for rule in ("limits_rounded", "changes_least"):
+                    yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
+    for height in _near(heights, largest=True):
+        for width in _near(widths, largest=True):
+            yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
+
+
+def _near(measured: Iterable[float], largest: bool = False, least: bool = False) -> list[int]:
+    """Whole numbers that the side may be which all pictures have, or the largest or the least that any has."""
+    values = sorted(measured)
+    if not values:
+        return []
+    most = values[-1] if largest else values[0] if least else values[len(values) // 2]
+    if not largest and not least and values[-1] - values[0] > max(3, 0.02 * most):
+        return []
+    if isinstance(most, int):
+        return [most]
+    reach = max(1, round(0.004 * most))
+    nearest = round(most)
+    around = range(max(1, nearest - reach), nearest + reach + 1)
+    # Sides that people write come first.
+    return sorted(around, key=lambda side: (side % 32 != 0, side % 8 != 0, abs(side - most)))
