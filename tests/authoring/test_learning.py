@@ -312,7 +312,7 @@ class TestTheCommand:
         ended = call("contract", model, "--learn", f"{code}:ends", "--output", made)
         assert "ended its process: status 3" in " ".join(ended.output.split())
         late = call("contract", model, "--learn", f"{code}:sleeps", "--time-limit", "2", "--output", made)
-        assert "was not learned in 2 s" in " ".join(late.output.split())
+        assert "was not done in 2 s" in " ".join(late.output.split())
         assert not made.exists()
         assert [each.name for each in threading.enumerate() if each.name.startswith("Thread-")] == []
 

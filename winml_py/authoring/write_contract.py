@@ -13,6 +13,7 @@ from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
+from .learning.learn_contract import LearnedContract
 
 if TYPE_CHECKING:
     import onnx
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def write_contract(
     source: str | os.PathLike[str],
     destination: str | os.PathLike[str],
-    contract: ImageContract,
+    contract: ImageContract | LearnedContract,
     inputs: Iterable[str] = (),
 ) -> None:
     """Writes a copy of a model whose metadata state a contract, and whose inputs are denoted images.
@@ -31,7 +32,8 @@ def write_contract(
     Args:
         source: the path of the model.
         destination: the path of the copy; in the source's folder, where the model has external data.
-        contract: how pictures become its tensors; of all its images, as the metadata are the model's.
+        contract: how pictures become its tensors; of all its images, as the metadata are the model's. What
+            `learn_contract` gave is written with its evidence, which `check_contract` checks.
         inputs: the inputs that are images; by default those whose shape fits the contract.
 
     Raises:
@@ -50,6 +52,9 @@ def write_contract(
         >>> LearningModel.load(target).input_features[0].contract.mean
         (33.3,)
     """
+    evidence: dict[str, str] = {}
+    if isinstance(contract, LearnedContract):
+        evidence, contract = contract.evidence.to_metadata(), contract.contract
     features = LearningModel.load_from_file_path(source).input_features
     require_folder(destination)
     model = read_for_copy(source, destination)
@@ -59,7 +64,7 @@ def write_contract(
     for value in model.graph.input:
         if value.name in images:
             value.type.denotation = "IMAGE"
-    set_image_metadata(model, contract.to_metadata())
+    set_image_metadata(model, contract.to_metadata() | evidence)
     write_whole(destination, model.SerializeToString())
 
 

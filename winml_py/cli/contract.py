@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from ..authoring.build_in import build_in
+from ..authoring.evidence import ContractCheck, check_contract
 from ..authoring.learning.asked import Pictures
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
@@ -18,6 +19,7 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling
 from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
 from ..enums import (
     BitmapPixelFormat,
     ImageCropMode,
@@ -34,6 +36,8 @@ from ..inputs.functions import import_function
 from .arguments import PRESETS, Decorator, json_option, labels_option, model_argument, preset_option, written_model
 from .failures import naming
 from .style import emit, say
+
+T = TypeVar("T")
 
 _FORMATS = {"rgb": BitmapPixelFormat.RGB8, "bgr": BitmapPixelFormat.BGR8, "gray": BitmapPixelFormat.GRAY8}
 _PICTURES = {**_FORMATS, "rgba": BitmapPixelFormat.RGBA8, "bgra": BitmapPixelFormat.BGRA8}
@@ -77,10 +81,12 @@ LEARN_SECONDS = 600.0
 
 @click.command()
 @model_argument
-@written_model("model")
+@written_model("model", is_required=False)
 @click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
 @click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name of the training's preprocessing.")
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Of --learn; 600.")
+@click.option("--check", is_flag=True, help="Do pictures become the numbers that the contract was learned from?")
+@click.option("--device", metavar="NAME", help="With --check: cpu (default), gpu or a name.")
 @preset_option(lambda _, __, word: PRESETS.get(word))
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
@@ -109,6 +115,8 @@ def contract(
     images: tuple[str, ...],
     is_built_in: bool,
     learn: str | None,
+    check: bool,
+    device: str | None,
     time_limit: float | None,
     pictures: BitmapPixelFormat | None,
     labels: str | None,
@@ -119,9 +127,18 @@ def contract(
     """Write MODEL with an image contract. Its inputs become images; with --build-in, they take bytes.
 
     With --build-in and no contract, the model's own is built in. --learn imports and calls FUNCTION, which runs its
-    code, in a process of its own.
+    code, in a process of its own. --check proves a learned contract again, here; with --learn, the function, too.
     """
     made = _stated(**options)
+    if check:
+        if made is not None or output or is_built_in or images or labels or suppress:
+            raise click.UsageError("--check writes nothing: it goes with --learn, --pictures and --device alone.")
+        _check(model, device or "cpu", learn, pictures, time_limit or LEARN_SECONDS, as_json)
+        return
+    if not output:
+        raise click.UsageError("Missing option '--output'.")
+    if device is not None:
+        raise click.UsageError("--device goes with --check.")
     learned = None
     if learn is not None:
         if made is not None:
@@ -140,13 +157,14 @@ def contract(
         elif pictures or labels or suppress:
             raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
         else:
-            write_contract(model, output, made, images)
+            write_contract(model, output, learned or made, images)
     words = made.describe() if made else "the contract of the model"
     report: dict[str, Any] = {"model": model, "output": output, "contract": words} | (
         {"pictures": pictures.name} if is_built_in and pictures else {}
     )
     if learned is not None:
-        report["learned"] = {name: value for name, value in vars(learned).items() if name != "contract"}
+        told = vars(learned).items()
+        report["learned"] = {name: value for name, value in told if name not in ("contract", "evidence")}
     emit(report, as_json, lambda _: _show(f"{output}: {words}{_spell_pictures(pictures)}", learned))
     if made:
         _tell_odd_numbers(output, made)
@@ -166,20 +184,64 @@ def _show(line: str, learned: LearnedContract | None) -> None:
         say(f"Any value would fit: {', '.join(learned.undetermined)}.")
 
 
+def _check(
+    model: str, device: str, learn: str | None, pictures: BitmapPixelFormat | None, seconds: float, as_json: bool
+) -> None:
+    """Proves a learned contract on a device, and says what differs."""
+    words = _words_for(pictures)
+    with naming(model):
+        if learn is None:
+            made = check_contract(LearningModel.load(model), LearningModelDevice.find(device))
+        else:
+            made = _call_foreign(seconds, learn, _check_here, learn, words, model, device)
+    facts = {"model": model, "check": {**vars(made), "is_right": made.is_right}}
+    emit(facts, as_json, lambda _: _show_check(model, made))
+    if not made.is_right:
+        raise click.exceptions.Exit(1)
+
+
+def _show_check(model: str, made: ContractCheck) -> None:
+    if made.is_right:
+        say(
+            f"{model}: right. Pictures become what {made.function} made of them: {made.mean_difference:.2f} gray "
+            f"levels away on average, {made.largest_difference:.0f} at most."
+        )
+    for problem in made.problems:
+        say(f"{model}: {problem}", is_error=True)
+
+
+def _check_here(text: str, pictures: Pictures | None, model: str, device: str) -> ContractCheck:
+    function = import_function(text)
+    loaded, found = LearningModel.load(model), LearningModelDevice.find(device)
+    return check_contract(loaded, found, function=function, pictures=pictures)
+
+
+def _words_for(pictures: BitmapPixelFormat | None) -> Pictures | None:
+    words: dict[BitmapPixelFormat, Pictures] = {
+        BitmapPixelFormat.RGB8: "rgb",
+        BitmapPixelFormat.BGR8: "bgr",
+        BitmapPixelFormat.GRAY8: "gray",
+    }
+    if pictures is not None and pictures not in words:
+        raise click.UsageError("A function takes pictures in rgb, bgr or gray.")
+    return words[pictures] if pictures else None
+
+
 def _learn(
     text: str, pictures: BitmapPixelFormat | None, model: str, inputs: tuple[str, ...], seconds: float
 ) -> LearnedContract:
     """Learns in a process of its own: the function is somebody's, and may do anything."""
-    words = {value: word for word, value in _FORMATS.items()}
-    if pictures is not None and pictures not in words:
-        raise click.UsageError("A function that is learned takes pictures in rgb, bgr or gray.")
+    return _call_foreign(seconds, text, _learn_here, text, _words_for(pictures), model, inputs)
+
+
+def _call_foreign(seconds: float, text: str, function: Callable[..., T], *arguments: object) -> T:
     try:
-        return trial.call_foreign(seconds, _learn_here, text, words.get(pictures), model, inputs)  # type: ignore[arg-type]
+        return trial.call_foreign(seconds, function, *arguments)
     except trial.ProcessEndedError as error:
         raise EvaluationError(f"{text} ended its process: {error}.", hint="Call it in Python, and see why.") from error
     except TimeoutError:
         raise EvaluationError(
-            f"{text} was not learned in {seconds:g} s.", hint="Give it longer: --time-limit SECONDS."
+            f"{text} was not done in {seconds:g} s.", hint="Give it longer: --time-limit SECONDS."
         ) from None
 
 

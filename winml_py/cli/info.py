@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..authoring.evidence import KEY, ContractEvidence, is_proven
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
     FREE,
@@ -16,6 +17,7 @@ from ..core.features.descriptors import (
     spell_kind,
 )
 from ..core.model.model import LearningModel
+from ..errors import InvalidArgumentError
 from .arguments import json_option, model_argument
 from .failures import naming
 from .style import emit, pairs, say, show
@@ -42,9 +44,27 @@ def _facts(model: LearningModel, path: str) -> Facts:
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
+        "proof": _proof(model),
         "inputs": [_feature(feature) for feature in model.input_features],
         "outputs": [_feature(feature) for feature in model.output_features],
     }
+
+
+def _proof(model: LearningModel) -> Facts | None:
+    """The function that the contract was learned from, and whether the contract is still that one."""
+    try:
+        evidence = ContractEvidence.from_metadata(model.metadata)
+    except InvalidArgumentError as error:
+        return {"function": None, "is_unchanged": False, "error": str(error)}
+    return None if evidence is None else {"function": evidence.function, "is_unchanged": is_proven(model)}
+
+
+def _spell_proof(proof: Facts) -> str:
+    if proof["function"] is None:
+        return str(proof["error"])
+    if proof["is_unchanged"]:
+        return f"the contract was learned from {proof['function']}; --check of winml-py contract proves it here"
+    return f"the contract was changed after it had been learned from {proof['function']}"
 
 
 def _feature(feature: FeatureDescriptor) -> Facts:
@@ -81,8 +101,8 @@ def _print(facts: Facts) -> None:
         "size": f"{facts['size']:,} bytes",
         "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
-        **facts["metadata"],
-    }
+        **{key: value for key, value in facts["metadata"].items() if key != KEY},
+    } | ({"proof": _spell_proof(facts["proof"])} if facts["proof"] else {})
     pairs((name, _shorten(value)) for name, value in about.items())
     say("")
     rows = []

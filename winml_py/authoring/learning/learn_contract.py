@@ -15,6 +15,7 @@ from ...core.model.contracts import fits, fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
+from ..evidence import ContractEvidence
 from .asked import Answer, AskedFunction, Pictures
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
@@ -42,6 +43,7 @@ class LearnedContract:
         proven_on: the number of fresh pictures that it was compared on.
         mean_difference: gray levels between the function's tensor and the one that a bind makes, over all pictures.
         largest_difference: the same, of the number that is farthest.
+        evidence: chosen numbers of what the function gave, which `write_contract` writes into the model, too.
         undetermined: fields of the contract that any value would fit: no picture that was asked shows them.
         notes: what else a program should know, as that the function scales in floating point.
     """
@@ -53,6 +55,7 @@ class LearnedContract:
     proven_on: int
     mean_difference: float
     largest_difference: float
+    evidence: ContractEvidence
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -116,6 +119,7 @@ def learn_contract(
         )
     candidate = choose(asked, colours, rules, numbers, seed + 1)
     proof = prove(asked, candidate, numbers, seed + 2)
+    evidence = ContractEvidence.take(lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed)
     _require_same(asked, first, asked(probe))  # also after all that it has seen
     reason = "" if proof.is_close else explain(candidate, numbers, proof)
     if not proof.holds:
@@ -132,6 +136,7 @@ def learn_contract(
         proof.pictures,
         proof.mean,
         proof.most,
+        evidence,
         tuple(find_undetermined(areas, candidate)),
         (reason,) if reason else (),
     )

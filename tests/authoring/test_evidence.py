@@ -1,0 +1,185 @@
+"""The evidence of a learned contract: what it holds, what it finds out, and what is not believed of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from PIL import Image
+
+from helpers import preparations
+from helpers.cli import call
+from helpers.models import unary
+from winml_py import InvalidArgumentError, LearningModel, LearningModelDevice
+from winml_py.authoring import ContractEvidence, LearnedContract, check_contract, learn_contract, write_contract
+from winml_py.authoring.evidence import KEY, evidence_pictures, is_proven
+
+
+@pytest.fixture(scope="module")
+def learned() -> LearnedContract:
+    return learn_contract(preparations.stretched)
+
+
+@pytest.fixture
+def proven(learned: LearnedContract, tmp_path: Path) -> Path:
+    """A model with a contract and its evidence."""
+    source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
+    source.write_bytes(unary(shape=("n", 3, 224, 224)))
+    write_contract(source, target, learned)
+    return target
+
+
+def changed(path: Path, **metadata: str) -> LearningModel:
+    """The model with other metadata; a dot in a key is written as two underscores."""
+    model = onnx.load(path)
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(model, entries | {key.replace("__", "."): text for key, text in metadata.items()})
+    return LearningModel.load(model.SerializeToString())
+
+
+def test_it_is_what_the_function_gave(learned: LearnedContract, proven: Path) -> None:
+    evidence = ContractEvidence.from_metadata(LearningModel.load(proven).metadata)
+    assert evidence == learned.evidence
+    assert evidence is not None
+    assert len(evidence.to_metadata()[KEY]) < 20_000
+    for pixels, positions, numbers in zip(
+        evidence_pictures(evidence.seed), evidence.positions, evidence.numbers, strict=True
+    ):
+        given = preparations.stretched(Image.fromarray(pixels)).reshape(-1)
+        np.testing.assert_array_equal(given[list(positions)], np.array(numbers, np.float32))
+
+
+def test_the_pictures_are_the_same_for_ever() -> None:
+    """Models with evidence are out there: other pictures would make all of them wrong."""
+    digest = hashlib.sha256(b"".join(pixels.tobytes() for pixels in evidence_pictures(0)))
+    assert digest.hexdigest() == "3c3ace6b94637b3f224a019dfcfeeb9fdae7f7956358953b21531ef514b48364"
+
+
+def test_an_unchanged_model_is_right(proven: Path) -> None:
+    model = LearningModel.load(proven)
+    check = check_contract(model, function=preparations.stretched)
+    assert check.is_right
+    assert check.function == "helpers.preparations.stretched"
+    assert check.mean_difference <= 0.3
+    assert check.largest_difference <= 2
+    assert is_proven(model)
+
+
+def test_on_an_isolated_and_another_device(proven: Path) -> None:
+    assert check_contract(LearningModel.load(proven), LearningModelDevice.find("cpu")).is_right
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"Image__BitmapPixelFormat": "Bgr8"}, "Image.BitmapPixelFormat was Rgb8 when the contract was learned, and"),
+        ({"Image__Mean": "0.5,0.5,0.5"}, "Image.Mean was nothing .* and is 0.5,0.5,0.5"),
+        ({"Image__Kernel": "Cubic"}, "Image.Kernel was AntialiasedLinear .* and is Cubic"),
+        ({"Image__CropMode": "Letterbox"}, "Image.CropMode was Stretch .* and is Letterbox"),
+    ],
+)
+def test_a_changed_contract_is_named(proven: Path, metadata: dict[str, str], words: str) -> None:
+    model = changed(proven, **metadata)
+    check = check_contract(model)
+    assert not check.is_right
+    first, second = check.problems
+    assert re.search(words, first)
+    assert "makes other numbers" in second
+    assert not is_proven(model)
+
+
+def test_another_function_is_found_out(proven: Path) -> None:
+    (problem,) = check_contract(LearningModel.load(proven), function=preparations.scaled_twice).problems
+    assert problem.startswith("helpers.preparations.scaled_twice makes other numbers: ")
+    (problem, *_) = check_contract(LearningModel.load(proven), function=preparations.luma).problems
+    assert "makes a tensor of 1x28x28 of a picture of 400x300, and not of 3x224x224" in problem
+
+
+@pytest.mark.parametrize("element", [TensorProto.FLOAT16, TensorProto.UINT8])
+def test_other_types_of_tensors(element: int, tmp_path: Path) -> None:
+    source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
+    source.write_bytes(unary(shape=(1, 3, 128, 128), element=element))
+    write_contract(source, target, learn_contract(preparations.tagger, model=source))
+    check = check_contract(LearningModel.load(target))
+    assert check.is_right
+    assert check.mean_difference <= 0.3
+
+
+NONE = ["", "7", "[]", "{}", '{"version": 1}', '{"version": 9}', "[" * 100_000, '{"version": 1, "function": 1}']
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_no_evidence(proven: Path, text: str) -> None:
+    model = changed(proven, **{KEY.replace(".", "__"): text})
+    with pytest.raises(InvalidArgumentError, match="evidence"):
+        check_contract(model)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"positions": [[10**9]] * 6},
+        {"positions": [[-1] * 40] * 6},
+        {"shapes": [[3, 1, 1]] * 6},
+        {"shapes": [[3, 1 << 40, 1]] * 6},
+        {"numbers": [[float("nan")] * 40] * 6},
+        {"numbers": []},
+        {"seed": -1},
+        {"seed": 2**40},
+        {"contract": {"Image.BitmapPixelFormat": "What"}},
+        {"contract": {"Image.BitmapPixelFormat": "Gray8"}},
+    ],
+)
+def test_hostile_numbers_are_no_evidence(proven: Path, learned: LearnedContract, change: dict[str, object]) -> None:
+    facts = json.loads(learned.evidence.to_metadata()[KEY])
+    model = changed(proven, **{KEY.replace(".", "__"): json.dumps(facts | change)})
+    with pytest.raises(InvalidArgumentError, match="evidence cannot be read"):
+        check_contract(model)
+
+
+def test_other_pictures_are_a_problem(proven: Path, learned: LearnedContract) -> None:
+    facts = json.loads(learned.evidence.to_metadata()[KEY])
+    model = changed(proven, **{KEY.replace(".", "__"): json.dumps(facts | {"digest": "0"})})
+    check = check_contract(model)
+    assert check.problems == ("The pictures of the evidence cannot be made again here: their digest is another one.",)
+
+
+class TestTheCommand:
+    def test_right_and_wrong(self, proven: Path) -> None:
+        done = call("contract", proven, "--check")
+        assert done.exit_code == 0
+        assert "right. Pictures become what helpers.preparations.stretched made of them" in done.output
+        learn = ("--learn", f"{preparations.__file__}:imagenet")
+        wrong = call("contract", proven, "--check", *learn, "--json")
+        assert wrong.exit_code == 1
+        check = json.loads(wrong.stdout)["check"]
+        assert not check["is_right"]
+        assert "imagenet makes other numbers" in check["problems"][0]
+
+    def test_what_does_not_go_together(self, proven: Path, tmp_path: Path) -> None:
+        for options in (
+            ["--check", "--output", tmp_path / "out.onnx"],
+            ["--check", "--range", "0..1"],
+            ["--device", "cpu", "--preset", "clip", "--output", tmp_path / "out.onnx"],
+            ["--time-limit", "3", "--preset", "clip", "--output", tmp_path / "out.onnx"],
+            [],
+        ):
+            assert call("contract", proven, *options).exit_code == 2
+        bare = tmp_path / "bare.onnx"
+        bare.write_bytes(unary())
+        assert "carries no evidence" in " ".join(call("contract", bare, "--check").output.split())
+
+    def test_info_says_it(self, proven: Path) -> None:
+        assert "learned from" in " ".join(call("info", proven).output.split())
+        proof = json.loads(call("info", proven, "--json").stdout)["proof"]
+        assert proof == {"function": "helpers.preparations.stretched", "is_unchanged": True}
+        changed_file = proven.with_name("changed.onnx")
+        call("contract", proven, "--kernel", "area", "--output", changed_file)
+        proof = json.loads(call("info", changed_file, "--json").stdout)["proof"]
+        assert not proof["is_unchanged"]

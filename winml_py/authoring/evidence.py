@@ -1,0 +1,313 @@
+"""The evidence that a learned contract is right: numbers in the model's metadata, which any machine can check."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.base.arrays import Array
+from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.features.descriptors import ImageFeatureDescriptor
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..core.imaging.formats import Pixels
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.session import LearningModelSession
+from ..enums import BitmapPixelFormat, TensorKind
+from ..errors import InvalidArgumentError, WinMLError
+
+if TYPE_CHECKING:
+    from ..core.imaging.scaling import Size
+
+KEY = "winml_py.proof"
+"""Of the metadata: the evidence, in JSON."""
+
+VERSION = 1
+SIZES: tuple[Size, ...] = ((300, 400), (413, 290), (97, 131), (33, 47), (701, 350), (128, 600))
+LONGEST = 1 << 20
+"""Pixels of a tensor's side, at most."""
+
+NUMBERS = 40
+"""So many numbers of each picture's tensor are kept."""
+
+MEAN_LEVELS, MOST_LEVELS = 0.6, 5.0
+"""Gray levels that pictures may be away from the function's numbers, on average and at most: a learned contract is 0.3
+and 3 away, and scaling differs by a level or two from machine to machine."""
+
+
+@dataclass(frozen=True)
+class ContractEvidence:
+    """What a function gave for pictures that can be made again anywhere.
+
+    Attributes:
+        function: its full name.
+        contract: the metadata of the contract that was learned from it.
+        seed: of the pictures.
+        digest: SHA-256 of the pictures, in hexadecimal.
+        shapes: of the function's tensors, as channels, height and width.
+        positions: for each picture, positions in its flattened tensor, channels first.
+        numbers: what stands there.
+    """
+
+    function: str
+    contract: Mapping[str, str]
+    seed: int
+    digest: str
+    shapes: tuple[tuple[int, int, int], ...]
+    positions: tuple[tuple[int, ...], ...]
+    numbers: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def take(
+        cls, ask: Callable[[Pixels], Array], function: str, contract: ImageContract, seed: int
+    ) -> ContractEvidence:
+        """Asks a function for numbers.
+
+        Args:
+            ask: gives channels x height x width for a picture of height x width x red, green, blue.
+            function: its name.
+            contract: what was learned from it.
+            seed: of the pictures.
+        """
+        rng = np.random.RandomState(seed)  # whose numbers never change from version to version of numpy
+        shapes, positions, numbers = [], [], []
+        for pixels in evidence_pictures(seed):
+            tensor = ask(pixels)
+            chosen = np.sort(rng.randint(0, tensor.size, NUMBERS))
+            shapes.append((tensor.shape[0], tensor.shape[1], tensor.shape[2]))
+            positions.append(tuple(int(position) for position in chosen))
+            numbers.append(tuple(float(np.float32(number)) for number in tensor.reshape(-1)[chosen]))
+        return cls(
+            function,
+            contract.to_metadata(),
+            seed,
+            _digest(seed),
+            tuple(shapes),
+            tuple(positions),
+            tuple(numbers),
+        )
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, str]) -> ContractEvidence | None:
+        """The evidence that a model carries; None where it carries none.
+
+        Raises:
+            InvalidArgumentError: what stands under the key is no evidence, or of a later version.
+        """
+        text = metadata.get(KEY)
+        if text is None:
+            return None
+        try:
+            facts = json.loads(text)
+            if facts["version"] != VERSION:
+                raise InvalidArgumentError(
+                    f"The model's evidence is of version {facts['version']!r}, and this package reads {VERSION}.",
+                    hint="Install a newer winml-py, or learn the contract again.",
+                )
+            evidence = cls(
+                str(facts["function"]),
+                {str(key): str(value) for key, value in facts["contract"].items()},
+                int(facts["seed"]),
+                str(facts["digest"]),
+                tuple((int(c), int(h), int(w)) for c, h, w in facts["shapes"]),
+                tuple(tuple(map(int, each)) for each in facts["positions"]),
+                tuple(tuple(map(float, each)) for each in facts["numbers"]),
+            )
+            evidence._require_sense()
+        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:
+            raise InvalidArgumentError(
+                f"The model's evidence cannot be read: {type(error).__name__}: {error}.", hint=f"It stands under {KEY}."
+            ) from error
+        return evidence
+
+    def _require_sense(self) -> None:
+        """Refuses numbers that no evidence has: it is part of a file that anybody may have written.
+
+        Raises:
+            ValueError: what is wrong.
+        """
+        channels = ImageContract.from_metadata(self.contract).channels
+        if not 0 <= self.seed < 1 << 32 or not len(self.shapes) == len(self.positions) == len(self.numbers) == len(
+            SIZES
+        ):
+            raise ValueError("it has other pictures")
+        for shape, positions, numbers in zip(self.shapes, self.positions, self.numbers, strict=True):
+            size = math.prod(shape)
+            if shape[0] != channels or min(shape) < 1 or max(shape) > LONGEST:
+                raise ValueError(f"a tensor of {'x'.join(map(str, shape))}")
+            if len(positions) != NUMBERS or not all(0 <= position < size for position in positions):
+                raise ValueError("positions outside of the tensor")
+            if len(numbers) != NUMBERS or not all(map(math.isfinite, numbers)):
+                raise ValueError("numbers that are none")
+
+    def to_metadata(self) -> dict[str, str]:
+        """The entry of the metadata that states it."""
+        return {KEY: json.dumps({"version": VERSION, **vars(self)}, separators=(",", ":"))}
+
+
+@dataclass(frozen=True)
+class ContractCheck:
+    """Whether pictures still become the numbers that a model's evidence states.
+
+    Attributes:
+        function: the name of the function that the contract was learned from.
+        problems: what differs, in sentences; empty where all is right.
+        mean_difference: gray levels, over all numbers; NaN where no tensor could be compared.
+        largest_difference: of the number that is farthest.
+    """
+
+    function: str
+    problems: tuple[str, ...]
+    mean_difference: float
+    largest_difference: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing differs."""
+        return not self.problems
+
+
+def check_contract(
+    model: LearningModel,
+    device: LearningModelDevice | None = None,
+    *,
+    function: Callable[..., Any] | None = None,
+    pictures: str | None = None,
+) -> ContractCheck:
+    """Proves that a model's pictures become the numbers that its contract was learned from.
+
+    Each picture of the evidence is made again, bound to an input like the model's, and read back from a session of the
+    device: what is compared is what reaches the model there.
+
+    Args:
+        model: a model with evidence, as `write_contract` writes a `LearnedContract`.
+        device: where; the CPU by default.
+        function: the function that the contract was learned from: it must still give the numbers, too.
+        pictures: what the function takes; see `learn_contract`.
+
+    Raises:
+        InvalidArgumentError: the model has no evidence, or it cannot be read.
+    """
+    evidence = ContractEvidence.from_metadata(model.metadata)
+    if evidence is None:
+        raise InvalidArgumentError(
+            "The model carries no evidence of a contract.",
+            hint="Write it: winml-py contract MODEL --learn FUNCTION --output NEW.",
+        )
+    problems = list(_changes(evidence, model))
+    if evidence.digest != _digest(evidence.seed):
+        problems.append("The pictures of the evidence cannot be made again here: their digest is another one.")
+        return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
+    feature = next((each for each in model.input_features if isinstance(each, ImageFeatureDescriptor)), None)
+    if feature is None:
+        problems.append("The model has no input that takes pictures any more.")
+        return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
+    differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
+    problems += told
+    if function is not None:
+        from .learning.asked import AskedFunction
+
+        asked = AskedFunction(function, pictures)  # type: ignore[arg-type]
+        given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
+        problems += _compare(evidence, given, asked.name)[1]
+    if differences.size == 0:
+        return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
+    return ContractCheck(evidence.function, tuple(problems), float(differences.mean()), float(differences.max()))
+
+
+def is_proven(model: LearningModel) -> bool:
+    """Whether a model carries evidence of the contract that it states; nothing is computed.
+
+    Raises:
+        InvalidArgumentError: the evidence cannot be read.
+    """
+    evidence = ContractEvidence.from_metadata(model.metadata)
+    return evidence is not None and not any(_changes(evidence, model))
+
+
+def evidence_pictures(seed: int) -> Iterator[Pixels]:
+    """The pictures of the evidence: noise of three scales, the same on every machine."""
+    rng = np.random.RandomState(seed)
+    for height, width in SIZES:
+        total = np.zeros((height, width, 3), np.int64)
+        for step in (1, 3, 9):
+            rough = rng.randint(0, 256, (height // step + 1, width // step + 1, 3))
+            total += rough.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
+        yield (24 + total * 208 // 765).astype(np.uint8)
+
+
+def _digest(seed: int) -> str:
+    digest = hashlib.sha256()
+    for pixels in evidence_pictures(seed):
+        digest.update(pixels.tobytes())
+    return digest.hexdigest()
+
+
+def _changes(evidence: ContractEvidence, model: LearningModel) -> Iterator[str]:
+    """What the metadata state differently now."""
+    keys = [key for key in (*WINDOWS_KEYS, *OUR_KEYS) if key in evidence.contract or key in model.metadata]
+    for key in keys:
+        before, now = evidence.contract.get(key, "nothing"), model.metadata.get(key, "nothing")
+        if before != now and key != "Image.DataType":  # which a model of bytes adds
+            yield f"{key} was {before} when the contract was learned, and is {now}."
+
+
+def _tensors_of(
+    feature: ImageFeatureDescriptor, evidence: ContractEvidence, device: LearningModelDevice | None
+) -> Iterator[Array]:
+    """What reaches an input like the model's, channels x height x width."""
+    model = LearningModel.load(_identity(feature))
+    model.contracts[feature.name] = feature.contract
+    with LearningModelSession(model, device) as session:
+        for pixels in evidence_pictures(evidence.seed):
+            binding = LearningModelBinding(session)
+            binding.bind(feature.name, ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8))
+            binding.bind("tensor", TENSOR_CLASSES[feature.tensor_kind].create())
+            tensor = session.evaluate(binding).outputs["tensor"].to_numpy()[0].astype(np.float64)
+            channels, _, _ = feature.contract.axes()
+            yield tensor if channels == 1 else tensor.transpose(2, 0, 1)
+
+
+def _identity(feature: ImageFeatureDescriptor) -> bytes:
+    """A model that gives the tensor it is given, of the shape and type of an input."""
+    from onnx import TensorProto, helper
+
+    element = {TensorKind.FLOAT16: TensorProto.FLOAT16, TensorKind.UINT8: TensorProto.UINT8}
+    kind = element.get(feature.tensor_kind, TensorProto.FLOAT)
+    sides = [None if size < 0 else size for size in feature.shape[1:]]
+    ends = [helper.make_tensor_value_info(name, kind, [1, *sides]) for name in (feature.name, "tensor")]
+    graph = helper.make_graph([helper.make_node("Identity", [feature.name], ["tensor"])], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    return made
+
+
+def _compare(evidence: ContractEvidence, tensors: Iterator[Array], who: str) -> tuple[Array, Sequence[str]]:
+    """Gray levels between the evidence and tensors, and what is wrong, in sentences."""
+    factors = [factor for factor, _ in ImageContract.from_metadata(evidence.contract).affine()]
+    found, problems = [], []
+    for (height, width), shape, positions, numbers, tensor in zip(
+        SIZES, evidence.shapes, evidence.positions, evidence.numbers, tensors, strict=True
+    ):
+        if tensor.shape != shape:
+            made, wanted = ("x".join(map(str, each)) for each in (tensor.shape, shape))
+            problems.append(f"{who} makes a tensor of {made} of a picture of {width}x{height}, and not of {wanted}.")
+            continue
+        channels = np.array(positions) // (shape[1] * shape[2])
+        scale = np.abs(np.array(factors)[channels])
+        found.append(np.abs(tensor.reshape(-1)[list(positions)] - np.array(numbers)) / scale)
+    differences = np.concatenate(found) if found else np.zeros(0)
+    if differences.size and not (differences.mean() <= MEAN_LEVELS and differences.max() <= MOST_LEVELS):
+        problems.append(
+            f"{who} makes other numbers: {differences.mean():.2f} gray levels away on average, {differences.max():.1f} "
+            f"at most; {MEAN_LEVELS:g} and {MOST_LEVELS:g} are allowed."
+        )
+    return differences, problems
