@@ -135,9 +135,8 @@ class ContractEvidence:
             ValueError: what is wrong.
         """
         channels = ImageContract.from_metadata(self.contract).channels
-        if not 0 <= self.seed < 1 << 32 or not len(self.shapes) == len(self.positions) == len(self.numbers) == len(
-            SIZES
-        ):
+        counts = {len(self.shapes), len(self.positions), len(self.numbers)}
+        if not 0 <= self.seed < 1 << 32 or counts != {len(SIZES)}:
             raise ValueError("it has other pictures")
         for shape, positions, numbers in zip(self.shapes, self.positions, self.numbers, strict=True):
             size = math.prod(shape)
@@ -239,7 +238,8 @@ def evidence_pictures(seed: int) -> Iterator[Pixels]:
     for height, width in SIZES:
         total = np.zeros((height, width, 3), np.int64)
         for step in (1, 3, 9):
-            rough = rng.randint(0, 256, (height // step + 1, width // step + 1, 3))
+            # Bytes: whole numbers of a system's own size would be others on other systems.
+            rough = rng.randint(0, 256, (height // step + 1, width // step + 1, 3), np.uint8)
             total += rough.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
         yield (24 + total * 208 // 765).astype(np.uint8)
 
