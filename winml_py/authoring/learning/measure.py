@@ -45,14 +45,15 @@ def measure_numbers(function: AskedFunction) -> Numbers:
         NotSupportedError: not by a factor and a summand a channel.
     """
     size = SIZES[0]
-    grays = np.array([_colour_of(function, size, (level,) * 3) for level in GRAYS])
-    black, white = grays[0], grays[1]
-    if np.allclose(grays, black, rtol=0, atol=1e-6):
+    middle = _find_middle(function, size)
+    if middle is None:
         raise NotSupportedError(
             f"{function.name} gives pictures of one colour the same numbers, whatever the colour: it subtracts "
             "something of the picture itself, such as its own mean, or equalises it.",
             hint="A contract's numbers depend on the pixel alone. Bind a tensor, which the function makes.",
         )
+    grays = np.array([_colour_of(function, size, (level,) * 3, middle) for level in GRAYS])
+    black, white = grays[0], grays[1]
     levels = np.array(GRAYS, float)
     span = white - black
     if np.any(span == 0):
@@ -64,8 +65,8 @@ def measure_numbers(function: AskedFunction) -> Numbers:
             hint="A contract's numbers are level * factor + summand. Bind a tensor, which the function makes.",
         )
     factors, summands = span / 255, black
-    _require_same_everywhere(function, size, factors, summands)
-    colours = np.array([_colour_of(function, size, colour) for colour in COLOURS])
+    _require_same_everywhere(function, size, middle, factors, summands)
+    colours = np.array([_colour_of(function, size, colour, middle) for colour in COLOURS])
     as_levels = (colours - summands) / factors  # colours x channels
     # Each channel is a mix of red, green and blue.
     mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), as_levels, rcond=None)
@@ -88,14 +89,35 @@ def measure_numbers(function: AskedFunction) -> Numbers:
     )
 
 
-def _require_same_everywhere(function: AskedFunction, size: Size, factors: Array, summands: Array) -> None:
+Middle = tuple[slice, slice, slice]
+"""The middle of the picture in a tensor of channels x height x width."""
+
+
+def _find_middle(function: AskedFunction, size: Size) -> Middle | None:
+    """Where the middle of the picture is in the tensor, away from padding; None where no number shows the colour."""
+    answers = [function(plain(size, (level,) * 3)).numbers for level in (0, 255, 128)]
+    if len({answer.shape for answer in answers}) > 1:
+        raise NotSupportedError(f"{function.name} gives pictures of other colours tensors of other shapes.")
+    shows = np.ptp(np.stack(answers), axis=0).max(axis=0) > 1e-6
+    rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
+    if not rows.size:
+        return None
+    third = len(rows) // 3, len(columns) // 3
+    return (
+        slice(None),
+        slice(int(rows[0]) + third[0], int(rows[-1]) + 1 - third[0]),
+        slice(int(columns[0]) + third[1], int(columns[-1]) + 1 - third[1]),
+    )
+
+
+def _require_same_everywhere(
+    function: AskedFunction, size: Size, where: Middle, factors: Array, summands: Array
+) -> None:
     """Refuses a function that gives a level another number where the picture has other levels, too."""
     pixels = plain(size, (100, 100, 100))
     pixels[:, size[1] // 2 :] = 150
     numbers = function(pixels).numbers
-    height, width = numbers.shape[1:]
-    levels = (numbers - summands[:, None, None]) / factors[:, None, None]
-    middle = levels[:, height // 3 : height - height // 3, width // 3 : width - width // 3]
+    middle = ((numbers - summands[:, None, None]) / factors[:, None, None])[where]
     # A kernel that overshoots does so by less than a fifth of the edge.
     if middle.min() < 85 or middle.max() > 165:
         raise NotSupportedError(
@@ -105,13 +127,9 @@ def _require_same_everywhere(function: AskedFunction, size: Size, factors: Array
         )
 
 
-def _colour_of(function: AskedFunction, size: Size, colour: tuple[int, int, int]) -> Array:
-    """The numbers of a colour, one a channel: those of the middle, where no padding is."""
-    numbers = function(plain(size, colour)).numbers
-    height, width = numbers.shape[1:]
-    found: Array = np.median(
-        numbers[:, height // 3 : height - height // 3, width // 3 : width - width // 3], axis=(1, 2)
-    )
+def _colour_of(function: AskedFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
+    """The numbers of a colour, one a channel."""
+    found: Array = np.median(function(plain(size, colour)).numbers[where], axis=(1, 2))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -157,6 +158,10 @@ def _sided(
                 yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
                 for rule in ("limits_rounded", "changes_least"):
                     yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
+    # A side that most pictures have, as the shorter or as the longer one (Depth Anything).
+    for side, _ in Counter((*short, *long)).most_common(2):
+        if isinstance(side, int):
+            yield ImageScaling(shortest_side=side, longest_side=side, changes_least=True, **way)
     for height in _near(heights, largest=True):
         for width in _near(widths, largest=True):
             yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
