@@ -205,6 +205,8 @@ def _array_of(given: Any) -> Array | None:
         return np.array(given.numpy())
     if hasattr(given, "__dlpack__"):
         return np.array(np.from_dlpack(given))
+    if isinstance(getattr(given, "data", None), np.ndarray):  # a tensor of a package's own
+        return np.array(given.data)
     with suppress(Exception):  # a list of numbers
         if isinstance(given, list) and given and isinstance(given[0], list):
             array = np.array(given)

@@ -121,6 +121,10 @@ def learn_contract(
     proof = prove(asked, candidate, numbers, seed + 2)
     evidence = ContractEvidence.take(lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed)
     _require_same(asked, first, asked(probe))  # also after all that it has seen
+    notes = []
+    if proof.tiny_differ is not None:
+        height, width = proof.tiny_differ
+        notes.append(f"it places tiny pictures otherwise: {width}x{height}, say")
     reason = "" if proof.is_close else explain(candidate, numbers, proof)
     if not proof.holds:
         raise NotSupportedError(
@@ -138,7 +142,7 @@ def learn_contract(
         proof.most,
         evidence,
         tuple(find_undetermined(areas, candidate)),
-        (reason,) if reason else (),
+        tuple(notes + [reason] * bool(reason)),
     )
 
 

@@ -73,7 +73,7 @@ def measure_numbers(function: AskedFunction) -> Numbers:
     weights = mix.T
     if np.abs(np.array(COLOURS) @ mix - as_levels).max() > 1.01:
         raise NotSupportedError(
-            f"{function.name} mixes the colours in a way that is no sum of red, green and blue.",
+            f"{function.name} mixes the colours in a way that is no sum of red, green and blue: JPEG, or a curve.",
             hint="A contract takes red, green and blue as they are, or gray. Convert the picture first.",
         )
     if len(weights) == 3 and np.abs(weights - np.round(weights)).max() < 0.004:
@@ -142,6 +142,8 @@ def _rounding_of(numbers: Array) -> float:
 def _curve(levels: Array, numbers: Array) -> str:
     """What a curve is, in words."""
     first = numbers[:, 0]
+    if np.ptp(first[levels > 0]) < 1e-4:
+        return "gives all grays but black the same numbers: it divides each picture by its own largest number"
     if len(np.unique(np.round(first, 6))) == 2:
         return "makes two numbers of all levels: a threshold"
     inside = (levels > 0.2) & (levels < 0.9) & (first > 0)  # dark levels are coarse where they are bytes again
@@ -172,7 +174,14 @@ def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
     if not shows[inside].all():
         raise NotSupportedError(f"{name} shows it in something that is no rectangle.")
     for level, answer in ((0, black), (255, white)):
-        if np.abs(numbers.levels(answer.numbers)[(slice(None), *inside)] - level).max() > 1.01:
+        off = np.abs(numbers.levels(answer.numbers)[(slice(None), *inside)] - level)
+        edge = min(off.shape[1:]) // 6
+        if edge and off.max() > 1.01 >= off[:, edge:-edge, edge:-edge].max():
+            raise NotSupportedError(
+                f"{name} mixes the edge of the picture with the padding: it pads first, and scales then.",
+                hint="A contract scales, and pads then. Bind the tensor that the function makes.",
+            )
+        if off.max() > 1.01:
             raise NotSupportedError(
                 f"{name} gives one colour different numbers in different places.",
                 hint="A contract's numbers depend on the pixel alone. Functions with a random part cannot be learned.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,15 @@ VERSION = 1
 
 SIZES: tuple[Size, ...] = (
     (300, 400), (400, 300), (320, 320), (480, 640), (701, 350), (97, 131), (150, 1000), (900, 200),
-    (33, 47), (1023, 767), (224, 224), (256, 257),
+    (33, 47), (1500, 2100), (224, 224), (256, 257),
 )  # fmt: skip
 """Height and width: landscape, portrait, square, tiny, long, odd. Rules for sizes differ in at least one of them."""
 
-GRAYS = (0, 255, 128, 1, 31, 64, 100, 200, 254)
+LONGEST = 3000
+"""Pixels of the longest side of a picture that a contract is proven on."""
+
+GRAYS = (0, 255, 128, 5, 31, 64, 100, 200, 254)
+"""Some functions take a picture without a level above 1 for one whose numbers are from 0 to 1: none of these is."""
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (10, 200, 90), (230, 40, 120))
 
 
@@ -71,17 +76,23 @@ def scene(size: Size, rng: np.random.Generator) -> Pixels:
     return np.clip(np.asarray(image) + grain, 0, 255).astype(np.uint8)
 
 
-def fresh(count: int, seed: int) -> list[Pixels]:
-    """Pictures to prove a contract on: textures and scenes in turns, of sizes that no probe had."""
+def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
+    """Pictures to prove a contract on: textures and scenes in turns, of sizes that no probe had.
+
+    Args:
+        count: how many.
+        seed: of sizes and pictures.
+        scaled: pixels of the longer side that pictures are scaled to: some are larger, and shrink.
+    """
     rng = np.random.default_rng(seed)
-    made = []
     for index in range(count):
-        # Most pictures are hundreds of pixels large; every seventh is tiny, every fifth is long.
+        # Most pictures are hundreds of pixels large; every seventh is tiny, every fifth is long, every eighth shrinks.
         longest = int(rng.integers(12, 60)) if index % 7 == 3 else int(rng.integers(120, 900))
+        if index % 8 == 4:
+            longest = min(LONGEST, int(scaled * rng.uniform(1.1, 2.5)))
         ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
         size = (max(8, int(longest * ratio)), longest)[:: 1 if rng.random() < 0.5 else -1]
-        made.append(texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng))
-    return made
+        yield texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng)
 
 
 class Numbers(NamedTuple):

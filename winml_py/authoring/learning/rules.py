@@ -159,9 +159,8 @@ def _sided(
                 for rule in ("limits_rounded", "changes_least"):
                     yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
     # A side that most pictures have, as the shorter or as the longer one (Depth Anything).
-    for side, _ in Counter((*short, *long)).most_common(2):
-        if isinstance(side, int):
-            yield ImageScaling(shortest_side=side, longest_side=side, changes_least=True, **way)
+    for most, _ in Counter(round(each) for each in (*short, *long)).most_common(2):
+        yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
     for height in _near(heights, largest=True):
         for width in _near(widths, largest=True):
             yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
