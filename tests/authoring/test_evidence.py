@@ -166,8 +166,6 @@ class TestTheCommand:
         for options in (
             ["--check", "--output", tmp_path / "out.onnx"],
             ["--check", "--range", "0..1"],
-            ["--device", "cpu", "--preset", "clip", "--output", tmp_path / "out.onnx"],
-            ["--time-limit", "3", "--preset", "clip", "--output", tmp_path / "out.onnx"],
             [],
         ):
             assert call("contract", proven, *options).exit_code == 2

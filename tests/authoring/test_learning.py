@@ -141,6 +141,9 @@ def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:
         ("scaled_twice", "scales twice: first to 640x640, then to 224x224"),
         ("gamma", r"applies a gamma of 2\.2"),
         ("own_mean", "subtracts something of the picture itself"),
+        ("own_maximum", "divides each picture by its own largest number"),
+        ("int_scaled", r"to \d+x\d+, and by the rule of the others .*int\(side \* scale\) does that"),
+        ("padded_first", "pads first, and scales then"),
         ("threshold", "a threshold"),
         ("equalised", "corrects the contrast of each picture"),
         ("mirrored", "mirrors it"),
@@ -155,6 +158,11 @@ def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:
 def test_what_no_contract_says_is_refused_by_name(name: str, words: str) -> None:
     with pytest.raises(NotSupportedError, match=words):
         learn_contract(getattr(preparations, name))
+
+
+def test_a_kernel_for_each_size_is_refused_by_name() -> None:
+    with pytest.raises(NotSupportedError, match=r"with the kernel .*, and to other sizes with"):
+        learn_contract(preparations.two_kernels, pictures="rgb")
 
 
 def test_a_state_between_calls_is_found_out() -> None:
@@ -301,7 +309,9 @@ class TestTheCommand:
             assert call("contract", model, *options, "--output", made).exit_code != 0
         assert not made.exists()
 
-    def test_a_function_that_ends_its_process_or_does_not_end(self, model: Path, tmp_path: Path) -> None:
+    def test_a_function_that_ends_its_process_or_does_not_end(
+        self, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         made, code = tmp_path / "made.onnx", tmp_path / "code.py"
         code.write_text(
             "import os, time\n"
@@ -311,7 +321,8 @@ class TestTheCommand:
         )
         ended = call("contract", model, "--learn", f"{code}:ends", "--output", made)
         assert "ended its process: status 3" in " ".join(ended.output.split())
-        late = call("contract", model, "--learn", f"{code}:sleeps", "--time-limit", "2", "--output", made)
+        monkeypatch.setattr("winml_py.cli.contract.LEARN_SECONDS", 2)
+        late = call("contract", model, "--learn", f"{code}:sleeps", "--output", made)
         assert "was not done in 2 s" in " ".join(late.output.split())
         assert not made.exists()
         assert [each.name for each in threading.enumerate() if each.name.startswith("Thread-")] == []

@@ -363,8 +363,8 @@ def table() -> list[str]:
         writes = [option.opts[0] for option in options(command) if option.opts[0] in WRITES]
         kind = kinds[f"kind_{name}"]
         keys = dict.fromkeys(key for one in kind.get("oneOf", [kind]) for key in one["properties"])
-        # With 1, these two have a report and no error: of problems, and of rows that all failed.
-        codes = {0, *probes(command), *({1} if name in ("doctor", "map") else ())}
+        # With 1, these have a report and no error: of problems, of rows that all failed, of what differs.
+        codes = {0, *probes(command), *({1} if name in ("contract", "doctor", "map") else ())}
         cells = [
             f"`{name}`",
             f"`{words_of(command)}`" if words_of(command) else "",

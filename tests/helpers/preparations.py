@@ -88,6 +88,32 @@ def own_mean(image: Image.Image) -> Array:
     return ((pixels - pixels.mean()) / (pixels.std() + 1e-6)).transpose(2, 0, 1)
 
 
+def own_maximum(image: Image.Image) -> Array:
+    pixels = np.asarray(image.resize((64, 64)), np.float32)
+    return (pixels / max(pixels.max(), 1e-6)).transpose(2, 0, 1)
+
+
+def int_scaled(image: Image.Image) -> Array:
+    """A shorter side of 256, and of 255 where `side * scale` is just below."""
+    scale = 256 / min(image.size)
+    image = image.resize((int(image.width * scale), int(image.height * scale)), Image.Resampling.BILINEAR)
+    left, top = (image.width - 224) // 2, (image.height - 224) // 2
+    return np.asarray(image.crop((left, top, left + 224, top + 224))).transpose(2, 0, 1) / 255
+
+
+def padded_first(image: Image.Image) -> Array:
+    side = max(image.size)
+    square = Image.new("RGB", (side, side), (255, 255, 255))
+    square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
+    return np.asarray(square.resize((96, 96), Image.Resampling.BICUBIC)).transpose(2, 0, 1) / 255
+
+
+def two_kernels(rgb: Array) -> Array:
+    """Another kernel where pictures shrink."""
+    kernel = cv2.INTER_AREA if max(rgb.shape) > 320 else cv2.INTER_CUBIC
+    return cv2.resize(rgb, (320, 320), interpolation=kernel).transpose(2, 0, 1) / 255
+
+
 def threshold(image: Image.Image) -> Array:
     return (np.asarray(image.resize((64, 64))) > 128).astype(np.float32).transpose(2, 0, 1)
 

@@ -23,6 +23,7 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, WinMLError
+from .asked import AskedFunction
 
 if TYPE_CHECKING:
     from ..core.imaging.scaling import Size
@@ -212,8 +213,6 @@ def check_contract(
     differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
     problems += told
     if function is not None:
-        from .learning.asked import AskedFunction
-
         asked = AskedFunction(function, pictures)  # type: ignore[arg-type]
         given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
         problems += _compare(evidence, given, asked.name)[1]

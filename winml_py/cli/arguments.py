@@ -100,16 +100,27 @@ def output_option(words: str, **settings: Any) -> Decorator:
     return click.option("--output", type=click.Path(), metavar="PATH", help=words, **settings)
 
 
-def written_model(*names: str, is_required: bool = True) -> Decorator:
-    """`--output PATH`, and `--force`, of a command that writes a model made of others.
+class _OutputOption(click.Option):
+    """`--output`, which `--check` does without: that writes nothing."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        try:
+            return super().process_value(ctx, value)
+        except click.MissingParameter:
+            if ctx.params.get("check"):
+                return ""
+            raise
+
+
+def written_model(*names: str) -> Decorator:
+    """`--output PATH`, required, and `--force`, of a command that writes a model made of others.
 
     Args:
         names: the arguments that are models; none of them is overwritten without --force.
-        is_required: whether the command always writes one; otherwise `output` may be "".
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @output_option("The model to write.", required=is_required, default=None if is_required else "")
+        @output_option("The model to write.", required=True, cls=_OutputOption)
         @force_option
         @wraps(command)
         def with_output(*args: object, output: str, force: bool, **options: Any) -> Any:

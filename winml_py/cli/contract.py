@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from ..authoring.asked import Pictures
 from ..authoring.build_in import build_in
 from ..authoring.evidence import ContractCheck, check_contract
-from ..authoring.learning.asked import Pictures
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
 from ..core.contracts.files import read_contract
@@ -19,7 +19,6 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling
 from ..core.model.model import LearningModel
-from ..core.runtime.device import LearningModelDevice
 from ..enums import (
     BitmapPixelFormat,
     ImageCropMode,
@@ -77,16 +76,15 @@ for -1 to 1, about 5 with ImageNet's mean and std."""
 
 
 LEARN_SECONDS = 600.0
+"""So long a function may take, which is called some 170 times."""
 
 
 @click.command()
 @model_argument
-@written_model("model", is_required=False)
+@written_model("model")
 @click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
 @click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name of the training's preprocessing.")
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Of --learn; 600.")
-@click.option("--check", is_flag=True, help="Do pictures become the numbers that the contract was learned from?")
-@click.option("--device", metavar="NAME", help="With --check: cpu (default), gpu or a name.")
+@click.option("--check", is_flag=True, is_eager=True, help="Does a learned contract still hold?")
 @preset_option(lambda _, __, word: PRESETS.get(word))
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
@@ -116,37 +114,27 @@ def contract(
     is_built_in: bool,
     learn: str | None,
     check: bool,
-    device: str | None,
-    time_limit: float | None,
     pictures: BitmapPixelFormat | None,
     labels: str | None,
     suppress: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write MODEL with an image contract. Its inputs become images; with --build-in, they take bytes.
-
-    With --build-in and no contract, the model's own is built in. --learn imports and calls FUNCTION, which runs its
-    code, in a process of its own. --check proves a learned contract again, here; with --learn, the function, too.
+    """Write MODEL with an image contract: its inputs become images; with --build-in, they take bytes. --build-in alone
+    takes the model's own contract. --learn runs FUNCTION's code.
     """
     made = _stated(**options)
     if check:
         if made is not None or output or is_built_in or images or labels or suppress:
-            raise click.UsageError("--check writes nothing: it goes with --learn, --pictures and --device alone.")
-        _check(model, device or "cpu", learn, pictures, time_limit or LEARN_SECONDS, as_json)
+            raise click.UsageError("--check writes nothing: it goes with --learn and --pictures alone.")
+        _check(model, learn, pictures, as_json)
         return
-    if not output:
-        raise click.UsageError("Missing option '--output'.")
-    if device is not None:
-        raise click.UsageError("--device goes with --check.")
     learned = None
     if learn is not None:
         if made is not None:
             raise click.UsageError("--learn finds the whole contract: say no other option of it.")
-        learned = _learn(learn, pictures, model, images, time_limit or LEARN_SECONDS)
+        learned = _learn(learn, pictures, model, images)
         made, pictures = learned.contract, None
-    elif time_limit is not None:
-        raise click.UsageError("--time-limit goes with --learn.")
     with naming(model):
         if is_built_in:
             pictures = pictures or BitmapPixelFormat.RGB8  # as Pillow and most programs have their bytes
@@ -184,16 +172,14 @@ def _show(line: str, learned: LearnedContract | None) -> None:
         say(f"Any value would fit: {', '.join(learned.undetermined)}.")
 
 
-def _check(
-    model: str, device: str, learn: str | None, pictures: BitmapPixelFormat | None, seconds: float, as_json: bool
-) -> None:
-    """Proves a learned contract on a device, and says what differs."""
+def _check(model: str, learn: str | None, pictures: BitmapPixelFormat | None, as_json: bool) -> None:
+    """Proves a learned contract here, and says what differs."""
     words = _words_for(pictures)
     with naming(model):
         if learn is None:
-            made = check_contract(LearningModel.load(model), LearningModelDevice.find(device))
+            made = check_contract(LearningModel.load(model))
         else:
-            made = _call_foreign(seconds, learn, _check_here, learn, words, model, device)
+            made = _call_foreign(learn, _check_here, learn, words, model)
     facts = {"model": model, "check": {**vars(made), "is_right": made.is_right}}
     emit(facts, as_json, lambda _: _show_check(model, made))
     if not made.is_right:
@@ -210,10 +196,8 @@ def _show_check(model: str, made: ContractCheck) -> None:
         say(f"{model}: {problem}", is_error=True)
 
 
-def _check_here(text: str, pictures: Pictures | None, model: str, device: str) -> ContractCheck:
-    function = import_function(text)
-    loaded, found = LearningModel.load(model), LearningModelDevice.find(device)
-    return check_contract(loaded, found, function=function, pictures=pictures)
+def _check_here(text: str, pictures: Pictures | None, model: str) -> ContractCheck:
+    return check_contract(LearningModel.load(model), function=import_function(text), pictures=pictures)
 
 
 def _words_for(pictures: BitmapPixelFormat | None) -> Pictures | None:
@@ -227,21 +211,19 @@ def _words_for(pictures: BitmapPixelFormat | None) -> Pictures | None:
     return words[pictures] if pictures else None
 
 
-def _learn(
-    text: str, pictures: BitmapPixelFormat | None, model: str, inputs: tuple[str, ...], seconds: float
-) -> LearnedContract:
+def _learn(text: str, pictures: BitmapPixelFormat | None, model: str, inputs: tuple[str, ...]) -> LearnedContract:
     """Learns in a process of its own: the function is somebody's, and may do anything."""
-    return _call_foreign(seconds, text, _learn_here, text, _words_for(pictures), model, inputs)
+    return _call_foreign(text, _learn_here, text, _words_for(pictures), model, inputs)
 
 
-def _call_foreign(seconds: float, text: str, function: Callable[..., T], *arguments: object) -> T:
+def _call_foreign(text: str, function: Callable[..., T], *arguments: object) -> T:
     try:
-        return trial.call_foreign(seconds, function, *arguments)
+        return trial.call_foreign(LEARN_SECONDS, function, *arguments)
     except trial.ProcessEndedError as error:
         raise EvaluationError(f"{text} ended its process: {error}.", hint="Call it in Python, and see why.") from error
     except TimeoutError:
         raise EvaluationError(
-            f"{text} was not done in {seconds:g} s.", hint="Give it longer: --time-limit SECONDS."
+            f"{text} was not done in {LEARN_SECONDS:g} s.", hint="Call winml_py.authoring.learn_contract in Python."
         ) from None
 
 

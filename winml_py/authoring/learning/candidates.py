@@ -17,7 +17,7 @@ from ...core.imaging.scaling import Size
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
-from .asked import Answer, AskedFunction
+from ..asked import Answer, AskedFunction
 from .measure import Area
 from .probes import SIZES, Numbers, texture
 from .rules import Rule

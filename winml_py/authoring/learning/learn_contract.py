@@ -15,8 +15,8 @@ from ...core.model.contracts import fits, fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
+from ..asked import Answer, AskedFunction, Pictures
 from ..evidence import ContractEvidence
-from .asked import Answer, AskedFunction, Pictures
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
 from .probes import SIZES, Numbers, texture

@@ -11,7 +11,7 @@ from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 from ...core.imaging.geometry import BitmapBounds
 from ...core.imaging.scaling import Size
 from ...errors import NotSupportedError
-from .asked import AskedFunction
+from ..asked import AskedFunction
 from .probes import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
 
 EXACT = 0.02

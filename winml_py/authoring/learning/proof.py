@@ -14,7 +14,7 @@ from ...core.imaging.geometry import Placement
 from ...core.imaging.resize import KERNELS, crop, resize
 from ...core.imaging.scaling import Size
 from ...enums import ImageKernel
-from .asked import Answer, AskedFunction
+from ..asked import Answer, AskedFunction
 from .candidates import Candidate
 from .probes import Numbers, fresh
 
@@ -113,9 +113,30 @@ def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
             left = np.abs(np.rint(made @ np.array(numbers.weights)) - wanted[0]).mean()
         if left < found:
             found, words = left, what
+    words = words or _name_other_size(candidate, pixels, wanted, numbers, placement)
     if words:
         return words
     return "colours and sizes are explained, and the way it scales is none of those that are known here"
+
+
+def _name_other_size(
+    candidate: Candidate, pixels: Pixels, wanted: Array, numbers: Numbers, placement: Placement
+) -> str:
+    """Whether the picture was scaled to a pixel more or less than the rule says: `int(width * scale)` does that."""
+    scaling, (height, width) = candidate.rule.scaling, placement.scaled
+    if scaling is None or not numbers.order or placement.has_padding:
+        return ""
+    for down, across in ((-1, 0), (0, -1), (-1, -1), (1, 0), (0, 1), (1, 1)):
+        high, wide = height + down, width + across
+        top, left = (scaling.offset(side, room) for side, room in zip((high, wide), placement.tensor, strict=True))
+        scaled = resize(pixels, wide, high, candidate.contract.kernel, is_exact=True)[max(0, top) :, max(0, left) :]
+        made = scaled[: placement.tensor[0], : placement.tensor[1], list(numbers.order)].transpose(2, 0, 1)
+        if made.shape == wanted.shape and np.abs(made.astype(np.float64) - wanted).mean() < 0.3:
+            return (
+                f"it scales a picture of {pixels.shape[1]}x{pixels.shape[0]} to {wide}x{high}, and by the rule of the "
+                f"others it would be {width}x{height}; int(side * scale) does that, where the product is just below"
+            )
+    return ""
 
 
 def _own(candidate: Candidate, pixels: Pixels, numbers: Numbers, placement: Placement) -> Array:

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ...core.base.arrays import Array
-from ...core.imaging.formats import Pixels
-from ...enums import TensorLayout
-from ...errors import InvalidArgumentError, NotSupportedError
+from ..core.base.arrays import Array
+from ..core.imaging.formats import Pixels
+from ..enums import TensorLayout
+from ..errors import InvalidArgumentError, NotSupportedError
 
 Pictures = Literal["pillow", "path", "rgb", "bgr", "gray"]
 """What a function takes: an image of Pillow's, the path of a file, or an array in that order of channels."""
