@@ -146,7 +146,7 @@ class AskedFunction:
 
     def _answer(self, array: Array) -> Answer:
         shape = array.shape
-        while array.ndim > 2 and array.shape[0] == 1 and not (array.ndim == 3 and self._is_gray_plane(array)):
+        while array.ndim > 3 and array.shape[0] == 1:
             array = array[0]
         if array.ndim > 3:
             raise NotSupportedError(
@@ -166,10 +166,6 @@ class AskedFunction:
         self._channels_last = is_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
         return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float64), layout, array.dtype, shape)
-
-    @staticmethod
-    def _is_gray_plane(array: Array) -> bool:
-        return array.ndim == 3 and array.shape[0] == 1
 
 
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:

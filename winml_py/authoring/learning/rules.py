@@ -60,18 +60,17 @@ def _agrees(rule: Rule, area: Area) -> bool:
         return False
     if placement.tensor != area.tensor or placement.target != area.target:
         return False
+    # Where each axis begins in the picture, how much of it is used, and where that is cut once it is scaled.
     part, cut = placement.part, placement.cut
-    for side, begin, first, length, start, whole in (
-        (area.scaled[0], area.offset[0], part.y, part.height, cut.y, placement.scaled[0]),
-        (area.scaled[1], area.offset[1], part.x, part.width, cut.x, placement.scaled[1]),
-    ):
-        picture = area.picture[0] if side is area.scaled[0] and begin is area.offset[0] else area.picture[1]
-        if math.isnan(side):
+    axes = ((part.y, part.height, cut.y), (part.x, part.width, cut.x))
+    for axis, (first, length, start) in enumerate(axes):
+        measured, begin, picture = area.scaled[axis], area.offset[axis], area.picture[axis]
+        if math.isnan(measured):
             continue
-        scale = whole / length
+        scale = placement.scaled[axis] / length
         # A ramp of 256 levels says where a pixel is to a fraction of one level, which a long picture has few of.
-        unsure = 1.0 + 0.01 * side + scale * picture / 256
-        if abs(picture * scale - side) > unsure or abs(first * scale + start - begin) > unsure:
+        unsure = 1.0 + 0.01 * measured + scale * picture / 256
+        if abs(picture * scale - measured) > unsure or abs(first * scale + start - begin) > unsure:
             return False
     return True
 
