@@ -71,7 +71,7 @@ def test_an_unchanged_model_is_right(proven: Path) -> None:
     assert is_proven(model)
 
 
-def test_on_an_isolated_and_another_device(proven: Path) -> None:
+def test_on_a_device_that_is_named(proven: Path) -> None:
     assert check_contract(LearningModel.load(proven), LearningModelDevice.find("cpu")).is_right
 
 

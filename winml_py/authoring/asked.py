@@ -37,14 +37,10 @@ class Answer(NamedTuple):
     Attributes:
         numbers: channels x height x width, of float64; its own memory.
         layout: how it stood.
-        dtype: of the array that it gave.
-        shape: of the array that it gave.
     """
 
     numbers: Array
     layout: TensorLayout
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
 
 
 class AskedFunction:
@@ -154,7 +150,7 @@ class AskedFunction:
                 hint="A contract makes one tensor of one picture. Tiles are made by the program: bounds of the bind.",
             )
         if array.ndim == 2:
-            return Answer(array[None].astype(np.float64), TensorLayout.NCHW, array.dtype, shape)
+            return Answer(array[None].astype(np.float64), TensorLayout.NCHW)
         is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
         if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # a picture of three rows, say
             is_last = bool(self._channels_last)
@@ -165,7 +161,7 @@ class AskedFunction:
             )
         self._channels_last = is_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
-        return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float64), layout, array.dtype, shape)
+        return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float64), layout)
 
 
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:

@@ -76,7 +76,7 @@ for -1 to 1, about 5 with ImageNet's mean and std."""
 
 
 LEARN_SECONDS = 600.0
-"""So long a function may take, which is called some 170 times."""
+"""So long a function may take, which is called some 140 times."""
 
 
 @click.command()

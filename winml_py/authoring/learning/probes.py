@@ -11,9 +11,6 @@ from ...core.base.arrays import Array
 from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, Pixels
 from ...core.imaging.scaling import Size
 
-VERSION = 1
-"""Of these pictures: evidence that was taken with others says so."""
-
 SIZES: tuple[Size, ...] = (
     (300, 400), (400, 300), (320, 320), (480, 640), (701, 350), (97, 131), (150, 1000), (900, 200),
     (33, 47), (1500, 2100), (224, 224), (256, 257),
