@@ -54,6 +54,8 @@ from .core.imaging.video_writer import Framed as Framed
 from .core.imaging.video_writer import VideoWriter as VideoWriter
 from .core.model.contracts import AttachedContracts as AttachedContracts
 from .core.model.contracts import MissingContractWarning as MissingContractWarning
+from .core.model.known_answers import AnswerCheck as AnswerCheck
+from .core.model.known_answers import ModelCheck as ModelCheck
 from .core.model.model import LearningModel as LearningModel
 from .core.model.operators import OperatorProvider as OperatorProvider
 from .core.runtime.custom.operator import CustomOperator as CustomOperator

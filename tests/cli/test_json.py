@@ -14,6 +14,7 @@ from onnx import helper
 from helpers.cli import call
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, ROOT
+from winml_py.authoring import write_samples
 from winml_py.cli.main import main
 from winml_py.core.base.messages import REPORT_SCHEMA
 from winml_py.perf import tune as tuning
@@ -56,6 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Pa
     node = helper.make_node("SequenceConstruct", ["x", "x"], ["y"])
     Path("list.onnx").write_bytes(data([node], [tensor("x", [2])], [helper.make_value_info("y", kind)]))
     Path("large.onnx").write_bytes(unary("Log", [4, 10]))
+    write_samples("digits.onnx", "known.onnx", [{}])
     np.save("x.npy", np.ones(2, np.float32))
     np.save("zeros.npy", np.zeros((4, 10), np.float32))
     return tmp_path
@@ -66,9 +68,11 @@ CALLS: dict[str, str] = {
     "cache cleared": "cache --clear",
     "contract": "contract edges.onnx --preset clip --output out.onnx",
     "contract built in": "contract edges.onnx --build-in --output out.onnx",
+    "contract with a sample": "contract digits.onnx --sample seven.png --output out.onnx",
     "convert": "convert digits.onnx --float16 --output out.onnx",
     "devices": "devices",
     "doctor": "doctor",
+    "doctor of a model": "doctor digits.onnx",
     "edit": "edit digits.onnx --name other --output out.onnx",
     "info": "info digits.onnx",
     "info of a list": "info list.onnx",
@@ -79,6 +83,7 @@ CALLS: dict[str, str] = {
     "perf on threads": "perf digits.onnx -n 3 --threads 2",
     "profile": "profile digits.onnx -n 2",
     "run": "run digits.onnx seven.png",
+    "run a check": "run known.onnx --check",
     "run an example": "run digits.onnx --example",
     "run on two": "run digits.onnx edges.onnx seven.png broken.png",
     "run with a picture": "run edges.onnx cat.jpg --output out.png",

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.one_python
 DIGITS = MODELS / "digits.onnx"
 ARGUMENTS = {
     "MODEL",
+    "[MODEL]",
     "MODEL [INPUT]...",
     "[MODEL] [INPUT]...",
     "MODEL... [INPUT]...",

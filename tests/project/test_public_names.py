@@ -8,6 +8,7 @@ from pathlib import Path
 import winml_py
 
 NAMES = [
+    "AnswerCheck",
     "AsyncOperation",
     "AsyncStatus",
     "AttachedContracts",
@@ -63,6 +64,7 @@ NAMES = [
     "MissingContractWarning",
     "MissingInputError",
     "MissingPackageError",
+    "ModelCheck",
     "ModelDisposedError",
     "ModelNotFoundError",
     "ModelVersionError",

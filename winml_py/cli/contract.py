@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from ..authoring.build_in import build_in
 from ..authoring.evidence import ContractCheck, check_contract
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
+from ..core.base.atomic_files import require_folder
 from ..core.contracts.files import read_contract
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import ImageContract
@@ -34,6 +36,7 @@ from ..inputs import trial
 from ..inputs.functions import import_function
 from .arguments import PRESETS, Decorator, json_option, labels_option, model_argument, preset_option, written_model
 from .failures import naming
+from .samples import add_samples, remove_quietly, temporary_beside
 from .style import emit, say
 
 T = TypeVar("T")
@@ -83,8 +86,10 @@ LEARN_SECONDS = 600.0
 @model_argument
 @written_model("model")
 @click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
-@click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name of the training's preprocessing.")
-@click.option("--check", is_flag=True, is_eager=True, help="Does a learned contract still hold?")
+@click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name, of the training.")
+@click.option("--check", is_flag=True, is_eager=True, help="Does MODEL still give what its metadata say?")
+@click.option("--sample", "samples", multiple=True, metavar="PICTURE", help='Keeps its answer; or "example"; repeat.')
+@click.option("--no-samples", is_flag=True, help="Takes all samples away.")
 @preset_option(lambda _, __, word: PRESETS.get(word))
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
@@ -100,12 +105,12 @@ LEARN_SECONDS = 600.0
 @click.option("--longest-side", type=int, metavar="N", help="Pictures are scaled to it, then padded.")
 @click.option("--crop-ratio", type=float, metavar="X", help="The shorter side becomes the model's over X.")
 @_choice("--gray", "gray", _GRAYS, metavar="NAME", help=f"How colours become gray: {', '.join(_GRAYS)}.")
-@click.option("--exact", is_flag=True, default=None, help="Pillow's own levels, to the last one; slower.")
+@click.option("--exact", is_flag=True, default=None, help="Pillow's own levels; slower.")
 @click.option("--image", "images", multiple=True, metavar="NAME", help="An image input; all that fit by default.")
-@click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes, in any ONNX runtime.")
+@click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes.")
 @_choice("--pictures", "pictures", _PICTURES, help="The order of bytes: --build-in, --learn.")
 @labels_option
-@click.option("--suppress", is_flag=True, help="With --build-in: boxes of Ultralytics' detectors, after suppression.")
+@click.option("--suppress", is_flag=True, help="With --build-in: suppressed boxes of YOLO.")
 @json_option
 def contract(
     model: str,
@@ -114,6 +119,8 @@ def contract(
     is_built_in: bool,
     learn: str | None,
     check: bool,
+    samples: tuple[str, ...],
+    no_samples: bool,
     pictures: BitmapPixelFormat | None,
     labels: str | None,
     suppress: bool,
@@ -121,31 +128,37 @@ def contract(
     **options: Any,
 ) -> None:
     """Write MODEL with an image contract: its inputs become images; with --build-in, they take bytes. --build-in alone
-    takes the model's own contract. --learn runs FUNCTION's code.
+    takes the model's own contract. --learn runs FUNCTION's code. Samples are for `winml-py run --check`.
     """
     made = _stated(**options)
+    changes_samples = bool(samples) or no_samples
     if check:
-        if made is not None or output or is_built_in or images or labels or suppress:
+        if made is not None or output or is_built_in or images or labels or suppress or changes_samples:
             raise click.UsageError("--check writes nothing: it goes with --learn and --pictures alone.")
         _check(model, learn, pictures, as_json)
         return
+    if samples and no_samples:
+        raise click.UsageError("Say --sample or --no-samples: new samples take the place of all others.")
     learned = None
     if learn is not None:
         if made is not None:
             raise click.UsageError("--learn finds the whole contract: say no other option of it.")
         learned = _learn(learn, pictures, model, images)
         made, pictures = learned.contract, None
-    with naming(model):
+    if made is None and not is_built_in and not changes_samples:
+        raise click.UsageError("Say what the contract is: --learn, --from, --preset, --mean or another.")
+    if not is_built_in and (pictures or labels or suppress):
+        raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
+    kept: list[str] = []
+    with naming(model), _written_before(output, changes_samples) as target:
         if is_built_in:
             pictures = pictures or BitmapPixelFormat.RGB8  # as Pillow and most programs have their bytes
             names = labels_of(labels) if labels else ()
-            build_in(model, output, made, images, pictures=pictures, labels=names, suppress=suppress, force=True)
-        elif made is None:
-            raise click.UsageError("Say what the contract is: --learn, --from, --preset, --mean or another.")
-        elif pictures or labels or suppress:
-            raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
-        else:
-            write_contract(model, output, learned or made, images)
+            build_in(model, target, made, images, pictures=pictures, labels=names, suppress=suppress, force=True)
+        elif made is not None:
+            write_contract(model, target, learned or made, images)
+        if changes_samples:
+            kept = add_samples(target if made is not None or is_built_in else model, output, samples)
     words = made.describe() if made else "the contract of the model"
     report: dict[str, Any] = {"model": model, "output": output, "contract": words} | (
         {"pictures": pictures.name} if is_built_in and pictures else {}
@@ -153,23 +166,40 @@ def contract(
     if learned is not None:
         told = vars(learned).items()
         report["learned"] = {name: value for name, value in told if name not in ("contract", "evidence")}
-    emit(report, as_json, lambda _: _show(f"{output}: {words}{_spell_pictures(pictures)}", learned))
+    if changes_samples:
+        report["samples"] = kept
+    emit(report, as_json, lambda _: _show(f"{output}: {words}{_spell_pictures(pictures)}", learned, kept))
     if made:
         _tell_odd_numbers(output, made)
 
 
-def _show(line: str, learned: LearnedContract | None) -> None:
-    say(line)
-    if learned is None:
+@contextmanager
+def _written_before(output: str, is_followed: bool) -> Iterator[str]:
+    """Where a model is written that something follows: the output itself appears whole, with all of it."""
+    if not is_followed:
+        yield output
         return
-    say(
-        f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures: "
-        f"{learned.mean_difference:.2f} gray levels away on average, {learned.largest_difference:.0f} at most."
-    )
-    for note in learned.notes:
-        say(f"{note[0].upper()}{note[1:]}.")
-    if learned.undetermined:
-        say(f"Any value would fit: {', '.join(learned.undetermined)}.")
+    require_folder(output)
+    path = temporary_beside(output)
+    try:
+        yield path
+    finally:
+        remove_quietly(path)
+
+
+def _show(line: str, learned: LearnedContract | None, samples: Sequence[str]) -> None:
+    say(line)
+    if learned is not None:
+        say(
+            f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures: "
+            f"{learned.mean_difference:.2f} gray levels away on average, {learned.largest_difference:.0f} at most."
+        )
+        for note in learned.notes:
+            say(f"{note[0].upper()}{note[1:]}.")
+        if learned.undetermined:
+            say(f"Any value would fit: {', '.join(learned.undetermined)}.")
+    for sample in samples:
+        say(f"Sample: {sample}")
 
 
 def _check(model: str, learn: str | None, pictures: BitmapPixelFormat | None, as_json: bool) -> None:

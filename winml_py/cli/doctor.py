@@ -18,29 +18,74 @@ from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache import answers
 from ..core.imaging.resize import fast_resizer
+from ..core.model.known_answers import read_answers
+from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
-from ..core.runtime.providers.plugins import probe
+from ..core.runtime.providers.plugins import devices, probe
 from ..core.runtime.providers.provider import BUILT_IN
 from .arguments import json_option
-from .style import emit, number, pairs, say
+from .failures import naming
+from .samples import spell_check, tell_problems
+from .style import emit, number, pairs, say, show
 
 
 @click.command()
+@click.argument("model", type=click.Path(), required=False)
 @click.option("--markdown", is_flag=True, help="Print Markdown, to paste into an issue.")
 @json_option
-def doctor(markdown: bool, as_json: bool) -> None:
+def doctor(model: str | None, markdown: bool, as_json: bool) -> None:
     """Report what is installed, and what works.
 
-    These are versions, providers, drivers and cores. Every device runs a small model. The exit code is 1 where
-    something is wrong.
+    These are versions, providers, drivers and cores. Every device runs a small model. With MODEL, every engine and
+    device evaluates its samples, or made-up inputs where it has none. The exit code is 1 where something is wrong.
     """
-    if markdown and as_json:
-        raise click.UsageError("Give --markdown or --json.")
-    facts = diagnose()
-    emit(facts, as_json, _print_markdown if markdown else _print)
-    if _problems(facts):
+    if markdown and (as_json or model):
+        raise click.UsageError("Give --markdown alone.")
+    if model is None:
+        facts = diagnose()
+        emit(facts, as_json, _print_markdown if markdown else _print)
+        is_good = not _problems(facts)
+    else:
+        with naming(model):
+            facts = _check_everywhere(model)
+        emit(facts, as_json, _print_checks)
+        is_good = all("problem" not in one and one["check"]["is_right"] for one in facts["checks"])
+    if not is_good:
         raise click.exceptions.Exit(1)
+
+
+def _check_everywhere(path: str) -> Facts:
+    """Evaluates a model's samples by every engine and on every device, each in a process of its own."""
+    model = LearningModel.load(path)
+    has_samples = bool(read_answers(model.metadata))
+    engines = dict.fromkeys(["onnxruntime", *(device.engine for device in devices("cpu"))])
+    checks = []
+    for index, device in enumerate(LearningModelDevice.find_all()):
+        for engine in engines if device.hardware == "cpu" else [""]:
+            child = ChildProcess("winml_py.cli.doctor_child", str(index), path, *([engine] if engine else []))
+            facts = child.answer(CHECK_SECONDS)
+            about = {"device": device.name, "engine": engine or device.provider}
+            if isinstance(facts, str):
+                checks.append(about | {"problem": facts})
+            elif "problem" in facts:
+                checks.append(about | {"problem": facts["problem"]})
+            else:
+                checks.append(about | {"check": facts["check"]})
+    return {"model": path, "has_samples": has_samples, "checks": checks}
+
+
+def _print_checks(facts: Facts) -> None:
+    if not facts["has_samples"]:
+        say(
+            f"{facts['model']} carries no samples: made-up inputs are compared with what ONNX Runtime gives on the CPU."
+        )
+    rows = [(one["device"], one["engine"], one.get("problem") or spell_check(one["check"])) for one in facts["checks"]]
+    show(rows, ("device", "engine", "answers"))
+    for one in facts["checks"]:
+        if "check" in one and not one["check"]["is_right"]:
+            say(f"{one['device']} by {one['engine']}:", is_error=True)
+            tell_problems(one["check"])
 
 
 def _problems(facts: Facts) -> list[str]:
@@ -135,6 +180,8 @@ EXTRAS = {
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
 }
 TRY_SECONDS = 30.0
+CHECK_SECONDS = 600.0
+"""A model of gigabytes takes minutes to compile for a GPU."""
 
 _SCALING = {
     RESIZER: f"{RESIZER}, with Pillow's kernels",

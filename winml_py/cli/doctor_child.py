@@ -1,4 +1,4 @@
-"""A program in a process of its own: it runs a small model on one device for a moment, and prints a line of JSON."""
+"""A program in a process of its own: it runs a small model, or one that is named, and prints a line of JSON."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ import timeit
 
 import numpy as np
 
+from ..authoring.write_samples import take_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
 from ..core.base.messages import Facts
 from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.check import check_session
+from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
+from .samples import check_facts
 
 
 def main() -> None:
-    """Tries the device whose number in `find_all` is on the command line."""
-    device = LearningModelDevice.find_all()[int(sys.argv[1])]
+    """Tries the device whose number in `find_all` is on the command line; with a model, its samples by an engine."""
+    number, *others = sys.argv[1:]
+    device = LearningModelDevice.find_all()[int(number)]
     facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:
-        facts |= _run(device)
+        facts |= _check(device, *others) if others else _run(device)
     except WinMLError as error:
         facts["problem"] = str(error)
     sys.stdout.write(json.dumps(facts) + "\n")
@@ -43,6 +49,16 @@ def _run(device: LearningModelDevice) -> Facts:
     error = relative_error(expected, outputs)
     facts = {"first_ms": first * 1e3, "evaluation_ms": seconds / count * 1e3, "error": error}
     return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
+
+
+def _check(device: LearningModelDevice, path: str, engine: str = "") -> Facts:
+    """Evaluates the samples of a model; where it has none, what it gives for made-up inputs on the CPU is right."""
+    model = LearningModel.load(path)
+    answers = read_answers(model.metadata) or take_answers(model, [{}])
+    options = LearningModelSessionOptions()
+    options.engine, options.batch_size_override = engine or None, 0
+    with LearningModelSession(model, device, options) as session:
+        return {"check": check_facts(check_session(session, answers))}
 
 
 def small_model() -> bytes:

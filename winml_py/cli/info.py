@@ -16,6 +16,8 @@ from ..core.features.descriptors import (
     TensorFeatureDescriptor,
     spell_kind,
 )
+from ..core.model.known_answers import KEY as SAMPLES_KEY
+from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
 from .arguments import json_option, model_argument
@@ -45,6 +47,7 @@ def _facts(model: LearningModel, path: str) -> Facts:
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
         "proof": _proof(model),
+        "samples": _samples(model),
         "inputs": [_feature(feature) for feature in model.input_features],
         "outputs": [_feature(feature) for feature in model.output_features],
     }
@@ -57,6 +60,14 @@ def _proof(model: LearningModel) -> Facts | None:
     except InvalidArgumentError as error:
         return {"function": None, "is_unchanged": False, "error": str(error)}
     return None if evidence is None else {"function": evidence.function, "is_unchanged": is_proven(model)}
+
+
+def _samples(model: LearningModel) -> list[str]:
+    """The samples whose answers the model carries."""
+    try:
+        return [str(answer) for answer in read_answers(model.metadata)]
+    except InvalidArgumentError as error:
+        return [str(error)]
 
 
 def _spell_proof(proof: Facts) -> str:
@@ -101,8 +112,9 @@ def _print(facts: Facts) -> None:
         "size": f"{facts['size']:,} bytes",
         "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
-        **{key: value for key, value in facts["metadata"].items() if key != KEY},
+        **{key: value for key, value in facts["metadata"].items() if key not in (KEY, SAMPLES_KEY)},
     } | ({"proof": _spell_proof(facts["proof"])} if facts["proof"] else {})
+    about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}
     pairs((name, _shorten(value)) for name, value in about.items())
     say("")
     rows = []

@@ -14,6 +14,7 @@ from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import is_row
 from ..core.features.tensor import Tensor
+from ..core.session.check import check_session, require_answers
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from ..inputs.files import generated, jobs, models_of, read
@@ -34,6 +35,7 @@ from .arguments import (
     size_options,
 )
 from .failures import Failure, error_facts, naming, status_of
+from .samples import check_facts, spell_check, tell_problems
 from .style import emit, progress, say, tell_assumed
 from .summary import AUTO, KINDS, Classes, Finder, print_results, score_outputs, summarize
 from .videos import PictureSeen, folders_of, targets_of, video_of, write, write_video
@@ -52,6 +54,7 @@ from .videos import PictureSeen, folders_of, targets_of, video_of, write, write_
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="The lowest score of an object.")
 @click.option("--example", is_flag=True, help="Evaluate on example inputs; no INPUT.")
+@click.option("--check", is_flag=True, help="Does MODEL still give what its metadata say?")
 @output_option("What to write; see above.")
 @force_option
 @device_option()
@@ -68,6 +71,7 @@ def run(
     models: tuple[str, ...],
     inputs: tuple[str, ...],
     example: bool,
+    check: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -84,6 +88,11 @@ def run(
     """  # noqa: D301 - click wants the backspace itself
     require_one_engine(options["settings"], options["engine"], options["precision"])
     paths = [path for model in models for path in models_of(model)]
+    if check and paths:
+        if inputs or example or options["output"]:
+            raise click.UsageError("--check evaluates the model's samples: leave INPUT, --example and --output out.")
+        _check_all(paths, {name: value for name, value in options.items() if name not in Wanted._fields}, as_json)
+        return
     if example == bool(inputs):  # both, or neither: numbers that are made up must be asked for
         raise click.UsageError(
             (f"{' '.join(models)}: Name an INPUT after the model" if models else "Name a MODEL, and an INPUT after it")
@@ -98,6 +107,32 @@ def run(
     emit({"results": results.facts}, as_json, print_results)
     if results.code:
         raise click.exceptions.Exit(results.code)
+
+
+def _check_all(paths: Sequence[str], options: Mapping[str, Any], as_json: bool) -> None:
+    """Evaluates the samples of every model; ends the program where one of them is wrong."""
+    results = Results(len(paths) == 1)
+    for path in paths:
+        with results.collecting({"model": path}), naming(path):
+            case = Case(path, **{name: value for name, value in options.items() if value is not None})
+            model = case.load()
+            answers = require_answers(model)
+            with LearningModelSession(model, case.find_device(), case.options(model)) as session:
+                results.facts.append({"model": path, "check": check_facts(check_session(session, answers))})
+    emit({"results": results.facts}, as_json, _print_checks)
+    code = results.code or any(not one["check"]["is_right"] for one in results.facts if "check" in one)
+    if code:
+        raise click.exceptions.Exit(int(code))
+
+
+def _print_checks(facts: Facts) -> None:
+    for result in facts["results"]:
+        if "error" in result:
+            say(result["error"]["message"], "bold red", is_error=True)
+            continue
+        check = result["check"]
+        say(f"{result['model']}: {spell_check(check)}, on {check['device']} by {check['engine']}")
+        tell_problems(check)
 
 
 # The evaluations of `winml-py run`: every model on every input, and what is shown of each.

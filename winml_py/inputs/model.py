@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import as_numpy, compare_outputs
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.base.agreement import compare_outputs
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ShapedDescriptor,
 )
 from ..core.features.pictures import ImageFeatureValue, PictureFit
-from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.model.operators import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.check import evaluate_by
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
@@ -64,18 +63,6 @@ def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mappi
 
 def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping[str, object]) -> dict[str, Any]:
     return evaluate_all_outputs(LearningModel.load(source, operators=operators), inputs)
-
-
-def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Evaluates a session once; takes and returns what `evaluate_all_outputs` does."""
-    binding = LearningModelBinding(session)
-    for name, value in inputs.items():
-        binding.bind(name, value)
-    for feature in session.model.output_features:
-        # As a picture, an output would be rounded to bytes, which hides small differences.
-        if feature.name not in inputs and isinstance(feature, ShapedDescriptor):
-            binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
-    return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
 
 
 def require_same_results(

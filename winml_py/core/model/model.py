@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, cast
@@ -27,6 +28,9 @@ _NO_OPERATORS = ModelOperators()
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from ..runtime.device import LearningModelDevice
+    from .known_answers import ModelCheck
 
     Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ModelProto
     """What a model is loaded from."""
@@ -262,6 +266,31 @@ class LearningModel(Closeable, Object):
         self._inside.dispose()
 
     close = dispose
+
+    def check(self, device: LearningModelDevice | None = None, *, engine: str | None = None) -> ModelCheck:
+        """Evaluates the samples that the model carries, and compares the results with the answers that are known.
+
+        Args:
+            device: where; the CPU by default.
+            engine: as `LearningModelSessionOptions.engine`.
+
+        Raises:
+            InvalidArgumentError: the model carries no samples, or they cannot be read.
+            WinMLError: no session of the model can be made there.
+
+        Example:
+            >>> import os, tempfile
+            >>> from winml_py import LearningModel
+            >>> from winml_py.authoring import write_samples
+            >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+            >>> _ = write_samples("models/digits.onnx", target, ["samples/pictures/seven.png"])
+            >>> LearningModel.load(target).check().is_right
+            True
+        """
+        # By its name: sessions are made of models, and here a model makes one.
+        checking = importlib.import_module("winml_py.core.session.check")
+        found: ModelCheck = checking.check_model(self, device, engine)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file.

@@ -1,0 +1,426 @@
+"""Samples whose answers are known: what is stored, what is found out on any engine, and what is not believed."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from helpers.cli import call
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS, PICTURES
+from winml_py import ImageFeatureValue, InvalidArgumentError, LearningModel, LearningModelDevice, Precision
+from winml_py.authoring import write_samples
+from winml_py.core.model.known_answers import KEY, KnownInput, KnownOutput, read_answers
+
+SHAPES = PICTURES / "shapes.png"
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    """The detector of shapes, with a picture and a made-up one."""
+    target = tmp_path / "known.onnx"
+    write_samples(MODELS / "shapes.onnx", target, [SHAPES, {}])
+    return target
+
+
+def with_weights(path: Path, name: str, factor: float) -> LearningModel:
+    """The model with a weight multiplied."""
+    model = onnx.load(path)
+    weight = next(each for each in model.graph.initializer if each.name == name)
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(factor), name))
+    return LearningModel.load(model.SerializeToString())
+
+
+def with_metadata(path: Path, **metadata: str) -> LearningModel:
+    """The model with other metadata; a dot in a key is written as two underscores."""
+    model = onnx.load(path)
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    helper.set_model_props(model, entries | {key.replace("__", "."): text for key, text in metadata.items()})
+    return LearningModel.load(model.SerializeToString())
+
+
+class TestWhatIsStored:
+    def test_numbers_of_raw_onnxruntime(self, known: Path) -> None:
+        import onnxruntime
+
+        model = LearningModel.load(known)
+        picture, made_up = read_answers(model.metadata)
+        assert picture.answer.startswith("3 found: circle")
+        raw = onnxruntime.InferenceSession(MODELS / "shapes.onnx")
+        for answer in (picture, made_up):
+            value = answer.inputs["image"].value()
+            pixels = value.video_frame.software_bitmap.to_pil()
+            tensor_in = _letterboxed(pixels)
+            (given,) = raw.run(None, {"image": tensor_in})
+            (output,) = answer.outputs
+            assert output.shape == given.shape
+            np.testing.assert_allclose(
+                np.array(output.values), given.reshape(-1)[list(output.positions)], atol=5e-3 * max(output.scales)
+            )
+            assert output.mean[0] == pytest.approx(given.mean(), rel=5e-3)
+            assert len(output.positions) <= 40
+
+    def test_a_picture_is_scaled_down_and_has_no_exif(self, tmp_path: Path, cat: Path) -> None:
+        exif = Image.Exif()
+        exif[0x010F] = "a camera of mine"
+        Image.open(cat).save(tmp_path / "private.jpg", exif=exif)
+        target = tmp_path / "known.onnx"
+        (answer,) = write_samples(MODELS / "edges.onnx", target, [tmp_path / "private.jpg"])
+        png = answer.inputs["image"].png
+        assert png is not None
+        assert 20_000 < len(png) <= 32_000
+        with Image.open(io.BytesIO(png)) as small, Image.open(cat) as large:
+            assert small.format == "PNG"
+            assert small.width / small.height == pytest.approx(large.width / large.height, rel=0.02)
+            assert not small.getexif()
+        assert b"a camera of mine" not in target.read_bytes()
+        assert b"private" not in target.read_bytes()
+        assert len(LearningModel.load(target).metadata[KEY]) < 64 << 10
+
+    def test_eight_pictures_fit(self, tmp_path: Path, cat: Path) -> None:
+        target = tmp_path / "known.onnx"
+        write_samples(MODELS / "edges.onnx", target, [cat] * 8)
+        model = LearningModel.load(target)
+        assert 50_000 < len(model.metadata[KEY]) <= 65_536
+        assert model.check().is_right
+        with pytest.raises(InvalidArgumentError, match="at most 8 samples, and 9 came"):
+            write_samples(MODELS / "edges.onnx", target, [cat] * 9)
+
+    def test_new_ones_take_the_place_of_all_and_none_takes_them_away(self, known: Path) -> None:
+        write_samples(known, known, [{}])
+        assert len(read_answers(LearningModel.load(known).metadata)) == 1
+        write_samples(known, known, [])
+        before, after = onnx.load(MODELS / "shapes.onnx"), onnx.load(known)
+        assert KEY not in {entry.key for entry in after.metadata_props}
+        assert after.graph == before.graph
+
+    def test_made_up_values_are_the_same_for_ever(self) -> None:
+        """Models with samples are out there: other numbers would make all of them wrong."""
+        numbers = KnownInput(seed=3, shape=(2, 2), dtype="float32").value()
+        np.testing.assert_array_equal(
+            numbers, np.array([[0.1759691, 0.7210452], [-0.7243272, 0.037507925]], np.float32)
+        )
+        picture = KnownInput(seed=0, shape=(2, 3), dtype="picture").value().to_numpy()
+        assert picture.shape == (2, 3, 3)
+        assert picture.reshape(-1)[:6].tolist() == [193, 145, 130, 185, 155, 141]
+
+    def test_arrays_texts_and_maps_come_back(self) -> None:
+        for value in (np.arange(6, dtype=np.int64).reshape(2, 3), np.array([[1.5, np.nan]], np.float16)):
+            again = KnownInput.from_json(json.loads(json.dumps(KnownInput(array=value).to_json()))).value()
+            np.testing.assert_array_equal(again, value)
+            assert again.dtype == value.dtype
+        words = np.array([["a", "ö"]], object)
+        again = KnownInput.from_json(json.loads(json.dumps(KnownInput(array=words).to_json()))).value()
+        assert again.tolist() == [["a", "ö"]]
+        entries = KnownInput(entries={1: 0.5, 7: 2.0})
+        assert KnownInput.from_json(json.loads(json.dumps(entries.to_json()))).value() == {1: 0.5, 7: 2.0}
+
+
+def _letterboxed(picture: Image.Image) -> np.ndarray:
+    """The tensor of a picture, by a slow hand: it fits into 128 x 128, gray around it."""
+    import cv2
+
+    width, height = picture.size
+    scale = 128 / max(picture.size)
+    inner = cv2.resize(
+        np.asarray(picture.convert("RGB")), (round(width * scale), round(height * scale)), interpolation=1
+    )
+    whole = np.full((128, 128, 3), 114, np.uint8)
+    top, left = (128 - inner.shape[0]) // 2, (128 - inner.shape[1]) // 2
+    whole[top : top + inner.shape[0], left : left + inner.shape[1]] = inner
+    return (whole.astype(np.float32) / 255).transpose(2, 0, 1)[None]
+
+
+class TestCheck:
+    def test_an_unchanged_model_is_right(self, known: Path) -> None:
+        check = LearningModel.load(known).check()
+        assert (check.is_right, check.problems, check.engine) == (True, (), "onnxruntime")
+        assert check.largest_difference < 1e-6
+        assert [answer.is_right for answer in check.answers] == [True, True]
+
+    def test_openvino_is_right(self, known: Path, openvino: object) -> None:
+        check = LearningModel.load(known).check(engine="openvino")
+        assert (check.is_right, check.precision) == (True, Precision.FLOAT32), check.problems
+        assert check.engine == "openvino"
+
+    def test_a_gpu_is_right(self, known: Path, gpu: LearningModelDevice) -> None:
+        check = LearningModel.load(known).check(gpu)
+        assert check.is_right, check.problems
+
+    @pytest.mark.parametrize("name", ["down.0.weight", "same.2.weight", "side.1.bias", "heads.0.weight"])
+    def test_a_changed_weight_is_found_out(self, known: Path, name: str) -> None:
+        check = with_weights(known, name, 1.05).check()
+        assert not check.is_right
+        first = check.problems[0]
+        assert first.startswith("boxes: ")
+        assert "away, as a share of its largest numbers, and " in first
+
+    @pytest.mark.parametrize("metadata", [{"Image__BitmapPixelFormat": "Bgr8"}, {"Image__CropMode": "Center"}])
+    def test_another_contract_is_found_out(self, known: Path, metadata: dict[str, str]) -> None:
+        wide = known.with_name("wide.png")
+        Image.open(SHAPES).resize((200, 100)).save(wide)
+        write_samples(known, known, [wide])
+        assert not with_metadata(known, **metadata).check().is_right
+
+    def test_the_best_class_is_told(self, tmp_path: Path, seven: Path) -> None:
+        target = tmp_path / "digits.onnx"
+        (answer,) = write_samples(MODELS / "digits.onnx", target, [seven])
+        assert answer.outputs[0].best == 7
+        assert answer.answer.startswith("7 0.87, 5 0.05")
+        model = onnx.load(target)
+        bias = next(each for each in model.graph.initializer if numpy_helper.to_array(each).shape == (10,))
+        bias.CopyFrom(numpy_helper.from_array(np.eye(10, dtype=np.float32)[2] * 100, bias.name))
+        (problem,) = LearningModel.load(model.SerializeToString()).check().problems
+        assert problem.endswith("; the best class was 7 and is 2")
+
+    def test_another_interface_is_told(self, known: Path) -> None:
+        renamed = known.with_name("renamed.onnx")
+        call("edit", known, "--rename", "image=picture", "--output", renamed)
+        first, *_ = LearningModel.load(renamed).check().problems
+        assert first == "the sample was taken of a model with the inputs image"
+        call("edit", known, "--rename", "boxes=found", "--output", renamed)
+        first, *_ = LearningModel.load(renamed).check().problems
+        assert first == "there is no output boxes any more"
+
+    def test_a_float16_conversion_has_the_tolerance_of_half_precision(self, tmp_path: Path, seven: Path) -> None:
+        target, half = tmp_path / "digits.onnx", tmp_path / "half.onnx"
+        write_samples(MODELS / "digits.onnx", target, [seven])
+        assert call("convert", target, "--float16", "--output", half).exit_code == 0
+        assert LearningModel.load(half).check().is_right
+
+    def test_a_model_without_samples_is_an_error(self) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"carries no samples .* contract MODEL --sample PICTURE"):
+            LearningModel.load(MODELS / "digits.onnx").check()
+
+
+class TestOtherModels:
+    def test_numbers_of_every_type(self, tmp_path: Path) -> None:
+        for element in (TensorProto.INT64, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.UINT8):
+            source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
+            source.write_bytes(unary("Identity", shape=(3, 2), element=element))
+            value = np.arange(6).reshape(3, 2).astype(helper.tensor_dtype_to_np_dtype(element))
+            (answer,) = write_samples(source, target, [{"x": value}])
+            assert answer.outputs[0].values == (0, 1, 2, 3, 4, 5)
+            assert LearningModel.load(target).check().is_right
+
+    def test_whole_numbers_must_be_equal(self, tmp_path: Path) -> None:
+        source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
+        ends = [tensor(name, [2], TensorProto.INT64) for name in "xy"]
+        source.write_bytes(
+            data([helper.make_node("Add", ["x", "one"], ["y"])], ends[:1], ends[1:], {"one": np.int64(1)})
+        )
+        write_samples(source, target, [{"x": [5, 6]}])
+        model = onnx.load(target)
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array(2), "one"))
+        (problem,) = LearningModel.load(model.SerializeToString()).check().problems
+        assert problem == "y: 7 and not 6, and 1 more"
+
+    def test_texts(self, tmp_path: Path) -> None:
+        source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
+        source.write_bytes(unary("Identity", shape=(2,), element=TensorProto.STRING))
+        write_samples(source, target, [{"x": np.array(["a", "b"], object)}])
+        assert LearningModel.load(target).check().is_right
+        with pytest.raises(InvalidArgumentError, match="cannot be made up"):
+            write_samples(source, target, [{}])
+
+    def test_a_random_model_has_no_known_answer(self, tmp_path: Path) -> None:
+        ends = [tensor(name, [2, 3]) for name in "xy"]
+        nodes = [helper.make_node("RandomNormalLike", ["x"], ["y"])]
+        (tmp_path / "random.onnx").write_bytes(data(nodes, ends[:1], ends[1:]))
+        with pytest.raises(InvalidArgumentError, match="another y each time"):
+            write_samples(tmp_path / "random.onnx", tmp_path / "known.onnx", [{}])
+        assert not (tmp_path / "known.onnx").exists()
+
+    def test_an_answer_that_a_level_changes_is_not_known(self, tmp_path: Path, seven: Path) -> None:
+        """The largest of nearly equal numbers: which one it is changes from machine to machine."""
+        ends = [tensor("x", [1, 3, 16, 16]), tensor("y", [1, 3, 16], TensorProto.INT64)]
+        (tmp_path / "argmax.onnx").write_bytes(
+            data([helper.make_node("ArgMax", ["x"], ["y"], axis=3, keepdims=0)], *([e] for e in ends))
+        )
+        assert (
+            call("contract", tmp_path / "argmax.onnx", "--range", "0..255", "--output", tmp_path / "c.onnx").exit_code
+            == 0
+        )
+        Image.new("RGB", (16, 16), (90, 90, 90)).save(tmp_path / "flat.png")
+        with pytest.raises(InvalidArgumentError, match="when its pixels change by a level, y changes"):
+            write_samples(tmp_path / "c.onnx", tmp_path / "known.onnx", [tmp_path / "flat.png"])
+
+    def test_values_that_do_not_fit(self, tmp_path: Path, seven: Path) -> None:
+        target = tmp_path / "known.onnx"
+        for sample, words in (({"nope": 1}, "no input nope"), (7, "A sample is the path of a picture")):
+            with pytest.raises(InvalidArgumentError, match=words):
+                write_samples(MODELS / "digits.onnx", target, [sample])  # type: ignore[list-item]
+        big = np.zeros((1, 3, 400, 400), np.float32)
+        with pytest.raises(InvalidArgumentError, match="characters of the model's metadata, and 65,536 are allowed"):
+            write_samples(MODELS / "edges.onnx", target, [{"image": big}])
+        assert not target.exists()
+
+    def test_a_value_of_each_kind_for_a_picture(self, tmp_path: Path, seven: Path) -> None:
+        target = tmp_path / "known.onnx"
+        for value in (seven, ImageFeatureValue.load(seven), np.zeros((1, 1, 28, 28), np.float32)):
+            write_samples(MODELS / "digits.onnx", target, [{"image": value}])
+            assert LearningModel.load(target).check().is_right
+
+
+NONE = [
+    "",
+    "7",
+    "[]",
+    "{}",
+    '{"version": 9, "samples": []}',
+    '{"version": 1, "samples": 3}',
+    "[" * 100_000,
+    " " * 70_000,
+]
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_no_sample(known: Path, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
+        with_metadata(known, **{KEY.replace(".", "__"): text}).check()
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ("outputs", {"positions": [10**12]}),
+        ("outputs", {"positions": [-1] * 40}),
+        ("outputs", {"values": []}),
+        ("outputs", {"scales": [0.0] * 40}),
+        ("outputs", {"shape": [-1, 7, 336]}),
+        ("outputs", {"kind": "other"}),
+        ("outputs", {"tolerance": 7}),
+        ("outputs", {"best": 10**9}),
+        ("inputs", {"png": "no base64"}),
+        ("inputs", {"png": None}),
+        ("inputs", {"seed": -1, "shape": [4, 4], "dtype": "picture", "png": 3}),
+    ],
+)
+def test_hostile_numbers_are_no_sample(known: Path, where: str, change: dict[str, object]) -> None:
+    facts = json.loads(LearningModel.load(known).metadata[KEY])
+    changed = facts["samples"][0][where]
+    (changed[0] if where == "outputs" else changed["image"]).update(change)
+    with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
+        read_answers({KEY: json.dumps(facts)})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"seed": 0, "shape": [1 << 20, 1 << 20], "dtype": "float32"},
+        {"seed": 0, "shape": [-1], "dtype": "float32"},
+        {"seed": 0, "shape": [4], "dtype": "object"},
+        {"seed": 1 << 40, "shape": [4], "dtype": "float32"},
+        {"seed": 0, "shape": [4], "dtype": "picture"},
+        {"bytes": "AAAA", "shape": [4], "dtype": "float32"},
+        {"words": ["a"], "shape": [4]},
+        {"map": 7},
+        {"png": base64.b64encode(b"no picture").decode()},
+    ],
+)
+def test_hostile_inputs_are_no_sample(value: dict[str, object]) -> None:
+    sample = {"inputs": {"x": value}, "outputs": [], "answer": ""}
+    with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
+        read_answers({KEY: json.dumps({"version": 1, "samples": [sample]})})
+
+
+def test_a_damaged_picture_is_a_problem_of_the_check(known: Path) -> None:
+    facts = json.loads(LearningModel.load(known).metadata[KEY])
+    png = base64.b64decode(facts["samples"][0]["inputs"]["image"]["png"])
+    facts["samples"][0]["inputs"]["image"] = {"png": base64.b64encode(png[:100]).decode()}
+    model = with_metadata(known, **{KEY.replace(".", "__"): json.dumps(facts)})
+    (problem,) = model.check().problems
+    assert problem.startswith("it cannot be evaluated: ")
+
+
+def test_numbers_that_are_not_finite() -> None:
+    array = np.array([[1.0, -np.inf, np.nan]], np.float32)
+    output = KnownOutput("y", (1, 3), "float", (0, 1, 2), (1.0, -np.inf, np.nan), (1.0,) * 3, (1.0, 1.0), 1e-3)
+    again = KnownOutput.from_json(json.loads(json.dumps(output.to_json(), allow_nan=False)))
+    assert again.compare(array, 0.0) == (0.0, "")
+    assert "NaN or infinity" in again.compare(np.array([[1.0, 2.0, np.nan]], np.float32), 0.0)[1]
+    assert "NaN or infinity" in again.compare(np.array([[np.nan, -np.inf, np.nan]], np.float32), 0.0)[1]
+
+
+class TestTheCommands:
+    def test_write_list_check_and_take_away(self, tmp_path: Path, seven: Path) -> None:
+        target = tmp_path / "known.onnx"
+        result = call("contract", MODELS / "digits.onnx", "--sample", seven, "--sample", "example", "--output", target)
+        assert result.exit_code == 0, result.output
+        lines = result.stdout.splitlines()
+        assert lines[1].startswith("Sample: image: a picture of 200x200; 7 0.87")
+        assert lines[2].startswith("Sample: image: a made-up picture of 28x28; ")
+        info = call("info", target).stdout
+        assert "sample 1" in info
+        assert KEY not in info
+        result = call("run", target, "--check")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert ": right: 2 samples, less than 0.1% away at most, on " in result.stdout
+        assert call("contract", target, "--no-samples", "--output", target, "--force").exit_code == 0
+        assert read_answers(LearningModel.load(target).metadata) == ()
+        result = call("run", target, "--check")
+        assert result.exit_code == 4
+        assert "carries no samples" in result.stderr
+
+    def test_with_a_contract_the_sample_is_of_the_new_one(self, tmp_path: Path, cat: Path) -> None:
+        target = tmp_path / "known.onnx"
+        words = ["--preset", "imagenet", "--size", "96,96", "--sample", cat, "--output", target]
+        assert call("contract", MODELS / "edges.onnx", *words).exit_code == 0
+        model = LearningModel.load(target)
+        assert model.input_features[0].contract.mean == (0.485, 0.456, 0.406)  # type: ignore[attr-defined]
+        assert model.check().is_right
+        assert [path.name for path in tmp_path.iterdir()] == ["known.onnx"]
+
+    def test_a_sample_that_fails_writes_nothing(self, tmp_path: Path) -> None:
+        words = ["--preset", "imagenet", "--sample", tmp_path / "nope.png", "--output", tmp_path / "known.onnx"]
+        assert call("contract", MODELS / "edges.onnx", *words).exit_code == 4
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_wrong_model_ends_with_1(self, known: Path) -> None:
+        model = onnx.load(known)
+        weight = next(each for each in model.graph.initializer if each.name == "heads.0.weight")
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.05), weight.name))
+        known.write_bytes(model.SerializeToString())
+        result = call("run", known, "--check")
+        assert result.exit_code == 1
+        assert ": wrong: 2 of 2 samples, on " in result.stdout
+        assert "boxes: " in result.stderr
+        facts = json.loads(call("run", known, "--check", "--json").stdout)
+        assert facts["results"][0]["check"]["is_right"] is False
+
+    def test_what_goes_not_together(self, known: Path, seven: Path) -> None:
+        for words in (["run", known, seven, "--check"], ["run", known, "--check", "--example"]):
+            result = call(*words)
+            assert result.exit_code == 2
+            assert "--check evaluates the model's samples" in result.stderr
+        result = call("contract", known, "--sample", seven, "--no-samples", "--output", "x.onnx")
+        assert (result.exit_code, "Say --sample or --no-samples" in result.stderr) == (2, True)
+
+    def test_doctor_checks_every_engine(self, known: Path, openvino: object) -> None:
+        facts = json.loads(call("doctor", known, "--json").stdout)
+        assert facts["has_samples"] is True
+        assert [one["engine"] for one in facts["checks"]][:2] == ["onnxruntime", "openvino"]
+        assert all(one["check"]["is_right"] for one in facts["checks"])
+
+    def test_doctor_of_a_model_without_samples(self) -> None:
+        result = call("doctor", MODELS / "edges.onnx")
+        assert result.exit_code == 0
+        assert "carries no samples: made-up inputs are compared" in result.stdout
+        assert "right: 1 sample" in result.stdout
+
+    def test_doctor_of_a_wrong_model(self, known: Path) -> None:
+        model = onnx.load(known)
+        weight = next(each for each in model.graph.initializer if each.name == "heads.0.weight")
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.05), weight.name))
+        known.write_bytes(model.SerializeToString())
+        result = call("doctor", known)
+        assert result.exit_code == 1
+        assert "wrong: 2 of 2 samples" in result.stdout

@@ -1,0 +1,303 @@
+"""Writing samples into a model's metadata: small inputs, and the answers that the model gives for them."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, SMALLEST_SCALE, channel_axis
+from ..core.base.arrays import Array
+from ..core.base.atomic_files import require_folder, write_whole
+from ..core.base.messages import type_name
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.ranking import best_of, is_row
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.formats import Pixels
+from ..core.model.known_answers import KEY, KnownAnswer, KnownInput, KnownOutput, answers_to_metadata, means_of
+from ..core.model.model import LearningModel
+from ..core.session.check import outputs_as_arrays
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError, WinMLError
+from ..inputs.examples import example_shape, require_size
+from ..inputs.files import jobs, read
+from ..vision.detections import detections, may_be_detections
+from .write_contract import read_for_copy
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Sample = str | os.PathLike[str] | Mapping[str, object]
+
+MOST = 8
+"""Samples of a model."""
+
+PICTURE_BYTES = 32_000
+"""Of a picture's PNG, at most; where there are several samples, they share `ALL_PICTURES`."""
+
+ALL_PICTURES = 42_000
+NUMBERS = 40
+"""So many numbers of an output are kept; of a model with many outputs, fewer."""
+
+ALL_NUMBERS = 400
+NUDGED = 0.1
+"""The share of a picture's bytes that are moved by a level, to see how much that changes: machines that scale and
+decode differently are no farther apart."""
+
+LOOSEST = 0.1
+"""The largest tolerance: an output that a level moves farther is no known answer."""
+
+
+def write_samples(
+    source: str | os.PathLike[str], destination: str | os.PathLike[str], samples: Iterable[Sample]
+) -> tuple[KnownAnswer, ...]:
+    """Writes a copy of a model with small samples and the answers that ONNX Runtime gives for them on the CPU.
+
+    `LearningModel.check` evaluates them on any machine, device and engine. They take the place of those that the model
+    had; without any, it has none afterwards. What is named here is stored, and nothing else: a picture is scaled down
+    until its PNG has at most 32,000 bytes, without its EXIF data; arrays are stored whole.
+
+    A tenth of the picture's bytes is moved by a gray level, to see how far that moves each output: twice as far is its
+    tolerance, and at least 0.1 %. An output that moves by more than 5 %, or changes its shape, is not stored.
+
+    Args:
+        source: the path of the model.
+        destination: the path of the copy, which may be the source; in its folder, where the model has external data.
+        samples: for each sample a value for each input, by name, as `evaluate_features` takes them; or the path of a
+            picture or array, for a model of one input. Inputs that are left out are made up: pictures and floats of
+            noise, zeros of other types.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InvalidArgumentError: there are more than eight samples, they do not fit, or no answer of the model can be
+            known: it is another one each time, or changes with a gray level.
+        WinMLError: the model cannot be evaluated, or the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import LearningModel
+        >>> from winml_py.authoring import write_samples
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> (sample,) = write_samples("models/digits.onnx", target, ["samples/pictures/seven.png"])
+        >>> LearningModel.load(target).check().is_right
+        True
+    """
+    require_folder(destination)
+    answers = take_answers(LearningModel.load_from_file_path(source), list(samples))
+    proto = read_for_copy(source, destination)
+    from onnx import helper
+
+    others = {entry.key: entry.value for entry in proto.metadata_props if entry.key != KEY}
+    helper.set_model_props(proto, others | answers_to_metadata(answers))
+    write_whole(destination, proto.SerializeToString())
+    return answers
+
+
+def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
+    """Evaluates samples on the CPU; takes and raises what `write_samples` does."""
+    if len(samples) > MOST:
+        raise InvalidArgumentError(
+            f"A model carries at most {MOST} samples, and {len(samples)} came.", hint="Name fewer."
+        )
+    if not samples:
+        return ()
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0  # an array may be a batch
+    budget = min(PICTURE_BYTES, ALL_PICTURES // len(samples))
+    with LearningModelSession(model, options=options) as session:
+        return tuple(_take(session, _inputs(model, sample, budget, seed)) for seed, sample in enumerate(samples))
+
+
+def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
+    """The values of a sample as they are stored, in the order of the model's inputs."""
+    if isinstance(sample, (str, os.PathLike)):
+        ((_, files),) = jobs(model, [os.fspath(sample)])
+        sample = read(model, files)
+    elif not isinstance(sample, Mapping):
+        raise InvalidArgumentError(
+            f"A sample is the path of a picture, or values by the names of inputs; not {type_name(sample)}.",
+            hint='Write {"image": ImageFeatureValue.load(path)}.',
+        )
+    features = {feature.name: feature for feature in model.input_features}
+    unknown = sample.keys() - features.keys()
+    if unknown:
+        raise InvalidArgumentError(
+            f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(features)}."
+        )
+    pictures = sum(isinstance(value, ImageFeatureValue) for value in sample.values()) or 1
+    return {
+        name: _known(feature, sample[name], budget // pictures) if name in sample else _made_up(feature, seed)
+        for name, feature in features.items()
+    }
+
+
+def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
+    if hasattr(value, "__fspath__") or (isinstance(value, str) and isinstance(feature, ImageFeatureDescriptor)):
+        value = ImageFeatureValue.load(value)
+    if isinstance(value, ImageFeatureValue):
+        if len(value.video_frames) > 1:
+            raise InvalidArgumentError(f"A sample has one picture for {feature.name}, and a batch came.")
+        return KnownInput(png=small_png(value.video_frame.software_bitmap.to_pil(), budget))
+    if isinstance(value, Mapping):
+        return KnownInput(entries=dict(value))
+    to_numpy = getattr(value, "to_numpy", None)
+    array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):
+        array = array.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)  # numbers of Python are of any type
+    if array.dtype.kind not in "fiubO":
+        raise InvalidArgumentError(
+            f"A sample's value for {feature.name} is a picture, numbers, texts or a map; not {type_name(value)}."
+        )
+    return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
+
+
+def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
+    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind is TensorKind.STRING:
+        raise InvalidArgumentError(
+            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
+            hint=f"Name a file: {feature.name}=FILE.npy.",
+        )
+    shape = example_shape(feature).shape
+    require_size(feature, shape)
+    if isinstance(feature, ImageFeatureDescriptor):
+        _, *sides = feature.contract.axes()
+        return KnownInput(seed=seed, shape=tuple(shape[axis] for axis in sides), dtype="picture")
+    return KnownInput(seed=seed, shape=shape, dtype=TENSOR_CLASSES[feature.tensor_kind].dtype.name)
+
+
+def small_png(image: Image, budget: int) -> bytes:
+    """A picture as PNG, scaled down until it has so many bytes at most."""
+    from PIL import Image as Pillow
+
+    image = image.convert("L" if image.mode == "L" else "RGB")
+    small = image
+    while True:
+        file = io.BytesIO()
+        small.save(file, "PNG", optimize=True)
+        if file.tell() <= budget:
+            return file.getvalue()
+        # A little less than what is too much: bytes go with the area, and small pictures have more of them a pixel.
+        shrink = min(0.95, math.sqrt(budget / file.tell()))
+        width, height = (max(1, int(side * shrink)) for side in small.size)
+        small = image.resize((width, height), Pillow.Resampling.LANCZOS)
+
+
+def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
+    """Evaluates a sample: once, once more, and with inputs that are moved a little."""
+    values = {name: known.value() for name, known in inputs.items()}
+    result = outputs_as_arrays(session, values)
+    again = outputs_as_arrays(session, values)
+    rng = np.random.default_rng(0)
+    moved = outputs_as_arrays(session, {name: _nudge(value, rng) for name, value in values.items()})
+    outputs, left_out = [], []
+    count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
+    for name, array in result.items():
+        known = _known_output(name, array, count)
+        if known.compare(again[name], FLOAT_TOLERANCE)[1]:
+            raise InvalidArgumentError(
+                f"The model gives another {name} each time that it is evaluated: no answer of it can be known.",
+                hint="Fix the seeds of its random operators.",
+            )
+        change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
+        if known.kind == "float" and change <= LOOSEST:
+            outputs.append(_with_tolerance(known, array, max(FLOAT_TOLERANCE, change)))
+        elif known.kind != "float" and change == 0:
+            outputs.append(known)
+        else:
+            left_out.append(name)
+    if not outputs:
+        raise InvalidArgumentError(
+            f"Of this sample no answer can be known: when its pixels change by a level, {' and '.join(left_out)} "
+            f"{'changes' if len(left_out) == 1 else 'change'} by more than {LOOSEST / 2:.0%}, or in shape.",
+            hint="Name another picture, one that the model was made for.",
+        )
+    return KnownAnswer(inputs, tuple(outputs), _words(session, values, result))
+
+
+def _nudge(value: Any, rng: np.random.Generator) -> Any:
+    """A value as another machine may have it: pictures a level away here and there, floats in their last digits."""
+    if isinstance(value, ImageFeatureValue):
+        bitmap = value.video_frame.software_bitmap
+        return ImageFeatureValue.from_array(_nudge_pixels(bitmap.to_numpy(), rng), bitmap.bitmap_pixel_format)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        digits = float(np.finfo(value.dtype).eps)
+        return (value * (1 + rng.uniform(-digits, digits, value.shape))).astype(value.dtype)
+    return value
+
+
+def _nudge_pixels(pixels: Pixels, rng: np.random.Generator) -> Pixels:
+    steps = rng.choice([-1, 0, 1], pixels.shape, p=[NUDGED / 2, 1 - NUDGED, NUDGED / 2])
+    nudged: Pixels = np.clip(pixels.astype(np.int16) + steps, 0, 255).astype(np.uint8)
+    return nudged
+
+
+def _known_output(name: str, array: Array, count: int) -> KnownOutput:
+    """What is kept of an output: its largest numbers, which are what it is asked for, and some others."""
+    flat = array.reshape(-1)
+    is_float = array.dtype.kind == "f"
+    kind = "float" if is_float else "byte" if array.dtype in (np.uint8, np.int8) else "exact"
+    chosen = np.random.RandomState(0).permutation(flat.size)[:count]
+    if is_float and flat.size > count:
+        largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
+        chosen = np.concatenate([largest, chosen])[:count]
+    positions = tuple(sorted({int(position) for position in chosen}))
+    values = tuple(_plain(value) for value in flat[list(positions)].tolist())
+    if not is_float:
+        return KnownOutput(name, array.shape, kind, positions, values)
+    scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
+    return KnownOutput(name, array.shape, kind, positions, values, scales, means_of(array), FLOAT_TOLERANCE)
+
+
+def _plain(value: object) -> object:
+    """A number with the nine digits that float32 has: more would only take space."""
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def _scales(array: Array) -> Array:
+    """The largest magnitude in the channel of each number: boxes in pixels stand beside scores up to 1."""
+    magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
+    largest = float(magnitudes.max(initial=0)) or 1.0
+    axis = channel_axis(array.shape)
+    if axis is None or array.size < ENOUGH * array.shape[axis]:
+        return np.full(array.shape, largest)
+    others = tuple(each for each in range(array.ndim) if each != axis)
+    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), SMALLEST_SCALE * largest)
+    return np.broadcast_to(scales, array.shape)
+
+
+def _with_tolerance(known: KnownOutput, array: Array, tolerance: float) -> KnownOutput:
+    """An output with its tolerance, and its best class where that leads by more."""
+    best = -1
+    if is_row(array) and np.isfinite(array).all():
+        second, first = np.sort(array.reshape(-1))[-2:]
+        if first - second > 2 * tolerance * max(known.scales):
+            best = int(array.argmax())
+    return KnownOutput(**{**vars(known), "tolerance": float(f"{tolerance:.3g}"), "best": best})
+
+
+def _words(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:
+    """The answer as people say it: what was found in the picture, or the best classes."""
+    model = session.model
+    if any(isinstance(value, ImageFeatureValue) for value in values.values()):
+        found = session.evaluate_features(values)
+        try:
+            if len(found.placements) == 1 and may_be_detections(found, model.labels):
+                objects = [f"{one.label or one.index} {one.score:.2f}" for one in detections(found)]
+                return f"{len(objects)} found: {', '.join(objects[:5])}" if objects else "nothing found"
+        except WinMLError:  # it is no detector that we know; the numbers are known all the same
+            pass
+    for array in result.values():
+        if best := best_of(array, 3, model.labels):
+            return ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in best)
+    return ""

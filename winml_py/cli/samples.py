@@ -1,0 +1,79 @@
+"""Samples whose answers are known: what `contract` writes of them, and what `run --check` and `doctor` find."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from ..authoring.write_samples import write_samples
+from ..core.base.messages import Facts
+from ..core.model.known_answers import ModelCheck
+from ..core.model.model import LearningModel
+from ..inputs.files import jobs, read
+from .style import say
+
+EXAMPLE = "example"
+"""What stands in the place of a picture, for a sample that is made up."""
+
+
+def add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
+    """Writes a model with samples, in the place of those that it has.
+
+    Args:
+        path: the model.
+        output: where to write; it may be the same.
+        words: pictures and arrays, as `winml-py run` takes its inputs, and `EXAMPLE`; none takes all samples away.
+
+    Returns:
+        Each sample and its answer, in words.
+    """
+    model = LearningModel.load(path)
+    files = [word for word in words if word != EXAMPLE]
+    found: list[dict[str, Any]] = (
+        [read(model, each) for _, each in jobs(model, files, is_complete=False)] if files else []
+    )
+    found += [{}] * (len(words) - len(files))
+    return [str(answer) for answer in write_samples(path, output, found)]
+
+
+def temporary_beside(output: str) -> str:
+    """A name in the folder of a file that is to be written, where the weights beside it are found."""
+    return os.path.join(os.path.dirname(os.path.abspath(output)), f".{os.urandom(8).hex()}.onnx")
+
+
+def remove_quietly(path: str) -> None:
+    """Removes a file, if it is there."""
+    with suppress(FileNotFoundError):
+        os.remove(path)
+
+
+def check_facts(check: ModelCheck) -> Facts:
+    """What was found, ready for JSON."""
+    return {
+        "is_right": check.is_right,
+        "device": check.device,
+        "engine": check.engine,
+        "precision": check.precision.name.lower(),
+        "largest_difference": check.largest_difference,
+        "samples": [{**vars(answer), "is_right": answer.is_right} for answer in check.answers],
+    }
+
+
+def spell_check(check: Facts) -> str:
+    """One line on all samples."""
+    count = len(check["samples"])
+    words = f"{count} sample{'s' if count > 1 else ''}"
+    if check["is_right"]:
+        away = f"{check['largest_difference']:.1%}" if check["largest_difference"] >= 5e-4 else "less than 0.1%"
+        return f"right: {words}, {away} away at most"
+    wrong = sum(not one["is_right"] for one in check["samples"])
+    return f"wrong: {wrong} of {words}"
+
+
+def tell_problems(check: Facts) -> None:
+    """Prints what differs to standard error."""
+    for one in check["samples"]:
+        for problem in one["problems"]:
+            say(f"  {one['sample']}: {problem}", is_error=True)

@@ -1,0 +1,377 @@
+"""Known answers: small samples in a model's metadata, with what the model gives for them, to check on any machine.
+
+What is written here is numbers alone: where an output has millions, some positions and two statistics stand for all.
+`winml_py.authoring.write_samples` writes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...enums import BitmapPixelFormat, Precision
+from ...errors import InvalidArgumentError
+from ..base.arrays import Array
+from ..base.messages import Facts
+from ..features.pictures import ImageFeatureValue
+from ..imaging.formats import Pixels
+
+KEY = "winml_py.samples"
+"""Of the metadata: the samples, in JSON."""
+
+VERSION = 1
+LARGEST = 1 << 16
+"""Characters of all samples of a model, at most."""
+
+PNG_BEGINNING, PNG_SIZE = b"\x89PNG\r\n\x1a\n", slice(16, 24)
+MAX_PIXELS = 1 << 22
+MAX_NUMBERS = 1 << 24
+"""Of an input that is made up: a stranger's file may ask for any size."""
+
+
+@dataclass(frozen=True)
+class KnownInput:
+    """A value of one input: exactly one of four kinds.
+
+    Attributes:
+        png: a picture, as the bytes of a PNG.
+        array: numbers or texts.
+        entries: a map.
+        seed: of a value that is made up, the same on every machine.
+        shape: of a made-up value; height and width of a picture.
+        dtype: of a made-up value; "picture" for a picture.
+    """
+
+    png: bytes | None = None
+    array: Array | None = None
+    entries: Mapping[Any, Any] | None = None
+    seed: int = 0
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+
+    @classmethod
+    def from_json(cls, facts: Facts) -> KnownInput:
+        """Reads what `to_json` wrote; whatever is wrong with it raises one of Python's errors."""
+        if "png" in facts:
+            png = base64.b64decode(facts["png"], validate=True)
+            if not png.startswith(PNG_BEGINNING) or len(png) < PNG_SIZE.stop:
+                raise ValueError("a picture that is no PNG")
+            return cls(png=png)
+        if "map" in facts:
+            return cls(entries=dict(facts["map"]))
+        shape = tuple(map(int, facts["shape"]))
+        if min(shape, default=1) < 0 or math.prod(shape) > MAX_NUMBERS:
+            raise ValueError(f"an input of {'x'.join(map(str, shape))}")
+        if "words" in facts:
+            return cls(array=np.array(list(map(str, facts["words"])), object).reshape(shape))
+        if "bytes" in facts:
+            data = base64.b64decode(facts["bytes"], validate=True)
+            return cls(array=np.frombuffer(data, _dtype(facts["dtype"])).reshape(shape))
+        seed, dtype = int(facts["seed"]), str(facts["dtype"])
+        if not 0 <= seed < 1 << 32 or (dtype == "picture" and (len(shape) != 2 or min(shape) < 1)):
+            raise ValueError("a value that cannot be made up")
+        return cls(seed=seed, shape=shape, dtype=dtype if dtype == "picture" else _dtype(dtype).name)
+
+    def to_json(self) -> Facts:
+        """The value, ready for JSON."""
+        if self.png is not None:
+            return {"png": base64.b64encode(self.png).decode()}
+        if self.entries is not None:
+            return {"map": [[key, value] for key, value in self.entries.items()]}
+        if self.array is None:
+            return {"seed": self.seed, "shape": list(self.shape), "dtype": self.dtype}
+        facts: Facts = {"shape": list(self.array.shape)}
+        if self.array.dtype == object:
+            return facts | {"words": self.array.reshape(-1).tolist()}
+        little = self.array.astype(self.array.dtype.newbyteorder("<"))
+        return facts | {"dtype": self.array.dtype.name, "bytes": base64.b64encode(little.tobytes()).decode()}
+
+    def value(self) -> Any:
+        """What is bound."""
+        if self.png is not None:
+            return ImageFeatureValue.load(self.png, max_pixels=MAX_PIXELS)
+        if self.entries is not None:
+            return dict(self.entries)
+        if self.array is not None:
+            return self.array
+        rng = np.random.RandomState(self.seed)  # whose numbers never change from version to version of numpy
+        if self.dtype == "picture":
+            return ImageFeatureValue.from_array(noise(rng, *self.shape), BitmapPixelFormat.RGB8)
+        if np.dtype(self.dtype).kind != "f":
+            return np.zeros(self.shape, self.dtype)  # they may be ids, of which others may not exist
+        # Even numbers of a variance of one: the others of numpy depend on the logarithm of the system's library.
+        return ((rng.random_sample(self.shape) - 0.5) * math.sqrt(12)).astype(self.dtype)
+
+    def __str__(self) -> str:
+        if self.png is not None:
+            width, height = struct.unpack(">II", self.png[PNG_SIZE])
+            return f"a picture of {width}x{height}"
+        if self.entries is not None:
+            return f"a map of {len(self.entries)}"
+        if self.array is not None:
+            words = "texts" if self.array.dtype == object else self.array.dtype.name
+            return f"{words} of {'x'.join(map(str, self.array.shape)) or '1'}"
+        if self.dtype == "picture":
+            return f"a made-up picture of {self.shape[1]}x{self.shape[0]}"
+        return f"made-up {self.dtype} of {'x'.join(map(str, self.shape)) or '1'}"
+
+
+def noise(rng: np.random.RandomState, height: int, width: int) -> Pixels:
+    """A picture of noise of three scales, the same on every machine; height x width x 3."""
+    total = np.zeros((height, width, 3), np.int64)
+    for step in (1, 3, 9):
+        # Bytes: whole numbers of a system's own size would be others on other systems.
+        rough = rng.randint(0, 256, (height // step + 1, width // step + 1, 3), np.uint8)
+        total += rough.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
+    return (24 + total * 208 // 765).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class KnownOutput:
+    """What stands at some positions of an output.
+
+    Attributes:
+        name: the output's; of a list or a map, with the place in it.
+        shape: its sizes.
+        kind: "float", or "exact" for whole numbers, booleans and texts, which must be equal; "byte" for whole numbers
+            of eight bits, which may be one off: they are rounded.
+        positions: in the flattened output.
+        values: what stands there.
+        scales: the largest magnitude in the channel of each position: differences are shares of it.
+        mean: of all numbers that are finite; and of their magnitudes: a changed sign shows in one of them.
+        tolerance: the largest share that is right for float32.
+        best: the class with the highest score, where the output is a row of scores and it leads clearly; else -1.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    positions: tuple[int, ...]
+    values: tuple[Any, ...]
+    scales: tuple[float, ...] = ()
+    mean: tuple[float, float] = (0.0, 0.0)
+    tolerance: float = 0.0
+    best: int = -1
+
+    @classmethod
+    def from_json(cls, facts: Facts) -> KnownOutput:
+        """Reads what `to_json` wrote; whatever is wrong with it raises one of Python's errors."""
+        known = cls(
+            str(facts["name"]),
+            tuple(map(int, facts["shape"])),
+            str(facts["kind"]),
+            tuple(map(int, facts["positions"])),
+            tuple(facts["values"]),
+            tuple(map(float, facts["scales"])),
+            (float(facts["mean"][0]), float(facts["mean"][1])),
+            float(facts["tolerance"]),
+            int(facts["best"]),
+        )
+        size = math.prod(known.shape)
+        if known.kind == "float":
+            known = cls(**{**vars(known), "values": tuple(map(float, known.values))})
+        counts = {len(known.positions), len(known.values)} | ({len(known.scales)} if known.kind == "float" else set())
+        if known.kind not in ("float", "byte", "exact") or len(counts) > 1 or min(known.shape, default=0) < 0:
+            raise ValueError(f"{known.name}: no output")
+        if not all(0 <= position < size for position in (*known.positions, max(known.best, 0))) and size:
+            raise ValueError(f"{known.name}: positions outside of the output")
+        if not (0 <= known.tolerance <= 1 and all(0 < scale < math.inf for scale in known.scales)):
+            raise ValueError(f"{known.name}: numbers that are none")
+        return known
+
+    def to_json(self) -> Facts:
+        """The output, ready for JSON, which has no infinite numbers."""
+        values = [str(one) if isinstance(one, float) and not math.isfinite(one) else one for one in self.values]
+        return {**vars(self), "values": values}
+
+    def compare(self, came: Array, floor: float) -> tuple[float, str]:
+        """How far an output is from this one.
+
+        Args:
+            came: the output.
+            floor: a tolerance that is allowed in any case.
+
+        Returns:
+            The largest difference, as a share; and what is wrong with it, or "".
+        """
+        if came.shape != self.shape:
+            made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (came.shape, self.shape))
+            return math.inf, f"{self.name} is {made}, and not {wanted}"
+        found = came.reshape(-1)[list(self.positions)]
+        if self.kind != "float":
+            wrong = [pair for pair in zip(self.values, found.tolist(), strict=True) if not self._is_equal(*pair)]
+            told = f"{self.name}: {wrong[0][1]!r} and not {wrong[0][0]!r}" if wrong else ""
+            return (math.inf if wrong else 0.0), told + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
+        error = self._error(found.astype(np.float64), came)
+        tolerance = max(self.tolerance, floor)
+        if error <= tolerance:
+            return error, ""
+        if math.isinf(error):
+            return error, f"{self.name}: NaN or infinity, and numbers were there; or the other way round"
+        told = f"{self.name}: {error:.2%} away, as a share of its largest numbers, and {tolerance:.2%} is allowed"
+        best = int(np.nanargmax(came)) if self.best >= 0 else -1
+        return error, told + (f"; the best class was {self.best} and is {best}" if best != self.best else "")
+
+    def _is_equal(self, known: object, came: object) -> bool:
+        if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(came, int):
+            return abs(came - known) <= 1
+        return bool(known == came)
+
+    def _error(self, found: Array, came: Array) -> float:
+        known, scales = np.array(self.values, np.float64), np.array(self.scales, np.float64)
+        is_finite = np.isfinite(known)
+        if not np.array_equal(known[~is_finite], found[~is_finite], equal_nan=True):
+            return math.inf
+        if not np.isfinite(found[is_finite]).all():
+            return math.inf
+        shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
+        means = [abs(one - other) for one, other in zip(means_of(came), self.mean, strict=True)]
+        return float(max([*shares.tolist(), *(share / scales.max() for share in means)], default=0.0))
+
+
+def means_of(array: Array) -> tuple[float, float]:
+    """The mean of the numbers that are finite, and of their magnitudes."""
+    finite = array[np.isfinite(array)].astype(np.float64)
+    return (float(finite.mean()), float(np.abs(finite).mean())) if finite.size else (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class KnownAnswer:
+    """A sample, and what the model gives for it.
+
+    Attributes:
+        inputs: a value for each input.
+        outputs: what is known of each output.
+        answer: the same in words: the best classes, or the objects that were found.
+    """
+
+    inputs: Mapping[str, KnownInput]
+    outputs: tuple[KnownOutput, ...]
+    answer: str = ""
+
+    def __str__(self) -> str:
+        inputs = " and ".join(f"{name}: {value}" for name, value in self.inputs.items())
+        return f"{inputs}; {self.answer}" if self.answer else inputs
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """Whether a model gives the answer of a sample.
+
+    Attributes:
+        sample: what it is, and its answer, in words.
+        problems: what differs, in words; empty where all is right.
+        largest_difference: of a number, as a share of the largest one of its channel.
+    """
+
+    sample: str
+    problems: tuple[str, ...]
+    largest_difference: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing differs."""
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """What `LearningModel.check` found.
+
+    Attributes:
+        device: where the model was evaluated.
+        engine: by which provider.
+        precision: in which arithmetic: half precision may be 2 % away.
+        answers: of each sample.
+    """
+
+    device: str
+    engine: str
+    precision: Precision
+    answers: tuple[AnswerCheck, ...]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every sample has its answer."""
+        return all(answer.is_right for answer in self.answers)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What differs, in words, of all samples."""
+        return tuple(problem for answer in self.answers for problem in answer.problems)
+
+    @property
+    def largest_difference(self) -> float:
+        """Of all samples."""
+        return max((answer.largest_difference for answer in self.answers), default=0.0)
+
+
+def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
+    """The samples that a model carries; none where it carries none.
+
+    Raises:
+        InvalidArgumentError: what stands under the key cannot be read, or is of a later version.
+    """
+    text = metadata.get(KEY)
+    if text is None:
+        return ()
+    try:
+        if len(text) > LARGEST:
+            raise ValueError(f"they have {len(text):,} characters, and {LARGEST:,} are allowed")
+        facts = json.loads(text)
+        if facts["version"] != VERSION:
+            raise ValueError(f"they are of version {facts['version']!r}, and this package reads {VERSION}")
+        return tuple(_read_answer(one) for one in facts["samples"])
+    except (ArithmeticError, AttributeError, KeyError, IndexError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"The model's samples cannot be read: {type(error).__name__}: {error}.", hint=f"They stand under {KEY}."
+        ) from error
+
+
+def _read_answer(facts: Facts) -> KnownAnswer:
+    inputs = {str(name): KnownInput.from_json(value) for name, value in facts["inputs"].items()}
+    return KnownAnswer(inputs, tuple(map(KnownOutput.from_json, facts["outputs"])), str(facts["answer"]))
+
+
+def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
+    """The entry of the metadata that states samples; none where there are none.
+
+    Raises:
+        InvalidArgumentError: they are too large.
+    """
+    if not answers:
+        return {}
+    samples = [
+        {
+            "inputs": {name: value.to_json() for name, value in answer.inputs.items()},
+            "outputs": [output.to_json() for output in answer.outputs],
+            "answer": answer.answer,
+        }
+        for answer in answers
+    ]
+    text = json.dumps({"version": VERSION, "samples": samples}, separators=(",", ":"))
+    if len(text) > LARGEST:
+        raise InvalidArgumentError(
+            f"The samples would take {len(text):,} characters of the model's metadata, and {LARGEST:,} are allowed.",
+            hint="Name fewer of them, or smaller arrays.",
+        )
+    return {KEY: text}
+
+
+def _dtype(name: object) -> np.dtype[Any]:
+    """A type of numbers by its name, little end first.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    dtype = np.dtype(str(name))
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{dtype} is no type of numbers")
+    return dtype.newbyteorder("<")
