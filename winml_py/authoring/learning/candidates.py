@@ -23,8 +23,8 @@ from .probes import SIZES, Numbers, texture
 from .rules import Rule
 
 TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
-"""Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. The others shrink
-with most functions, and then antialiasing shows."""
+"""Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. Antialiasing shows
+where a picture shrinks: where none of these does, a larger one is asked for."""
 
 LONGEST = 2400
 """Pixels of the longer side of a picture that decides between two rules, at most."""
@@ -78,7 +78,9 @@ def choose(
     for rule in rules:
         alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
     scored = [(0.0, _made(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel]
-    for size in TEXTURES:
+    longest = max(rules[0].place((300, 400)).scaled)
+    larger = min(LONGEST, longest * 3 // 2)
+    for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
         pixels = texture(size, rng)
         answer = asked(pixels)
         scored = [(s + _mean(c.differences(pixels, answer, numbers)), c, group) for s, c, group in scored]
