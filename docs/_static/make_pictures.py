@@ -166,7 +166,20 @@ def service() -> Card:
     return card
 
 
-TASKS = (classification, detection, segmentation, text, sound, language, video, service)
+def training() -> Card:
+    card = Card()
+    printed(SAMPLES / "learn_preprocessing.py")
+    labels = Path("labels.txt")
+    labels.write_text("circle\nsquare\ntriangle\n")
+    for number, (words, name) in enumerate((("as exported", "exported"), ("as learned", "right"))):
+        options = ("--labels", labels, "--threshold", "0.85", "--output", f"{name}.png")
+        command("run", f"shapes_{name}.onnx", PICTURES / "shapes.png", *options)
+        card.place(Image.open(f"{name}.png"), MARGIN + number * 460, 30, 420)
+        card.write(words, MARGIN + number * 460 + 210, 495, colour=SOFT, anchor="mm")
+    return card
+
+
+TASKS = (classification, detection, segmentation, text, sound, language, video, service, training)
 
 
 def main() -> None:

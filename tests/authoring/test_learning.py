@@ -38,6 +38,8 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import LearnedContract, learn_contract
+from winml_py.authoring.asked import AskedFunction, Pictures
+from winml_py.authoring.learning.habits import find_habits
 
 RGB8, BGR8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8
 ONE = LearningModelPixelRange.ZERO_TO_ONE
@@ -125,6 +127,29 @@ def test_the_learned_contract_binds_what_the_function_gives() -> None:
         expected = preparations.text_detector(pixels)
         assert came.shape == expected.shape
         np.testing.assert_allclose(came, expected, atol=1e-5)
+
+
+TURNS = "it leaves pictures on their side that EXIF data turn, and a bind turns them"
+WHITE = "it lays transparent pictures over white, and a bind takes their colours as they are"
+GRAY = "it raises for gray pictures, or makes other numbers of them than of three equal colours, as a bind does"
+
+
+@pytest.mark.parametrize(
+    ("function", "notes"),
+    [
+        (preparations.stretched, [TURNS]),
+        (preparations.upright, []),
+        (preparations.over_white, [WHITE]),
+        (preparations.read_by_opencv, []),
+        (
+            preparations.imagenet,
+            [TURNS, GRAY, "it refuses pictures with transparency, and a bind takes their colours as they are"],
+        ),
+    ],
+)
+def test_notes_say_what_becomes_of_files(function: Callable[..., Any], notes: list[str]) -> None:
+    kind: Pictures = "path" if function is preparations.read_by_opencv else "pillow"
+    assert list(find_habits(AskedFunction(function, kind), 0)) == notes
 
 
 def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ..core.base.arrays import Array
 from ..core.imaging.formats import Pixels
 from ..enums import TensorLayout
 from ..errors import InvalidArgumentError, NotSupportedError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Pictures = Literal["pillow", "path", "rgb", "bgr", "gray"]
 """What a function takes: an image of Pillow's, the path of a file, or an array in that order of channels."""
@@ -88,9 +91,27 @@ class AskedFunction:
                     return kind
         raise InvalidArgumentError(
             f"{self.name} raises for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300]}",
-            hint="Say what it takes: pictures='rgb' or 'bgr' for an array (which of them cannot be seen in what it "
-            "gives), 'pillow' or 'path'.",
+            hint="Say what it takes: pictures='rgb' or 'bgr' (--pictures on the command line) for an array, whose "
+            "order cannot be seen in what it gives; 'pillow' or 'path'.",
         )
+
+    def ask_image(self, image: Image) -> Answer | None:
+        """What a function of images or paths gives for any image, with its EXIF data; None where it raises."""
+        self.calls += 1
+        try:
+            given = self._give_image(image)
+            array = next(_arrays(given), None)
+            return None if array is None else self._answer(array)
+        except Exception:  # whatever somebody's function raises for what it does not take
+            return None
+
+    def _give_image(self, image: Image) -> Any:
+        if self.pictures == "pillow":
+            return self._call(self._function, image)
+        with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+            path = os.path.join(folder, "picture.png")
+            image.save(path, exif=image.getexif())
+            return self._call(self._function, path)
 
     def _give(self, pixels: Pixels, kind: Pictures) -> Any:
         from PIL import Image

@@ -23,8 +23,8 @@ from .probes import SIZES, Numbers, texture
 from .rules import Rule
 
 TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
-"""Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. Antialiasing shows
-where a picture shrinks: where none of these does, a larger one is asked for."""
+"""Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. Antialiasing
+shows where a picture shrinks: where none of these does, a larger one is asked for."""
 
 LONGEST = 2400
 """Pixels of the longer side of a picture that decides between two rules, at most."""

@@ -18,6 +18,7 @@ from ...errors import InvalidArgumentError, NotSupportedError
 from ..asked import Answer, AskedFunction, Pictures
 from ..evidence import ContractEvidence
 from .candidates import choose, find_undetermined
+from .habits import find_habits
 from .measure import Area, measure_area, measure_numbers
 from .probes import SIZES, Numbers, texture
 from .proof import explain, prove
@@ -121,7 +122,7 @@ def learn_contract(
     proof = prove(asked, candidate, numbers, seed + 2)
     evidence = ContractEvidence.take(lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed)
     _require_same(asked, first, asked(probe))  # also after all that it has seen
-    notes = []
+    notes = list(find_habits(asked, seed + 3))
     if proof.tiny_differ is not None:
         height, width = proof.tiny_differ
         notes.append(f"it places tiny pictures otherwise: {width}x{height}, say")
