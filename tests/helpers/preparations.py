@@ -31,8 +31,9 @@ def upright(image: Image.Image) -> Array:
 
 def over_white(image: Image.Image) -> Array:
     """The same, with white behind what is transparent."""
+    image = ImageOps.exif_transpose(image)
     behind = Image.new("RGBA", image.size, (255, 255, 255, 255))
-    return upright(Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB"))
+    return stretched(Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB"))
 
 
 def read_by_opencv(path: str) -> Array:
@@ -89,6 +90,34 @@ def tagger(image: Image.Image) -> Array:
 def floats(rgb: Array) -> list[Array]:
     """Scales numbers of floating point, in a list."""
     return [cv2.resize(rgb.astype(np.float32) / 255, (96, 96)).transpose(2, 0, 1)]
+
+
+def _into(pixels: Array, high: int, wide: int, height: int, width: int, padding: float) -> Array:
+    """Numbers of a scaled picture in a tensor, with a number right of it and below."""
+    whole = np.full((height, width, 3), padding, np.float32)
+    whole[:high, :wide] = cv2.resize(pixels, (wide, high)) / 127.5 - 1
+    return whole.transpose(2, 0, 1)
+
+
+def padded_between(image: Image.Image) -> Array:
+    """As PaddleOCR's recogniser: the number 0 is between two levels."""
+    wide = min(320, math.ceil(48 * image.width / image.height))
+    return _into(np.asarray(image), 48, wide, 48, 320, 0)
+
+
+def whole_into(image: Image.Image) -> Array:
+    """Into 32 x 128, as onnxtr: one side is whole, where `int(side * (32 / side))` would lose a pixel of some sizes."""
+    high, wide = 32, max(1, 32 * image.width // image.height)
+    if wide > 128:
+        high, wide = max(1, 128 * image.height // image.width), 128
+    return _into(np.asarray(image), high, wide, 32, 128, -1)
+
+
+def by_a_factor(image: Image.Image) -> Array:
+    """As RetinaFace: the sides are rounded, and the factor is not."""
+    factor = 200 / min(image.size)
+    pixels = cv2.resize(np.asarray(image), None, fx=factor, fy=factor)
+    return pixels.transpose(2, 0, 1).astype(np.float32)
 
 
 def scaled_twice(image: Image.Image) -> Array:

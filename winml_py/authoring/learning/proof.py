@@ -102,7 +102,9 @@ def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
     placement = candidate.rule.place((pixels.shape[0], pixels.shape[1]))
     wanted = _planes(answer, numbers, placement)
     own = _own(candidate, pixels, numbers, placement)
-    found, words = 0.5 * np.abs(own - wanted).mean(), ""
+    if words := _name_padding(answer, numbers, placement, own - wanted):
+        return words
+    found = 0.5 * np.abs(own - wanted).mean()
     source = crop(pixels, placement.part)
     ways = _ways(placement, candidate.contract.kernel) if numbers.order else _ways_to_gray(placement)
     for what, scale in ways:
@@ -113,25 +115,43 @@ def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
             left = np.abs(np.rint(made @ np.array(numbers.weights)) - wanted[0]).mean()
         if left < found:
             found, words = left, what
-    words = words or _name_other_size(candidate, pixels, wanted, numbers, placement)
+    words = words or _name_other_size(candidate, pixels, answer, numbers, placement)
     if words:
         return words
     return "colours and sizes are explained, and the way it scales is none of those that are known here"
 
 
+def _name_padding(answer: Answer, numbers: Numbers, placement: Placement, differences: Array) -> str:
+    """Whether all that is wrong is the padding, whose number lies between those of two levels."""
+    if not placement.has_padding or np.abs(differences).max() > CLOSE_MOST:
+        return ""
+    levels = numbers.levels(answer.numbers)
+    is_padding = np.ones(levels.shape, bool)
+    is_padding[_target(placement)] = False
+    level = levels[is_padding]
+    if level.size == 0 or np.ptp(level) > 0.01 or abs(level[0] - np.rint(level[0])) < 0.05:
+        return ""
+    number = answer.numbers[is_padding][0]
+    return f"it pads with the number {number:.3g}, which is the level {level[0]:.4g}; a contract pads with whole levels"
+
+
 def _name_other_size(
-    candidate: Candidate, pixels: Pixels, wanted: Array, numbers: Numbers, placement: Placement
+    candidate: Candidate, pixels: Pixels, answer: Answer, numbers: Numbers, placement: Placement
 ) -> str:
     """Whether the picture was scaled to a pixel more or less than the rule says: `int(width * scale)` does that."""
     scaling, (height, width) = candidate.rule.scaling, placement.scaled
-    if scaling is None or not numbers.order or placement.has_padding:
+    if scaling is None or not numbers.order:
         return ""
+    given = numbers.levels(answer.numbers)
     for down, across in ((-1, 0), (0, -1), (-1, -1), (1, 0), (0, 1), (1, 1)):
         high, wide = height + down, width + across
+        if min(high, wide) < 1:
+            continue
         top, left = (scaling.offset(side, room) for side, room in zip((high, wide), placement.tensor, strict=True))
         scaled = resize(pixels, wide, high, candidate.contract.kernel, is_exact=True)[max(0, top) :, max(0, left) :]
         made = scaled[: placement.tensor[0], : placement.tensor[1], list(numbers.order)].transpose(2, 0, 1)
-        if made.shape == wanted.shape and np.abs(made.astype(np.float64) - wanted).mean() < 0.3:
+        inside = given[:, max(0, -top) :, max(0, -left) :][:, : made.shape[1], : made.shape[2]]
+        if made.shape == inside.shape and np.abs(made.astype(np.float64) - inside).mean() < 0.3:
             return (
                 f"it scales a picture of {pixels.shape[1]}x{pixels.shape[0]} to {wide}x{high}, and by the rule of the "
                 f"others it would be {width}x{height}; int(side * scale) does that, where the product is just below"
@@ -180,6 +200,9 @@ def _ways(placement: Placement, known: ImageKernel) -> Iterator[tuple[str, Calla
         )
     for flag in ("INTER_NEAREST", "INTER_LANCZOS4", "INTER_LINEAR_EXACT"):
         yield f"it scales with OpenCV's {flag}, which no contract has", opencv(getattr(cv2, flag))
+    for index, side in enumerate((height, width)):
+        words = "it scales by a factor, as OpenCV's fx and fy do, and a contract scales to a size"
+        yield words, partial(_scale_by_factor, index=index, side=side, height=height, width=width)
     for kernel in KERNELS:
         words = f"it scales numbers of floating point ({kernel.name}), and rounds no levels"
         yield words, _float_way(kernel, height, width)
@@ -195,6 +218,15 @@ def _ways_to_gray(placement: Placement) -> Iterator[tuple[str, Callable[[Pixels]
     for kernel in KERNELS:
         words = f"it scales the colours ({kernel.name}), and mixes them to gray then"
         yield words, partial(resize, width=width, height=height, kernel=kernel, is_exact=True)
+
+
+def _scale_by_factor(pixels: Pixels, index: int, side: int, height: int, width: int) -> Pixels:
+    """By the factor that makes one side so long; to the size, where the other side becomes another one."""
+    import cv2
+
+    factor, source = side / pixels.shape[index], np.ascontiguousarray(pixels)
+    scaled = np.asarray(cv2.resize(source, None, fx=factor, fy=factor, interpolation=cv2.INTER_LINEAR))
+    return scaled if scaled.shape[:2] == (height, width) else np.asarray(cv2.resize(source, (width, height)))
 
 
 def _scale_twice(pixels: Pixels, side: int, width: int, height: int, kernel: ImageKernel) -> Pixels:
