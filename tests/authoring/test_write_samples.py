@@ -13,11 +13,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+from helpers import preparations
 from helpers.cli import call
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from winml_py import ImageFeatureValue, InvalidArgumentError, LearningModel, LearningModelDevice, Precision
-from winml_py.authoring import write_samples
+from winml_py.authoring import learn_contract, write_contract, write_samples
 from winml_py.core.model.known_answers import KEY, KnownInput, KnownOutput, read_answers
 
 SHAPES = PICTURES / "shapes.png"
@@ -415,6 +416,19 @@ class TestTheCommands:
         assert result.exit_code == 0
         assert "carries no samples: made-up inputs are compared" in result.stdout
         assert "right: 1 sample" in result.stdout
+
+    def test_doctor_proves_a_learned_contract(self, tmp_path: Path) -> None:
+        source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
+        source.write_bytes(unary(shape=("n", 3, 224, 224)))
+        write_contract(source, target, learn_contract(preparations.stretched))
+        assert json.loads(call("doctor", target, "--json").stdout)["checks"][0]["contract"] == []
+        model = onnx.load(target)
+        entries = {entry.key: entry.value for entry in model.metadata_props}
+        helper.set_model_props(model, entries | {"Image.Kernel": "Cubic"})
+        target.write_bytes(model.SerializeToString())
+        result = call("doctor", target)
+        assert result.exit_code == 1
+        assert "the contract: Image.Kernel was AntialiasedLinear when the contract was learned" in result.stderr
 
     def test_doctor_of_a_wrong_model(self, known: Path) -> None:
         model = onnx.load(known)

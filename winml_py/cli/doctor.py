@@ -50,7 +50,7 @@ def doctor(model: str | None, markdown: bool, as_json: bool) -> None:
         with naming(model):
             facts = _check_everywhere(model)
         emit(facts, as_json, _print_checks)
-        is_good = all("problem" not in one and one["check"]["is_right"] for one in facts["checks"])
+        is_good = all("problem" not in one and _is_right(one) for one in facts["checks"])
     if not is_good:
         raise click.exceptions.Exit(1)
 
@@ -71,8 +71,12 @@ def _check_everywhere(path: str) -> Facts:
             elif "problem" in facts:
                 checks.append(about | {"problem": facts["problem"]})
             else:
-                checks.append(about | {"check": facts["check"]})
+                checks.append(about | {"check": facts["check"], "contract": facts.get("contract")})
     return {"model": path, "has_samples": has_samples, "checks": checks}
+
+
+def _is_right(one: Facts) -> bool:
+    return bool(one["check"]["is_right"]) and not one["contract"]
 
 
 def _print_checks(facts: Facts) -> None:
@@ -80,12 +84,25 @@ def _print_checks(facts: Facts) -> None:
         say(
             f"{facts['model']} carries no samples: made-up inputs are compared with what ONNX Runtime gives on the CPU."
         )
-    rows = [(one["device"], one["engine"], one.get("problem") or spell_check(one["check"])) for one in facts["checks"]]
-    show(rows, ("device", "engine", "answers"))
+    proven = {None: "", True: "proven", False: "changed"}
+    show(
+        [
+            (
+                one["device"],
+                one["engine"],
+                one.get("problem") or spell_check(one["check"]),
+                proven[None if one.get("contract") is None else not one["contract"]],
+            )
+            for one in facts["checks"]
+        ],
+        ("device", "engine", "answers", "contract"),
+    )
     for one in facts["checks"]:
-        if "check" in one and not one["check"]["is_right"]:
+        if "check" in one and not _is_right(one):
             say(f"{one['device']} by {one['engine']}:", is_error=True)
             tell_problems(one["check"])
+            for problem in one["contract"] or []:
+                say(f"  the contract: {problem}", is_error=True)
 
 
 def _problems(facts: Facts) -> list[str]:

@@ -9,6 +9,7 @@ import timeit
 
 import numpy as np
 
+from ..authoring.evidence import KEY, check_contract
 from ..authoring.write_samples import take_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
 from ..core.base.messages import Facts
@@ -52,13 +53,19 @@ def _run(device: LearningModelDevice) -> Facts:
 
 
 def _check(device: LearningModelDevice, path: str, engine: str = "") -> Facts:
-    """Evaluates the samples of a model; where it has none, what it gives for made-up inputs on the CPU is right."""
+    """Evaluates the samples of a model; where it has none, what it gives for made-up inputs on the CPU is right.
+
+    A contract that was learned is proven there, too.
+    """
     model = LearningModel.load(path)
     answers = read_answers(model.metadata) or take_answers(model, [{}])
     options = LearningModelSessionOptions()
     options.engine, options.batch_size_override = engine or None, 0
     with LearningModelSession(model, device, options) as session:
-        return {"check": check_facts(check_session(session, answers))}
+        facts: Facts = {"check": check_facts(check_session(session, answers))}
+    if KEY in model.metadata:
+        facts["contract"] = check_contract(model, device).problems
+    return facts
 
 
 def small_model() -> bytes:
