@@ -4,12 +4,13 @@
 
 Two threads, each with its own binding, evaluate on one session with one intra-op thread. The alternative is a session
 of raw ONNX Runtime with two intra-op threads. The bar: at least 1.9 times the evaluations of one thread; with the same
-model in float16, 1.8. The second part limits the process to one core by affinity. It compares a session with default
-options with a session whose thread count was set to 1 by hand, and with raw ONNX Runtime, which has a thread for each
-of the machine's cores. The bar: not slower than the one set by hand (within 3 %, the noise of two equal ways). Results
-are compared first.
+model in float16, or with OpenVINO where it is installed, 1.8. The second part limits the process to one core by
+affinity. It compares a session with default options with a session whose thread count was set to 1 by hand, and with
+raw ONNX Runtime, which has a thread for each of the machine's cores. The bar: not slower than the one set by hand
+(within 3 %, the noise of two equal ways). Results are compared first.
 """
 
+import importlib.util
 import statistics
 import sys
 import threading
@@ -64,11 +65,12 @@ def model(dtype: type = np.float32) -> bytes:
     return data
 
 
-def session(threads: int | None = None, dtype: type = np.float32):
+def session(threads: int | None = None, dtype: type = np.float32, engine: str | None = None):
     """A session with this many intra-op threads, or with the default number."""
     from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
 
     options = LearningModelSessionOptions()
+    options.engine = engine
     if threads is not None:
         options.intra_op_num_threads = threads
     return LearningModelSession(LearningModel.load(model(dtype)), None, options)
@@ -95,12 +97,12 @@ def evaluations(call_of, threads: int, seconds: float) -> float:
     return sum(counts) / (time.perf_counter() - started)
 
 
-def together(rounds: int, dtype: type) -> list[dict]:
+def together(rounds: int, dtype: type, engine: str | None = None) -> list[dict]:
     import onnxruntime
 
     from winml_py import LearningModelBinding
 
-    shared = session(1, dtype)
+    shared = session(1, dtype, engine)
     picture = PICTURE.astype(dtype)
 
     def call_of():
@@ -129,6 +131,7 @@ def together(rounds: int, dtype: type) -> list[dict]:
     return [
         {
             "model": np.dtype(dtype).name,
+            "engine": shared.engine,
             "way": name,
             "evaluations/s": statistics.median(found),
             "x one thread": statistics.median(a / b for a, b in zip(found, one, strict=True)),
@@ -157,6 +160,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     rows = [row for dtype in (np.float32, np.float16) for row in together(options.rounds, dtype)]
+    if importlib.util.find_spec("openvino"):
+        rows += together(options.rounds, np.float32, "openvino")
     report("threads", rows, options.json)
     print()
     report("threads-confined", confined(options.rounds), options.json and options.json.with_suffix(".confined.json"))

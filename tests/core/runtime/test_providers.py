@@ -16,6 +16,7 @@ from winml_py.core.runtime.gpu.compile import DeviceCompiler
 from winml_py.core.runtime.ort.device_memory import Recording
 from winml_py.core.runtime.ort.engine import OrtDeviceEngine, OrtEngine
 from winml_py.core.runtime.providers import catalogue, plugins
+from winml_py.core.runtime.providers import openvino as openvino_provider
 from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
 
@@ -157,15 +158,29 @@ def test_nothing_else_compares_a_providers_name() -> None:
             assert not any(f"import {constant}" in text for constant in ("CUDA", "WEBGPU", "OPENVINO")), path
 
 
-def test_openvino_is_told_the_precision() -> None:
+@pytest.mark.parametrize(("threads", "streams", "total"), [(1, "8", "8"), (3, "2", "6"), (8, "1", "8"), (9, "1", "9")])
+def test_openvino_has_a_stream_for_each_call_that_fits(
+    threads: int, streams: str, total: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openvino_provider, "usable_cores", lambda: 8)
+    package = DEVICE._replace(provider=catalogue.OPENVINO_PACKAGE.name, hardware="cpu")
+    found = catalogue.native_options(Target(package), EngineOptions(threads), False)
+    assert (found["NUM_STREAMS"], found["INFERENCE_NUM_THREADS"]) == (streams, total)
+    plugin = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="cpu")
+    found = json.loads(catalogue.native_options(Target(plugin), EngineOptions(threads), False)["load_config"])["CPU"]
+    assert (found["NUM_STREAMS"], found["INFERENCE_NUM_THREADS"]) == (streams, total)
+
+
+def test_openvino_is_told_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left alone it takes bfloat16 on processors that have it."""
+    monkeypatch.setattr(openvino_provider, "usable_cores", lambda: 3)
     for hardware, key in (("cpu", "CPU"), ("gpu", "GPU")):
         device = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware=hardware)
         for is_half, hint in ((False, "f32"), (True, "f16")):
             native = catalogue.native_options(Target(device, half=is_half), EngineOptions(3), False)
             config = json.loads(native["load_config"])[key]
             assert config["INFERENCE_PRECISION_HINT"] == hint
-            assert config.get("INFERENCE_NUM_THREADS") == (3 if hardware == "cpu" else None)
+            assert config.get("INFERENCE_NUM_THREADS") == ("3" if hardware == "cpu" else None)
     npu = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="npu")
     assert catalogue.native_options(Target(npu), EngineOptions(3), False) == {}
 

@@ -180,6 +180,7 @@ def test_threads_and_spinning() -> None:
     native = inside(session).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.intra_op_num_threads == 1
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert native.get_session_config_entry("session.inter_op.allow_spinning") == "0"
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "3", 1 << 32])

@@ -53,8 +53,9 @@ def session_options(
     # A saved graph is optimised already, and its weights are stored for exactly these nodes.
     _tune(native, options.tuning, "none" if is_optimized else options.tuning.graph_optimization)
     native.intra_op_num_threads = options.intra_op_num_threads
-    if not options.intra_op_thread_spinning:
+    if not options.intra_op_thread_spinning:  # those that work on branches spin too, and take 90 % of a core
         native.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        native.add_session_config_entry("session.inter_op.allow_spinning", "0")
     if options.batch_size is not None:
         native.add_free_dimension_override_by_denotation("DATA_BATCH", options.batch_size)
     for name, size in options.dimensions:

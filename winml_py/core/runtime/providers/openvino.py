@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 
 from ....errors import InvalidArgumentError
+from ...base.machine import usable_cores
 from ..engine import EngineOptions
 from .provider import Provider, Target
 
@@ -18,9 +19,18 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     hardware = target.device.hardware if target.device else ""
     config: dict[str, str | int] = {"INFERENCE_PRECISION_HINT": "f16" if target.half else "f32"}
     if hardware == "cpu":
-        config["INFERENCE_NUM_THREADS"] = options.intra_op_num_threads
-        config |= {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
+        config |= {"PERFORMANCE_HINT": "LATENCY", **_threads(options)}
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
+
+
+def _threads(options: EngineOptions) -> Mapping[str, str]:
+    """As many calls at once as there are cores for, each with the threads that one call may have.
+
+    In one stream OpenVINO runs calls one after the other, and a session with one thread would leave all cores but one
+    idle, whatever the program's threads do. Weights are shared by the streams.
+    """
+    streams = max(1, usable_cores() // options.intra_op_num_threads)
+    return {"NUM_STREAMS": str(streams), "INFERENCE_NUM_THREADS": str(streams * options.intra_op_num_threads)}
 
 
 def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -64,9 +74,8 @@ def _package_options(target: Target, options: EngineOptions) -> Mapping[str, str
     """The same, and activations that are never quantized, which OpenVINO does where weights are of 8 bits."""
     return {
         "INFERENCE_PRECISION_HINT": _HINTS[target.half_type],
-        "INFERENCE_NUM_THREADS": str(options.intra_op_num_threads),
         "PERFORMANCE_HINT": "LATENCY",
-        "NUM_STREAMS": "1",
+        **_threads(options),
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
     }
 
