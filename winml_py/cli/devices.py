@@ -6,8 +6,9 @@ import click
 
 from ..core.base.messages import Facts
 from ..core.runtime.device import LearningModelDevice
+from ..core.runtime.providers import plugins
 from .arguments import json_option
-from .style import emit, show, size_of
+from .style import emit, say, show, size_of
 
 
 @click.command()
@@ -18,6 +19,8 @@ def devices(as_json: bool) -> None:
     Each has just run a small model. `winml-py run --device` takes a name from this list.
     """
     emit({"devices": [_facts(device) for device in LearningModelDevice.find_all()]}, as_json, _print)
+    if problems := plugins.problems():
+        say(f"Not used: {problems}", is_error=True)
 
 
 def _facts(device: LearningModelDevice) -> Facts:

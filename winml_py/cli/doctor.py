@@ -22,7 +22,7 @@ from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
-from ..core.runtime.providers.plugins import devices, probe
+from ..core.runtime.providers.plugins import devices, probe, runtime_version
 from ..core.runtime.providers.provider import BUILT_IN
 from .arguments import json_option
 from .failures import naming
@@ -112,6 +112,8 @@ def _problems(facts: Facts) -> list[str]:
 
 def _print(facts: Facts) -> None:
     pairs(_rows(facts))
+    for name in sorted({one.get("provider", "") for one in facts["devices"]} - {"", *RUN}):
+        say(f"{name} has not been run by this project: winml-py doctor --markdown is worth a report, please.")
     for problem in _problems(facts):
         say(f"problem  {problem}", "bold red")
     if not _problems(facts):
@@ -196,6 +198,9 @@ EXTRAS = {
     "openvino": "a second engine for CPUs of any maker: pip install 'winml-py[openvino]'",
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
 }
+RUN = ("CPUExecutionProvider", "WebGpuExecutionProvider", "OpenVINOExecutionProvider", "openvino")
+"""The providers that our tests run on."""
+
 TRY_SECONDS = 30.0
 CHECK_SECONDS = 600.0
 """A model of gigabytes takes minutes to compile for a GPU."""
@@ -229,7 +234,7 @@ def diagnose() -> Facts:
         "providers": [
             {
                 "package": plugin.package,
-                "version": plugin.version or _versions((BUILT_IN,)).get(BUILT_IN, ""),
+                "version": plugin.version or runtime_version(),
                 "devices": [f"{device.name} ({device.provider})" for device in plugin.devices],
                 "problem": plugin.problem,
             }

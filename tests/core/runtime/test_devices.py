@@ -177,7 +177,7 @@ def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.runtime_device(device("gone", "GoneExecutionProvider"))
 
 
-CARD = "0, NVIDIA H200, 143771, 00000000:3B:00.0, 570.1, 9.0\n"
+CARD = "0, NVIDIA H200, 143771, 00000000:3B:00.0, 570.1, 9.0, GPU-aa12\n"
 
 
 def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,32 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert nvidia.process_memory() == 624 << 20
     finally:
         nvidia.gpus.cache_clear()
-    assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1", "9.0")
+    assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1", "9.0", "GPU-aa12")
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [
+        (None, ["a", "b", "c"]),
+        ("2,0", ["c", "a"]),
+        ("GPU-bb", ["b"]),
+        (" GPU-c , 1", ["c", "b"]),
+        ("1,7,0", ["b"]),  # CUDA stops at the first that is none
+        ("GPU-", []),  # of which of them this is the beginning is not said
+        ("-1", []),
+        ("", []),
+    ],
+)
+def test_cards_are_numbered_as_cuda_numbers_them(
+    visible: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = [nvidia.NvidiaGpu(i, name, 0, (0, i), "", "", f"GPU-{name * 4}") for i, name in enumerate("abc")]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    left = nvidia._visible(cards)
+    assert [card.name for card in left] == names
+    assert [card.number for card in left] == list(range(len(names)))
 
 
 def call(*arguments: str) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.gpu.compile import DeviceCompiler
 from winml_py.core.runtime.ort.device_memory import Recording
 from winml_py.core.runtime.ort.engine import OrtDeviceEngine, OrtEngine
-from winml_py.core.runtime.providers import catalogue, plugins
+from winml_py.core.runtime.providers import catalogue, plugins, probe
 from winml_py.core.runtime.providers import openvino as openvino_provider
 from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
@@ -148,6 +148,7 @@ def test_nothing_else_compares_a_providers_name() -> None:
     folder = Path(winml_py.core.runtime.__file__).parent
     names = [name for name in catalogue.PROVIDERS if name != catalogue.CPU.name]
     own = {"cuda.py", "tensorrt.py", "tensorrt_rtx.py", "openvino.py", "webgpu.py"}
+    own |= {"directml.py", "coreml.py", "amd.py", "qnn.py", "cpu_kernels.py", "catalogue.py"}
     own |= {"device.py"}  # LearningModelDevice finds devices by what people call them
     for path in folder.rglob("*.py"):
         if path.name in own or path.parent.name == "openvino":  # OpenVINO's own room
@@ -199,3 +200,78 @@ def test_a_programs_own_config_of_openvino_keeps_the_precision() -> None:
         options = EngineOptions(3, provider_options=(("load_config", wrong),))
         with pytest.raises(InvalidArgumentError, match=r"load_config is .* not JSON of devices"):
             catalogue.native_options(target, options, False)
+
+
+LOG = (
+    "\x1b[1;31m2026-11-23 20:07:25.1 [E:onnxruntime:Default, provider_bridge_ort.cc:2458 operator()] /src/a.cc:2043 "
+    "[ONNXRuntimeError] : 1 : FAIL : Failed to load library /a b/libonnxruntime_providers_cuda.so with error: "
+    "libcublasLt.so.13: cannot open shared object file: No such file or directory\n\x1b[m\n"
+    "\x1b[0;93m2026-11-23 20:07:25.2 [W:onnxruntime:Default, x.cc:1295 Create] Failed to create the provider. "
+    "Require cuDNN 9.* and CUDA 13.*. Please install all dependencies as mentioned in the requirements page.\x1b[m\n"
+)
+
+
+def test_the_log_names_the_library_and_the_versions() -> None:
+    """As ONNX Runtime 1.31.1 printed it, where CUDA's libraries are missing."""
+    assert probe.causes_in(LOG) == [
+        "libonnxruntime_providers_cuda.so cannot be loaded: libcublasLt.so.13: cannot open shared object file: "
+        "No such file or directory",
+        "it needs cuDNN 9.* and CUDA 13.*",
+    ]
+    assert probe.causes_in("nothing that is known") == []
+
+
+def _built_in(monkeypatch: pytest.MonkeyPatch, provider: str, problem: str = "") -> tuple[list[ProviderDevice], str]:
+    import onnxruntime
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [provider, "CPUExecutionProvider"])
+    monkeypatch.setattr(probe, "_problem_of", lambda *_: problem)
+    facts = probe._built_in()
+    return [ProviderDevice(**device) for device in facts["devices"]], facts["problem"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "hardware", "options"),
+    [
+        ("CoreMLExecutionProvider", "gpu", {"ModelFormat": "MLProgram", "MLComputeUnits": "CPUAndGPU"}),
+        ("MIGraphXExecutionProvider", "gpu", {"device_id": "0"}),
+        ("ROCMExecutionProvider", "gpu", {"device_id": "0"}),
+        ("QNNExecutionProvider", "npu", {"backend_type": "htp"}),
+        ("XnnpackExecutionProvider", "cpu", {"intra_op_num_threads": "3"}),
+        ("DnnlExecutionProvider", "cpu", {"num_of_threads": "3"}),
+        (NAME, "npu", {}),  # of which nothing is known
+    ],
+)
+def test_what_a_build_of_the_runtime_has_is_listed(
+    provider: str, hardware: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, problem = _built_in(monkeypatch, provider)
+    assert problem == ""
+    assert (found[0].provider, found[0].hardware, found[0].library) == (provider, hardware, "")
+    assert catalogue.native_options(Target(found[0]), EngineOptions(3), False) == options
+    found, problem = _built_in(monkeypatch, provider, "Fail: no kernel")
+    assert found == []
+    assert "Fail: no kernel" in problem
+
+
+def test_what_calls_over_the_network_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _built_in(monkeypatch, "AzureExecutionProvider") == ([], "")
+
+
+def test_another_engine_for_the_cpu_is_taken_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    assert plugins.devices("cpu") == []
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["XnnpackExecutionProvider"])
+    found = catalogue.PROVIDERS["XnnpackExecutionProvider"].built_in_devices()
+    monkeypatch.setattr(plugins, "probe", lambda: [plugins.Plugin("onnxruntime", "1", tuple(found))])
+    assert [device.engine for device in plugins.devices("cpu")] == ["xnnpack"]
+
+
+def test_half_precision_that_fails_leaves_a_device_for_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["MIGraphXExecutionProvider"])
+    monkeypatch.setattr(probe, "_problem_of", lambda options, providers, half: "Fail: no float16" if half else "")
+    (device,) = probe._built_in()["devices"]
+    assert device["float16"] is False

@@ -242,7 +242,13 @@ _EXTRAS = (
         "pip install 'winml-py[intel]' brings OpenVINO for Intel's GPUs and NPUs",
     ),
     (
-        ("gpu", "webgpu", "vulkan", "metal", "mps", "directx", "directml", "dml", "d3d", "amd", "radeon", "apple"),
+        ("directml", "dml"),
+        "onnxruntime-directml",
+        "pip install onnxruntime-directml, in the place of onnxruntime, brings DirectML on Windows",
+    ),
+    (("mlx",), "onnxruntime-ep-mlx", "pip install onnxruntime-ep-mlx brings MLX, for Apple's GPUs"),
+    (
+        ("gpu", "webgpu", "vulkan", "metal", "mps", "directx", "d3d", "amd", "radeon", "apple"),
         "onnxruntime-ep-webgpu",
         "pip install 'winml-py[gpu]' brings WebGPU, for any GPU with a Vulkan, Metal or Direct3D 12 driver",
     ),
@@ -255,8 +261,12 @@ def _extra_for(name: str) -> str:
     extra = next(((package, remedy) for words, package, remedy in _EXTRAS if any(word in name for word in words)), None)
     if extra is None:
         return "See `winml-py devices`."
+    from .providers import plugins
+
     package, remedy = extra
-    return f"{_no_device_reason() if _is_installed(package) else remedy}; `winml-py doctor` says more."
+    problems = plugins.problems()  # a card may be there that does not work: the cause counts, and not the symptom
+    words = _no_device_reason() if _is_installed(package) else "; ".join(filter(None, (remedy, problems)))
+    return f"{words}; `winml-py doctor` says more."
 
 
 def _is_installed(package: str) -> bool:

@@ -8,18 +8,28 @@ from contextlib import AbstractContextManager, nullcontext
 from ....errors import InvalidArgumentError
 from ...base.messages import did_you_mean
 from ..engine import EngineOptions
+from .amd import MIGRAPHX, ROCM
+from .coreml import COREML
+from .cpu_kernels import DNNL, XNNPACK
 from .cuda import CUDA
+from .directml import DIRECTML
 from .openvino import OPENVINO, OPENVINO_PACKAGE
 from .provider import CPU_NAME, Provider, ProviderDevice, Target, short
+from .qnn import QNN
 from .tensorrt import TENSORRT
 from .tensorrt_rtx import TENSORRT_RTX
 from .webgpu import WEBGPU
 
-CPU = Provider(CPU_NAME, option_keys="")
-
+CPU = Provider(CPU_NAME, option_keys="", built_in_devices=tuple)
+AZURE = Provider("AzureExecutionProvider", built_in_devices=tuple)
+"""It calls models of others over the network, and computes nothing here."""
 
 PROVIDERS: dict[str, Provider] = {
-    provider.name: provider for provider in (CPU, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO_PACKAGE, OPENVINO, WEBGPU)
+    provider.name: provider
+    for provider in (
+        *(CPU, AZURE, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO_PACKAGE, OPENVINO, WEBGPU),
+        *(DIRECTML, COREML, MIGRAPHX, ROCM, QNN, XNNPACK, DNNL),
+    )
 }
 
 UNLOCKED = nullcontext()

@@ -8,7 +8,7 @@ from functools import partial
 from ....enums import Precision
 from ..engine import EngineOptions
 from . import nvidia
-from .provider import Provider, Target
+from .provider import Provider, Target, device_option
 
 _NAME = "CUDAExecutionProvider"
 
@@ -16,7 +16,7 @@ _NAME = "CUDAExecutionProvider"
 def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """Without TF32, which has ten bits of mantissa, where float32 is asked for by name."""
     float32 = {"use_tf32": "0"} if options.precision is Precision.FLOAT32 else {}
-    return float32 | nvidia.device_option(target)
+    return {**float32, **device_option(target, options)}
 
 
 CUDA = Provider(

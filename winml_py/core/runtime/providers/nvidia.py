@@ -7,12 +7,12 @@ from functools import cache
 from typing import NamedTuple
 
 from ....errors import InvalidDeviceError
-from .provider import BUILT_IN, ProviderDevice, Target
+from .provider import BUILT_IN, ProviderDevice
 
 VENDOR = 0x10DE
 """NVIDIA's number on the PCI bus."""
 
-_FACTS = "index,name,memory.total,pci.bus_id,driver_version,compute_cap"
+_FACTS = "index,name,memory.total,pci.bus_id,driver_version,compute_cap,uuid"
 
 
 class NvidiaGpu(NamedTuple):
@@ -24,12 +24,13 @@ class NvidiaGpu(NamedTuple):
     identity: tuple[int, int]
     driver: str
     capability: str
+    uuid: str = ""
 
 
 @cache
 def gpus() -> tuple[NvidiaGpu, ...]:
     """The GPUs that CUDA may use, by its numbers; none where there is no driver."""
-    return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 6])
+    return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 7])
 
 
 def process_memory() -> int | None:
@@ -65,11 +66,6 @@ def devices(provider: str) -> list[ProviderDevice]:
     ]
 
 
-def device_option(target: Target) -> dict[str, str]:
-    """The option by which a provider in the runtime's own package is told which GPU to use."""
-    return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
-
-
 @cache
 def preload() -> None:
     """Loads CUDA's libraries from the packages that the runtime's extras install, before its provider asks for them."""
@@ -85,16 +81,22 @@ def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return tuple(gpus)
-    # CUDA numbers the GPUs that are left from 0 on, and nvidia-smi keeps the numbers of the machine.
-    numbers = [int(word) for word in visible.split(",") if word.strip().isdigit()]
-    by_number = {gpu.number: gpu for gpu in gpus}
-    return tuple(by_number[old]._replace(number=new) for new, old in enumerate(numbers) if old in by_number)
+    # CUDA numbers the GPUs that are left from 0 on, and nvidia-smi keeps the numbers of the machine. A word is a number
+    # or the beginning of a name that no other GPU has; at the first that is neither, CUDA stops.
+    left: list[NvidiaGpu] = []
+    for word in map(str.strip, visible.split(",")):
+        is_number = word.isdigit()
+        found = [gpu for gpu in gpus if (str(gpu.number) == word if is_number else gpu.uuid.startswith(word or "-"))]
+        if len(found) != 1:
+            break
+        left.append(found[0]._replace(number=len(left)))
+    return tuple(left)
 
 
 def _gpu(row: list[str]) -> NvidiaGpu:
-    index, name, megabytes, bus, driver, capability = row
+    index, name, megabytes, bus, driver, capability, uuid = row
     memory = int(megabytes) << 20 if megabytes.isdigit() else 0
-    return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, capability)
+    return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, capability, uuid)
 
 
 def bus_identity(address: str) -> tuple[int, int]:

@@ -91,9 +91,16 @@ def probe(*, again: bool = False) -> list[Plugin]:
 
 def devices(hardware: str) -> list[ProviderDevice]:
     """The devices of a kind that work, in no order of merit."""
-    if hardware == "cpu" and not installed():  # the runtime's own package has no other engine for it: nothing to try
+    if hardware == "cpu" and not installed() and not _has_other_kernels():  # nothing to try
         return []
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
+
+
+def _has_other_kernels() -> bool:
+    """Whether the runtime's own package has another engine for the CPU."""
+    import onnxruntime
+
+    return any(provider_of(name).is_on_cpu for name in onnxruntime.get_available_providers())
 
 
 def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module, metadata
 from typing import Any
 
@@ -12,10 +16,11 @@ import numpy as np
 
 from ....errors import InvalidDeviceError
 from ...base.messages import Facts
+from ..engine import EngineOptions
 from . import nvidia
-from .catalogue import provider_of
+from .catalogue import native_options, provider_of
 from .plugins import plugin_devices
-from .provider import BUILT_IN, ProviderDevice
+from .provider import BUILT_IN, ProviderDevice, Target, one_device
 
 
 def main() -> None:
@@ -45,18 +50,28 @@ def _plugin(package: str) -> Facts:
         for index, ep_device in enumerate(plugin_devices(provider)):
             device = _describe(package, library, provider, index, ep_device)
             halves = "FP16" in ep_device.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
-            # A device may fail in half precision alone: some drivers have it switched off. It is then a device for
-            # float32.
-            for attempt in (device._replace(float16=True), device)[0 if halves else 1 :]:
+
+            def problem_of(half: bool, ep_device: Any = ep_device) -> str:
                 options = onnxruntime.SessionOptions()
                 options.add_provider_for_devices([ep_device], {})
-                problem = _problem_of(options, None, attempt.float16)
-                if not problem:
-                    devices.append(attempt)
-                    break
-            else:
-                refused.append(f"{device.name}: {problem}")
+                return _problem_of(options, None, half)
+
+            found, problem = _working(device._replace(float16=halves), problem_of)
+            devices += [found] if found else []
+            refused += [f"{device.name}: {problem}"] if problem else []
     return _facts(devices, refused, f"it found no hardware for {', '.join(names)}")
+
+
+def _working(device: ProviderDevice, problem_of: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
+    """The device as it works, or None and why it does not.
+
+    It may fail in half precision alone: some drivers have it switched off. It is then a device for float32.
+    """
+    for half in (True, False)[0 if device.float16 else 1 :]:
+        problem = problem_of(half)
+        if not problem:
+            return device._replace(float16=half), ""
+    return None, problem
 
 
 def _built_in() -> Facts:
@@ -66,18 +81,72 @@ def _built_in() -> Facts:
     for provider in map(provider_of, onnxruntime.get_available_providers()):
         provider.prepare()
         try:
-            listed = provider.built_in_devices()
+            listed = provider.built_in_devices() if provider.built_in_devices else _listed_by_runtime(provider.name)
         except InvalidDeviceError as error:
-            refused.append(str(error))
+            # Why the provider cannot be loaded is the cause, as often as there is no hardware.
+            logged = _logged(partial(_try_provider, provider.name, {}, False))
+            causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *logged]
+            refused.append(f"{provider.name}: {'; '.join(causes)}")
             continue
         for device in listed:
-            chosen = [(provider.name, {"device_id": str(device.number)})]
-            problem = _problem_of(onnxruntime.SessionOptions(), chosen, device.float16)
-            if problem:
-                refused.append(f"{device.name}, {provider.name}: {problem}")
+            native = native_options(Target(device), EngineOptions(1), False)
+            found, problem = _working(device, partial(_try_provider, provider.name, native))
+            if found:
+                devices.append(found)
             else:
-                devices.append(device)
+                logged = _logged(partial(_try_provider, provider.name, native, False))
+                refused.append("; ".join([f"{device.name}, {provider.name}: {problem}", *logged]))
     return _facts(devices, refused)
+
+
+def _try_provider(provider: str, options: Mapping[str, str], half: bool) -> str:
+    import onnxruntime
+
+    return _problem_of(onnxruntime.SessionOptions(), [(provider, dict(options))], half)
+
+
+def _listed_by_runtime(provider: str) -> Sequence[ProviderDevice]:
+    """The devices that ONNX Runtime lists for a provider in its own package; else one, of which nothing is known."""
+    listed = plugin_devices(provider)
+    if not listed:
+        return one_device(provider, "npu", f"a device of {provider}", "")
+    return [
+        _describe(BUILT_IN, "", provider, _adapter_number(index, ep_device), ep_device)._replace(float16=True)
+        for index, ep_device in enumerate(listed)
+    ]
+
+
+def _adapter_number(index: int, ep_device: Any) -> int:
+    """The provider's own number: DirectML counts as DXGI lists adapters, and the runtime lists the best one first."""
+    number = dict(ep_device.device.metadata).get("DxgiAdapterNumber", "")
+    return int(number) if number.isdigit() else index
+
+
+def _logged(run: Callable[[], object]) -> list[str]:
+    """What ONNX Runtime logs of errors while something runs, which it goes on from: a library that is missing, say."""
+    import onnxruntime
+
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        onnxruntime.set_default_logger_severity(2)
+        try:
+            run()
+        finally:
+            onnxruntime.set_default_logger_severity(4)
+            os.dup2(before, 2)
+            os.close(before)
+        file.seek(0)
+        return causes_in(file.read().decode(errors="replace"))
+
+
+def causes_in(log: str) -> list[str]:
+    """What a log of ONNX Runtime says of libraries that are missing, and of versions that it needs; in its words."""
+    missing = re.findall(r"Failed to load library (?:.*[/\\])?(\S+) with error: (.+)", log)
+    needed = re.findall(r"Require (.+?)\. Please", log)
+    found = [f"{library} cannot be loaded: {reason.strip()}" for library, reason in missing]
+    return list(dict.fromkeys([*found, *(f"it needs {versions}" for versions in needed)]))
 
 
 def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> Facts:
@@ -113,10 +182,16 @@ def _describe(package: str, library: str, provider: str, index: int, ep_device: 
         gpu.name if gpu else name or f"{hardware.vendor or 'unknown'} {kind} {hardware.device_id:#06x}",
         hardware.vendor or "",
         _identity(more) or (hardware.vendor_id, hardware.device_id),
-        memory=gpu.memory if gpu else None,
+        memory=gpu.memory if gpu else _video_memory(more),
         is_software=is_software,
         is_discrete=more.get("Discrete") == "1" or is_nvidias,
     )
+
+
+def _video_memory(hardware: dict[str, str]) -> int | None:
+    """Bytes of "8192 MB"; None where the system does not say."""
+    number, _, unit = hardware.get("DxgiVideoMemory", "").partition(" ")
+    return int(number) << 20 if number.isdigit() and unit == "MB" else None
 
 
 def _identity(hardware: dict[str, str]) -> tuple[int, int] | None:

@@ -103,9 +103,10 @@ class Provider:
         shares_lock: whether all sessions on a device share one lock, or each has its own.
         helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
         built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
-            InvalidDeviceError where there are none; plugins list theirs themselves.
+            InvalidDeviceError where there are none; plugins list theirs themselves. None where the runtime lists them.
         prepare: called before a provider of the runtime's own package is used.
         meta_device_key: a key in the metadata of devices that stand for others, which are left out.
+        is_on_cpu: whether it is another engine for the CPU in the runtime's own package.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats, so that `engine="auto"`
             may choose it; see `runtime/cpu/exact.py`.
@@ -127,14 +128,25 @@ class Provider:
     records_unasked: bool = False
     shares_lock: bool = False
     helpers: tuple[str, ...] = ()
-    built_in_devices: Callable[[], Sequence[ProviderDevice]] = tuple
+    built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""
+    is_on_cpu: bool = False
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
     memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""
+
+
+def one_device(provider: str, hardware: str, name: str, vendor: str) -> Sequence[ProviderDevice]:
+    """The device of a provider in the runtime's own package that nobody lists."""
+    return [ProviderDevice(provider, BUILT_IN, "", 0, hardware, name, vendor, float16=hardware != "cpu")]
+
+
+def device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """The option by which a provider in the runtime's own package is told which device to use."""
+    return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
 
 
 def short(name: str) -> str:

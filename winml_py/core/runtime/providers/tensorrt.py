@@ -6,7 +6,7 @@ from functools import partial
 
 from . import nvidia
 from .cuda import CUDA
-from .provider import Provider
+from .provider import Provider, device_option
 
 _NAME = "TensorrtExecutionProvider"
 
@@ -21,7 +21,7 @@ TENSORRT = Provider(
         trt_context_memory_sharing_enable trt_profile_min_shapes trt_profile_max_shapes trt_profile_opt_shapes
         trt_cuda_graph_enable trt_dump_ep_context_model trt_ep_context_file_path trt_engine_hw_compatible
         trt_op_types_to_exclude user_compute_stream""",
-    options=lambda target, options: nvidia.device_option(target),
+    options=device_option,
     memory="cuda",
     has_addresses=True,
     waits_unlocked=True,

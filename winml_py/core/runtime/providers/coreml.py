@@ -1,0 +1,32 @@
+"""Core ML, in the package onnxruntime on macOS: Apple's GPU and its Neural Engine. Its memory is not bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..engine import EngineOptions
+from .provider import BUILT_IN, Provider, ProviderDevice, Target
+
+_NAME = "CoreMLExecutionProvider"
+_UNITS = {"gpu": "CPUAndGPU", "npu": "CPUAndNeuralEngine"}
+
+
+def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """ML programs, which have more operators than the older format, and float32 of their own."""
+    units = _UNITS.get(target.device.hardware, "") if target.device else ""
+    return {"ModelFormat": "MLProgram"} | ({"MLComputeUnits": units} if units else {})
+
+
+def _devices() -> Sequence[ProviderDevice]:
+    gpu = ProviderDevice(_NAME, BUILT_IN, "", 0, "gpu", "Apple's GPU, by Core ML", "Apple", float16=True)
+    return gpu, gpu._replace(number=1, hardware="npu", name="Apple's Neural Engine, by Core ML")
+
+
+COREML = Provider(
+    _NAME,
+    rank=5,
+    option_keys="""ModelFormat MLComputeUnits RequireStaticInputShapes EnableOnSubgraphs SpecializationStrategy
+        ProfileComputePlan AllowLowPrecisionAccumulationOnGPU ModelCacheDirectory""",
+    options=_options,
+    built_in_devices=_devices,
+)

@@ -1,0 +1,13 @@
+"""DirectML, in the package onnxruntime-directml: any GPU with a Direct3D 12 driver. Its memory is not bound.
+
+The runtime lists its devices with the numbers of DXGI's adapters, which are what the option `device_id` means.
+"""
+
+from .provider import Provider, device_option
+
+DIRECTML = Provider(
+    "DmlExecutionProvider",
+    rank=2,
+    option_keys="device_id performance_preference device_filter disable_metacommands enable_graph_capture",
+    options=device_option,
+)
