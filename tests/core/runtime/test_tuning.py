@@ -7,6 +7,7 @@ import gc
 import json
 import re
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ CHANGED: dict[str, Any] = {
     "graph_optimization": "basic",
     "memory_arena": False,
     "arena_shrinkage": True,
+    "shared_arena": True,
     "memory_pattern": False,
     "prepacking": False,
     "dynamic_block_base": 4,
@@ -40,7 +42,7 @@ CHANGED: dict[str, Any] = {
 }
 
 
-TOGETHER = [name for name in CHANGED if name != "arena_shrinkage"]
+TOGETHER = [name for name in CHANGED if name not in ("arena_shrinkage", "shared_arena")]
 
 
 def test_every_setting_is_tried_below() -> None:
@@ -61,6 +63,27 @@ def test_results_stay_the_same(names: list[str]) -> None:
             .to_numpy()
         )
         np.testing.assert_allclose(came, expected, atol=1e-6)
+
+
+def test_sessions_of_one_arena_are_right_from_eight_threads() -> None:
+    """Different sizes at the same time, in memory that other sessions have just given back."""
+    paths = [MODELS / f"{name}.onnx" for name in ("edges", "blur", "sharpen", "emboss")]
+    shared = [open_session(path, tuning=Tuning(shared_arena=True)) for path in paths]
+    apart = [open_session(path) for path in paths]
+    natives = [inside(session).engine._session.get_session_options() for session in shared]  # type: ignore[attr-defined]
+    assert {native.get_session_config_entry("session.use_env_allocators") for native in natives} == {"1"}
+
+    def work(index: int) -> None:
+        rng = np.random.default_rng(index)
+        for step in range(12):
+            number = (index + step) % 4
+            image = rng.random((1, 3, 16 + 24 * (step % 5), 40), np.float32) * 255
+            came = shared[number].evaluate_features({"image": image}).outputs["result"].to_numpy()
+            expected = apart[number].evaluate_features({"image": image}).outputs["result"].to_numpy()
+            np.testing.assert_array_equal(came, expected)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
 
 
 def test_settings_reach_the_runtime() -> None:
@@ -108,6 +131,7 @@ def test_sessions_of_equal_tuning_share_an_engine() -> None:
         {"memory_arena": 1},
         {"prepacking": "no"},
         {"arena_shrinkage": True, "memory_arena": False},
+        {"shared_arena": True, "memory_arena": False},
     ],
 )
 def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:

@@ -41,6 +41,8 @@ class Tuning(Fields):
             the process gives back what a run needed, and asks for it again.
         arena_shrinkage: whether the arena is given back after every run: for inputs whose size varies much, where one
             large picture would keep its memory for good.
+        shared_arena: whether all sessions of the process that say so keep freed memory in one arena: for many models
+            that run in turns. It grows to what runs at the same time need, and is kept as long as the process lives.
         memory_pattern: whether memory is planned ahead where shapes repeat. Switch it off where they hardly do.
         prepacking: whether weights are rearranged for speed when a session is made, which costs a copy of them.
         dynamic_block_base: 4, say, cuts an operator's work into blocks that shrink towards its end, so that threads
@@ -62,6 +64,7 @@ class Tuning(Fields):
     graph_optimization: str = "all"
     memory_arena: bool = True
     arena_shrinkage: bool = False
+    shared_arena: bool = False
     memory_pattern: bool = True
     prepacking: bool = True
     dynamic_block_base: int = 0
@@ -76,8 +79,9 @@ class Tuning(Fields):
         for field in fields(self):
             if field.type == "bool":
                 truth(getattr(self, field.name), field.name)
-        if self.arena_shrinkage and not self.memory_arena:
-            raise InvalidArgumentError("arena_shrinkage is set, and memory_arena is not.", hint="Use one of the two.")
+        for name in ("arena_shrinkage", "shared_arena"):
+            if getattr(self, name) and not self.memory_arena:
+                raise InvalidArgumentError(f"{name} is set, and memory_arena is not.", hint="Use one of the two.")
 
 
 @dataclass(frozen=True, slots=True)

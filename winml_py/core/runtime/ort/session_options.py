@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,9 @@ GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
 """The files of a saved graph."""
 
 _FATAL = 4  # on lower levels the runtime writes to stderr what its exceptions say as well
+
+_arenas: list[object] = []
+_arena_lock = threading.Lock()
 
 _flushed: set[bool] = set()
 """Whether a session has had denormals count as 0: the runtime's flag stays set in the thread that made it."""
@@ -74,6 +78,9 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> Non
     native.inter_op_num_threads = tuning.inter_op_num_threads
     native.enable_cpu_mem_arena = tuning.memory_arena
     native.enable_mem_pattern = tuning.memory_pattern
+    if tuning.shared_arena:
+        _make_shared_arena()
+        native.add_session_config_entry("session.use_env_allocators", "1")
     if not tuning.prepacking:
         native.add_session_config_entry("session.disable_prepacking", "1")
     if tuning.dynamic_block_base:
@@ -81,6 +88,18 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> Non
     if tuning.denormals_as_zero:
         native.add_session_config_entry("session.set_denormal_as_zero", "1")
         _flushed.add(True)
+
+
+def _make_shared_arena() -> None:
+    """Registers the arena of the process with the runtime, once: a second one would be an error."""
+    import onnxruntime
+
+    with _arena_lock:
+        if not _arenas:
+            kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+            memory = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+            onnxruntime.create_and_register_allocator(memory, None)
+            _arenas.append(memory)
 
 
 def _save(native: onnxruntime.SessionOptions, saving: Saving) -> None:
