@@ -160,6 +160,25 @@ def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:
     assert learned.largest_difference < 1
 
 
+@pytest.mark.parametrize("is_longest", [True, False])
+def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> None:
+    """Sizes that are a whole number and a half: `int(x + 0.5)` rounds them up, and `round` to even."""
+
+    def up(image: Image.Image) -> np.ndarray:
+        scale = 128 / (max if is_longest else min)(image.size)
+        width, height = (int(side * scale + 0.5) for side in image.size)
+        pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
+        whole = np.zeros((128, 128, 3), np.uint8)
+        top, left = max(0, (height - 128) // 2), max(0, (width - 128) // 2)
+        part = pixels[top : top + 128, left : left + 128]
+        whole[: part.shape[0], : part.shape[1]] = part
+        return whole.transpose(2, 0, 1)
+
+    learned = learn_contract(up)
+    assert learned.contract.scaling is not None
+    assert learned.contract.scaling.rounding is ImageRounding.HALF_UP
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -17,7 +17,7 @@ from helpers import preparations
 from helpers.cli import call
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
-from winml_py import ImageFeatureValue, InvalidArgumentError, LearningModel, LearningModelDevice, Precision
+from winml_py import ImageFeatureValue, InvalidArgumentError, LearningModel, LearningModelDevice, Precision, WinMLError
 from winml_py.authoring import learn_contract, write_contract, write_samples
 from winml_py.core.model.known_answers import KEY, KnownInput, KnownOutput, read_answers
 
@@ -254,9 +254,62 @@ class TestOtherModels:
         with pytest.raises(InvalidArgumentError, match="when its pixels change by a level, y changes"):
             write_samples(tmp_path / "c.onnx", tmp_path / "known.onnx", [tmp_path / "flat.png"])
 
+    def test_an_output_of_no_elements(self, tmp_path: Path) -> None:
+        """As of a detector that finds nothing."""
+        ends = [tensor("x", ["n", 3]), tensor("y", ["m", 3])]
+        nodes = [helper.make_node("Slice", ["x", "zero", "zero", "zero"], ["y"])]
+        (tmp_path / "none.onnx").write_bytes(data(nodes, ends[:1], ends[1:], {"zero": np.array([0])}))
+        value = np.ones((2, 3), np.float32)
+        (answer,) = write_samples(tmp_path / "none.onnx", tmp_path / "known.onnx", [{"x": value}])
+        assert answer.outputs[0].shape == (0, 3)
+        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+
+    def test_what_is_nan_everywhere_is_no_answer(self, tmp_path: Path) -> None:
+        (tmp_path / "log.onnx").write_bytes(unary("Log", shape=(2,)))
+        with pytest.raises(InvalidArgumentError, match="or all of it is NaN"):
+            write_samples(tmp_path / "log.onnx", tmp_path / "known.onnx", [{"x": np.float32([-1, -2])}])
+
+    def test_types_that_no_array_has(self, tmp_path: Path) -> None:
+        (tmp_path / "bf16.onnx").write_bytes(unary("Identity", shape=(2,), element=TensorProto.BFLOAT16))
+        with pytest.raises(WinMLError):
+            write_samples(tmp_path / "bf16.onnx", tmp_path / "known.onnx", [{}])
+
+    def test_the_keys_of_a_map_are_known(self, tmp_path: Path) -> None:
+        def zipped(*words: str) -> bytes:
+            kind = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(1, []))
+            output = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
+            node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=list(words))
+            graph = helper.make_graph([node], "g", [tensor("x", [1, 3])], [output])
+            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+            return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+        source, target = tmp_path / "zip.onnx", tmp_path / "known.onnx"
+        source.write_bytes(zipped("ant", "bee", "cat"))
+        (answer,) = write_samples(source, target, [{"x": np.float32([[0.1, 0.7, 0.2]])}])
+        assert answer.answer == "bee 0.70, cat 0.20, ant 0.10"
+        metadata = onnx.load(target).metadata_props
+        other = onnx.load_model_from_string(zipped("ant", "bee", "dog"))
+        other.metadata_props.extend(metadata)
+        (problem,) = LearningModel.load(other.SerializeToString()).check().problems
+        assert problem == "y[0], keys: 'dog' and not 'cat'"
+
+    def test_built_in_nodes_take_the_samples_away(self, known: Path) -> None:
+        """They were of pictures, which the model takes no more."""
+        target = known.with_name("built.onnx")
+        assert call("contract", known, "--build-in", "--output", target).exit_code == 0
+        assert read_answers(LearningModel.load(target).metadata) == ()
+
     def test_values_that_do_not_fit(self, tmp_path: Path, seven: Path) -> None:
         target = tmp_path / "known.onnx"
-        for sample, words in (({"nope": 1}, "no input nope"), (7, "A sample is the path of a picture")):
+        wrong = [
+            ({"nope": 1}, "no input nope"),
+            ({1: 2, "zz": 3}, "no input 1, zz"),
+            (7, "A sample is the path of a picture"),
+            ({"image": [[1], [1, 2]]}, "is no array: ValueError"),
+        ]
+        with pytest.raises(InvalidArgumentError, match="The samples are a list"):
+            write_samples(MODELS / "digits.onnx", target, "seven.png")
+        for sample, words in wrong:
             with pytest.raises(InvalidArgumentError, match=words):
                 write_samples(MODELS / "digits.onnx", target, [sample])  # type: ignore[list-item]
         big = np.zeros((1, 3, 400, 400), np.float32)
@@ -300,6 +353,10 @@ def test_what_is_no_sample(known: Path, text: str) -> None:
         ("outputs", {"kind": "other"}),
         ("outputs", {"tolerance": 7}),
         ("outputs", {"best": 10**9}),
+        ("outputs", {"values": ["x" * 2000] * 40}),
+        ("outputs", {"values": [10**300] * 40}),
+        ("outputs", {"scales": [5e-324] * 40}),
+        ("outputs", {"shape": [0, 7, 336]}),
         ("inputs", {"png": "no base64"}),
         ("inputs", {"png": None}),
         ("inputs", {"seed": -1, "shape": [4, 4], "dtype": "picture", "png": 3}),
@@ -319,6 +376,9 @@ def test_hostile_numbers_are_no_sample(known: Path, where: str, change: dict[str
         {"seed": 0, "shape": [1 << 20, 1 << 20], "dtype": "float32"},
         {"seed": 0, "shape": [-1], "dtype": "float32"},
         {"seed": 0, "shape": [4], "dtype": "object"},
+        {"seed": 0, "shape": [1] * 70, "dtype": "float32"},
+        {"seed": 0, "shape": [0, 10**30], "dtype": "float32"},
+        {"seed": 0, "shape": [4096, 4096], "dtype": "picture"},
         {"seed": 1 << 40, "shape": [4], "dtype": "float32"},
         {"seed": 0, "shape": [4], "dtype": "picture"},
         {"bytes": "AAAA", "shape": [4], "dtype": "float32"},
@@ -331,6 +391,19 @@ def test_hostile_inputs_are_no_sample(value: dict[str, object]) -> None:
     sample = {"inputs": {"x": value}, "outputs": [], "answer": ""}
     with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
         read_answers({KEY: json.dumps({"version": 1, "samples": [sample]})})
+
+
+def test_more_samples_than_are_written_are_none(known: Path) -> None:
+    facts = json.loads(LearningModel.load(known).metadata[KEY])
+    facts["samples"] = [facts["samples"][1]] * 9
+    with pytest.raises(InvalidArgumentError, match="they are 9, and 8 are allowed"):
+        read_answers({KEY: json.dumps(facts)})
+
+
+def test_another_type_and_nan_alone_are_problems() -> None:
+    output = KnownOutput("y", (2,), "float", (0,), (1.0,), (1.0,), (1.0, 1.0), 1e-3, 0)
+    assert output.compare(np.array(["a", "b"], object), 0.0)[1] == "y is of another type: object"
+    assert "NaN or infinity" in output.compare(np.full(2, np.nan, np.float32), 0.0)[1]
 
 
 def test_a_damaged_picture_is_a_problem_of_the_check(known: Path) -> None:
@@ -379,6 +452,11 @@ class TestTheCommands:
         assert model.input_features[0].contract.mean == (0.485, 0.456, 0.406)  # type: ignore[attr-defined]
         assert model.check().is_right
         assert [path.name for path in tmp_path.iterdir()] == ["known.onnx"]
+
+    def test_a_new_contract_says_what_becomes_of_samples(self, known: Path) -> None:
+        result = call("contract", known, "--pixel-format", "bgr", "--size", "128,128", "--output", known, "--force")
+        assert result.exit_code == 0
+        assert "Its samples were evaluated with the contract before" in result.stderr
 
     def test_a_sample_that_fails_writes_nothing(self, tmp_path: Path) -> None:
         words = ["--preset", "imagenet", "--sample", tmp_path / "nope.png", "--output", tmp_path / "known.onnx"]

@@ -90,7 +90,7 @@ class AskedFunction:
                 else:
                     return kind
         raise InvalidArgumentError(
-            f"{self.name} raises for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300]}",
+            f"{self.name} raises for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
             hint="Say what it takes: pictures='rgb' or 'bgr' (--pictures on the command line) for an array, whose "
             "order cannot be seen in what it gives; 'pillow' or 'path'.",
         )

@@ -12,16 +12,18 @@ from ..core.features.pictures import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
+from ..core.model import known_answers
 from ..core.model.contracts import fits, fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import GraphWriter
 from ..core.onnx_file.nodes import convert_opset, messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
+from . import evidence
 from .answers import add_boxes, add_labels, put_before
 from .kernels import Preprocessing, require_kernel
 from .placement import GraphPlacement
-from .write_contract import read_for_copy, set_image_metadata
+from .write_contract import read_for_copy, remove_metadata, set_image_metadata
 
 if TYPE_CHECKING:
     import onnx
@@ -99,6 +101,8 @@ def build_in(
         add_labels(model, names)
     if not _has_images(model):  # the metadata stay while they describe another image
         set_image_metadata(model, {})
+        for key in (evidence.KEY, known_answers.KEY):  # of pictures, which it takes no more
+            remove_metadata(model, key)
     write_whole(destination, model.SerializeToString())
 
 

@@ -56,6 +56,7 @@ class ContractEvidence:
         shapes: of the function's tensors, as channels, height and width.
         positions: for each picture, positions in its flattened tensor, channels first.
         numbers: what stands there.
+        pictures: what the function takes, as `learn_contract` names it; "" where nobody noted it.
     """
 
     function: str
@@ -65,10 +66,11 @@ class ContractEvidence:
     shapes: tuple[tuple[int, int, int], ...]
     positions: tuple[tuple[int, ...], ...]
     numbers: tuple[tuple[float, ...], ...]
+    pictures: str = ""
 
     @classmethod
     def take(
-        cls, ask: Callable[[Pixels], Array], function: str, contract: ImageContract, seed: int
+        cls, ask: Callable[[Pixels], Array], function: str, contract: ImageContract, seed: int, pictures: str = ""
     ) -> ContractEvidence:
         """Asks a function for numbers.
 
@@ -77,6 +79,7 @@ class ContractEvidence:
             function: its name.
             contract: what was learned from it.
             seed: of the pictures.
+            pictures: what the function takes.
         """
         rng = np.random.RandomState(seed)  # whose numbers never change from version to version of numpy
         shapes, positions, numbers = [], [], []
@@ -94,6 +97,7 @@ class ContractEvidence:
             tuple(shapes),
             tuple(positions),
             tuple(numbers),
+            pictures,
         )
 
     @classmethod
@@ -121,6 +125,7 @@ class ContractEvidence:
                 tuple((int(c), int(h), int(w)) for c, h, w in facts["shapes"]),
                 tuple(tuple(map(int, each)) for each in facts["positions"]),
                 tuple(tuple(map(float, each)) for each in facts["numbers"]),
+                str(facts.get("pictures", "")),
             )
             evidence._require_sense()
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:
@@ -191,7 +196,7 @@ def check_contract(
         model: a model with evidence, as `write_contract` writes a `LearnedContract`.
         device: where; the CPU by default.
         function: the function that the contract was learned from: it must still give the numbers, too.
-        pictures: what the function takes; see `learn_contract`.
+        pictures: what the function takes; see `learn_contract`. By default what it took when it was learned.
 
     Raises:
         InvalidArgumentError: the model has no evidence, or it cannot be read.
@@ -213,7 +218,7 @@ def check_contract(
     differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
     problems += told
     if function is not None:
-        asked = AskedFunction(function, pictures)  # type: ignore[arg-type]
+        asked = AskedFunction(function, pictures or evidence.pictures or None)  # type: ignore[arg-type]
         given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
         problems += _compare(evidence, given, asked.name)[1]
     if differences.size == 0:

@@ -87,6 +87,13 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     return model
 
 
+def remove_metadata(model: onnx.ModelProto, key: str) -> None:
+    """Takes an entry out of the metadata, if it is there."""
+    from onnx import helper
+
+    helper.set_model_props(model, {entry.key: entry.value for entry in model.metadata_props if entry.key != key})
+
+
 def set_image_metadata(model: onnx.ModelProto, image_metadata: Mapping[str, str]) -> None:
     """Replaces what the metadata state of pictures."""
     from onnx import helper

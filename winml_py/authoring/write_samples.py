@@ -19,9 +19,19 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of, is_row
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import Pixels
-from ..core.model.known_answers import KEY, KnownAnswer, KnownInput, KnownOutput, answers_to_metadata, means_of
+from ..core.model.known_answers import (
+    KEY,
+    LONGEST_TEXT,
+    MOST,
+    SMALLEST,
+    KnownAnswer,
+    KnownInput,
+    KnownOutput,
+    answers_to_metadata,
+    means_of,
+)
 from ..core.model.model import LearningModel
-from ..core.session.check import outputs_as_arrays
+from ..core.session.check import KEYS, outputs_as_arrays
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
@@ -35,9 +45,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Sample = str | os.PathLike[str] | Mapping[str, object]
-
-MOST = 8
-"""Samples of a model."""
 
 PICTURE_BYTES = 32_000
 """Of a picture's PNG, at most; where there are several samples, they share `ALL_PICTURES`."""
@@ -91,6 +98,8 @@ def write_samples(
         >>> LearningModel.load(target).check().is_right
         True
     """
+    if isinstance(samples, (str, bytes, os.PathLike, Mapping)):
+        raise InvalidArgumentError("The samples are a list, and one value came.", hint="Write [sample].")
     require_folder(destination)
     answers = take_answers(LearningModel.load_from_file_path(source), list(samples))
     proto = read_for_copy(source, destination)
@@ -128,7 +137,7 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
             hint='Write {"image": ImageFeatureValue.load(path)}.',
         )
     features = {feature.name: feature for feature in model.input_features}
-    unknown = sample.keys() - features.keys()
+    unknown = [str(name) for name in sample if name not in features]
     if unknown:
         raise InvalidArgumentError(
             f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(features)}."
@@ -150,11 +159,17 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     if isinstance(value, Mapping):
         return KnownInput(entries=dict(value))
     to_numpy = getattr(value, "to_numpy", None)
-    array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-    elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):
-        array = array.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)  # numbers of Python are of any type
+    try:
+        array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
+        if array.dtype.kind in "US":
+            array = array.astype(object)
+        elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):  # numbers of Python are of any type
+            array = array.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"A sample's value for {feature.name} is no array: {type(error).__name__}: {error}.",
+            hint=f"It takes {feature.expects()}.",
+        ) from error
     if array.dtype.kind not in "fiubO":
         raise InvalidArgumentError(
             f"A sample's value for {feature.name} is a picture, numbers, texts or a map; not {type_name(value)}."
@@ -163,7 +178,8 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
 
 
 def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
-    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind is TensorKind.STRING:
+    kind = getattr(feature, "tensor_kind", None)
+    if not isinstance(feature, ShapedDescriptor) or kind is TensorKind.STRING or kind not in TENSOR_CLASSES:
         raise InvalidArgumentError(
             f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
@@ -209,6 +225,9 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
                 f"The model gives another {name} each time that it is evaluated: no answer of it can be known.",
                 hint="Fix the seeds of its random operators.",
             )
+        if known.kind == "float" and array.size and not np.isfinite(array).any():
+            left_out.append(name)  # what is NaN everywhere is right for every model that is broken
+            continue
         change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
         if known.kind == "float" and change <= LOOSEST:
             outputs.append(_with_tolerance(known, array, max(FLOAT_TOLERANCE, change)))
@@ -219,7 +238,8 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
     if not outputs:
         raise InvalidArgumentError(
             f"Of this sample no answer can be known: when its pixels change by a level, {' and '.join(left_out)} "
-            f"{'changes' if len(left_out) == 1 else 'change'} by more than {LOOSEST / 2:.0%}, or in shape.",
+            f"{'changes' if len(left_out) == 1 else 'change'} by more than {LOOSEST / 2:.0%} or in shape; or all of it "
+            "is NaN or infinite.",
             hint="Name another picture, one that the model was made for.",
         )
     return KnownAnswer(inputs, tuple(outputs), _words(session, values, result))
@@ -253,6 +273,10 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
         chosen = np.concatenate([largest, chosen])[:count]
     positions = tuple(sorted({int(position) for position in chosen}))
     values = tuple(_plain(value) for value in flat[list(positions)].tolist())
+    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
+        raise InvalidArgumentError(
+            f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.", hint="Name another sample."
+        )
     if not is_float:
         return KnownOutput(name, array.shape, kind, positions, values)
     scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
@@ -267,7 +291,7 @@ def _plain(value: object) -> object:
 def _scales(array: Array) -> Array:
     """The largest magnitude in the channel of each number: boxes in pixels stand beside scores up to 1."""
     magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
-    largest = float(magnitudes.max(initial=0)) or 1.0
+    largest = max(float(magnitudes.max(initial=0)), SMALLEST) if magnitudes.any() else 1.0
     axis = channel_axis(array.shape)
     if axis is None or array.size < ENOUGH * array.shape[axis]:
         return np.full(array.shape, largest)
@@ -297,7 +321,9 @@ def _words(session: LearningModelSession, values: Mapping[str, Any], result: Map
                 return f"{len(objects)} found: {', '.join(objects[:5])}" if objects else "nothing found"
         except WinMLError:  # it is no detector that we know; the numbers are known all the same
             pass
-    for array in result.values():
-        if best := best_of(array, 3, model.labels):
+    for name, array in result.items():
+        keys = result.get(f"{name}{KEYS}")
+        labels = model.labels if keys is None else [str(key) for key in keys]
+        if best := best_of(array.astype(np.float64) if keys is not None else array, 3, labels):
             return ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in best)
     return ""

@@ -20,6 +20,7 @@ from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling
+from ..core.model.known_answers import KEY as SAMPLES_KEY
 from ..core.model.model import LearningModel
 from ..enums import (
     BitmapPixelFormat,
@@ -137,6 +138,8 @@ def contract(
             raise click.UsageError("--check writes nothing: it goes with --learn and --pictures alone.")
         _check(model, learn, pictures, as_json)
         return
+    if samples and is_built_in:
+        raise click.UsageError("--build-in takes bytes of pictures: give it samples afterwards, as NAME=FILE.npy.")
     if samples and no_samples:
         raise click.UsageError("Say --sample or --no-samples: new samples take the place of all others.")
     learned = None
@@ -171,6 +174,12 @@ def contract(
     emit(report, as_json, lambda _: _show(f"{output}: {words}{_spell_pictures(pictures)}", learned, kept))
     if made:
         _tell_odd_numbers(output, made)
+    if made and not changes_samples and SAMPLES_KEY in LearningModel.load(output).metadata:
+        say(
+            f"{output}: Its samples were evaluated with the contract before. Write new ones (--sample), or take them "
+            "away (--no-samples).",
+            is_error=True,
+        )
 
 
 @contextmanager
@@ -197,7 +206,7 @@ def _show(line: str, learned: LearnedContract | None, samples: Sequence[str]) ->
         for note in learned.notes:
             say(f"{note[0].upper()}{note[1:]}.")
         if learned.undetermined:
-            say(f"Any value would fit: {', '.join(learned.undetermined)}.")
+            say(f"No picture shows what these are, so any value will do: {', '.join(learned.undetermined)}.")
     for sample in samples:
         say(f"Sample: {sample}")
 

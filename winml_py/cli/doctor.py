@@ -50,7 +50,7 @@ def doctor(model: str | None, markdown: bool, as_json: bool) -> None:
         with naming(model):
             facts = _check_everywhere(model)
         emit(facts, as_json, _print_checks)
-        is_good = all("problem" not in one and _is_right(one) for one in facts["checks"])
+        is_good = all("unsupported" in one or _is_right(one) for one in facts["checks"])
     if not is_good:
         raise click.exceptions.Exit(1)
 
@@ -68,15 +68,17 @@ def _check_everywhere(path: str) -> Facts:
             about = {"device": device.name, "engine": engine or device.provider}
             if isinstance(facts, str):
                 checks.append(about | {"problem": facts})
-            elif "problem" in facts:
-                checks.append(about | {"problem": facts["problem"]})
-            else:
+            elif "check" in facts:
                 checks.append(about | {"check": facts["check"], "contract": facts.get("contract")})
+            elif "unsupported" in facts and engine not in ("", "onnxruntime"):  # another engine may lack something
+                checks.append(about | {"unsupported": facts["unsupported"]})
+            else:
+                checks.append(about | {"problem": facts.get("problem") or facts["unsupported"]})
     return {"model": path, "has_samples": has_samples, "checks": checks}
 
 
 def _is_right(one: Facts) -> bool:
-    return bool(one["check"]["is_right"]) and not one["contract"]
+    return "check" in one and bool(one["check"]["is_right"]) and not one["contract"]
 
 
 def _print_checks(facts: Facts) -> None:
@@ -90,7 +92,7 @@ def _print_checks(facts: Facts) -> None:
             (
                 one["device"],
                 one["engine"],
-                one.get("problem") or spell_check(one["check"]),
+                one.get("problem") or one.get("unsupported") or spell_check(one["check"]),
                 proven[None if one.get("contract") is None else not one["contract"]],
             )
             for one in facts["checks"]

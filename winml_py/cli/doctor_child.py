@@ -20,7 +20,7 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.check import check_session
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..errors import WinMLError
+from ..errors import NotSupportedError, WinMLError
 from .samples import check_facts
 
 
@@ -31,6 +31,8 @@ def main() -> None:
     facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:
         facts |= _check(device, *others) if others else _run(device)
+    except NotSupportedError as error:
+        facts["unsupported" if others else "problem"] = error.message
     except WinMLError as error:
         facts["problem"] = str(error)
     sys.stdout.write(json.dumps(facts) + "\n")

@@ -34,7 +34,8 @@ def import_function(text: str) -> Callable[..., Any]:
             found = getattr(found, name)
     except Exception as error:  # whatever somebody's module raises
         raise InvalidArgumentError(
-            f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300]}", hint=f"It is {_FORMS}"
+            f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300].rstrip('.')}.",
+            hint=f"It is {_FORMS}",
         ) from error
     if inspect.isclass(found) and "__call__" in vars(found):
         found = found()

@@ -337,6 +337,7 @@ CASES: dict[str, Case] = {
 }
 INVERT = w.LearningModel.load(MODELS / "invert.onnx")
 PLAIN = {
+    "AnswerCheck",
     "BitmapBounds",
     "BitmapPlaneDescription",
     "Candidate",
@@ -346,6 +347,7 @@ PLAIN = {
     "Framed",
     "Isolation",
     "KeyValuePair",
+    "ModelCheck",
     "OperatorOutput",
     "OperatorProvider",
     "PlacedNode",

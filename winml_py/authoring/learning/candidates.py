@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -129,6 +129,12 @@ def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> 
     if len(rules) == 1:
         return None
     best, size = 1, None
+    for tried in _ties(rules):
+        kinds = len({_placed(rule, tried) for rule in rules})
+        if kinds > best:
+            best, size = kinds, tried
+    if size is not None:
+        return size
     for attempt in range(300):
         long = int(np.exp(rng.uniform(np.log(16), np.log(LONGEST))))
         short = max(8, int(long * (rng.uniform(0.04, 0.3) if attempt % 3 == 0 else rng.uniform(0.3, 1))))
@@ -137,6 +143,18 @@ def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> 
         if kinds > best:
             best, size = kinds, tried
     return size
+
+
+def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
+    """Sizes of which a side becomes a whole number and a half, where rounding up and rounding to even differ.
+
+    One side is twice what it is scaled to, and the other one odd.
+    """
+    sides = {side for rule in rules for size in ((300, 400), (400, 300)) for side in rule.place(size).scaled}
+    for side in sorted(sides):
+        for other in (side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
+            yield 2 * side, other
+            yield other, 2 * side
 
 
 def _placed(rule: Rule, picture: Size) -> Placement | None:

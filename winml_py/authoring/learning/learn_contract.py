@@ -120,7 +120,9 @@ def learn_contract(
         )
     candidate = choose(asked, colours, rules, numbers, seed + 1)
     proof = prove(asked, candidate, numbers, seed + 2)
-    evidence = ContractEvidence.take(lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed)
+    evidence = ContractEvidence.take(
+        lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures
+    )
     _require_same(asked, first, asked(probe))  # also after all that it has seen
     notes = list(find_habits(asked, seed + 3))
     if proof.tiny_differ is not None:

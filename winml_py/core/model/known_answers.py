@@ -31,9 +31,16 @@ LARGEST = 1 << 16
 """Characters of all samples of a model, at most."""
 
 PNG_BEGINNING, PNG_SIZE = b"\x89PNG\r\n\x1a\n", slice(16, 24)
+MOST = 8
+"""Samples of a model."""
+
 MAX_PIXELS = 1 << 22
 MAX_NUMBERS = 1 << 24
 """Of an input that is made up: a stranger's file may ask for any size."""
+
+MAX_DIMENSIONS, LONGEST_SIDE, LONGEST_TEXT = 32, 1 << 40, 1000
+SMALLEST = 1e-30
+"""The least magnitude that differences are shares of."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +73,17 @@ class KnownInput:
             return cls(png=png)
         if "map" in facts:
             return cls(entries=dict(facts["map"]))
-        shape = tuple(map(int, facts["shape"]))
-        if min(shape, default=1) < 0 or math.prod(shape) > MAX_NUMBERS:
-            raise ValueError(f"an input of {'x'.join(map(str, shape))}")
+        shape = _shape(facts["shape"])
+        if math.prod(max(1, size) for size in shape) > MAX_NUMBERS:
+            raise ValueError("an input that is too large")
         if "words" in facts:
             return cls(array=np.array(list(map(str, facts["words"])), object).reshape(shape))
         if "bytes" in facts:
             data = base64.b64decode(facts["bytes"], validate=True)
             return cls(array=np.frombuffer(data, _dtype(facts["dtype"])).reshape(shape))
         seed, dtype = int(facts["seed"]), str(facts["dtype"])
-        if not 0 <= seed < 1 << 32 or (dtype == "picture" and (len(shape) != 2 or min(shape) < 1)):
+        is_picture = len(shape) == 2 and min(shape) >= 1 and math.prod(shape) <= MAX_PIXELS
+        if not 0 <= seed < 1 << 32 or (dtype == "picture" and not is_picture):
             raise ValueError("a value that cannot be made up")
         return cls(seed=seed, shape=shape, dtype=dtype if dtype == "picture" else _dtype(dtype).name)
 
@@ -165,10 +173,10 @@ class KnownOutput:
         """Reads what `to_json` wrote; whatever is wrong with it raises one of Python's errors."""
         known = cls(
             str(facts["name"]),
-            tuple(map(int, facts["shape"])),
+            _shape(facts["shape"]),
             str(facts["kind"]),
             tuple(map(int, facts["positions"])),
-            tuple(facts["values"]),
+            tuple(map(_value, facts["values"])),
             tuple(map(float, facts["scales"])),
             (float(facts["mean"][0]), float(facts["mean"][1])),
             float(facts["tolerance"]),
@@ -178,12 +186,12 @@ class KnownOutput:
         if known.kind == "float":
             known = cls(**{**vars(known), "values": tuple(map(float, known.values))})
         counts = {len(known.positions), len(known.values)} | ({len(known.scales)} if known.kind == "float" else set())
-        if known.kind not in ("float", "byte", "exact") or len(counts) > 1 or min(known.shape, default=0) < 0:
-            raise ValueError(f"{known.name}: no output")
-        if not all(0 <= position < size for position in (*known.positions, max(known.best, 0))) and size:
-            raise ValueError(f"{known.name}: positions outside of the output")
-        if not (0 <= known.tolerance <= 1 and all(0 < scale < math.inf for scale in known.scales)):
-            raise ValueError(f"{known.name}: numbers that are none")
+        if known.kind not in ("float", "byte", "exact") or len(counts) > 1:
+            raise ValueError("no output")
+        if not all(0 <= position < size for position in known.positions) or not known.best < max(1, size):
+            raise ValueError("positions outside of the output")
+        if not (0 <= known.tolerance <= 1 and all(SMALLEST <= scale < math.inf for scale in known.scales)):
+            raise ValueError("numbers that are none")
         return known
 
     def to_json(self) -> Facts:
@@ -205,6 +213,8 @@ class KnownOutput:
             made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (came.shape, self.shape))
             return math.inf, f"{self.name} is {made}, and not {wanted}"
         found = came.reshape(-1)[list(self.positions)]
+        if (came.dtype.kind == "f") is not (self.kind == "float"):
+            return math.inf, f"{self.name} is of another type: {came.dtype.name}"
         if self.kind != "float":
             wrong = [pair for pair in zip(self.values, found.tolist(), strict=True) if not self._is_equal(*pair)]
             told = f"{self.name}: {wrong[0][1]!r} and not {wrong[0][0]!r}" if wrong else ""
@@ -216,7 +226,7 @@ class KnownOutput:
         if math.isinf(error):
             return error, f"{self.name}: NaN or infinity, and numbers were there; or the other way round"
         told = f"{self.name}: {error:.2%} away, as a share of its largest numbers, and {tolerance:.2%} is allowed"
-        best = int(np.nanargmax(came)) if self.best >= 0 else -1
+        best = int(np.nanargmax(came)) if self.best >= 0 and not np.isnan(came).all() else self.best
         return error, told + (f"; the best class was {self.best} and is {best}" if best != self.best else "")
 
     def _is_equal(self, known: object, came: object) -> bool:
@@ -233,7 +243,7 @@ class KnownOutput:
             return math.inf
         shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
         means = [abs(one - other) for one, other in zip(means_of(came), self.mean, strict=True)]
-        return float(max([*shares.tolist(), *(share / scales.max() for share in means)], default=0.0))
+        return float(max([*shares.tolist(), *(share / scales.max(initial=SMALLEST) for share in means)]))
 
 
 def means_of(array: Array) -> tuple[float, float]:
@@ -328,6 +338,8 @@ def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
         facts = json.loads(text)
         if facts["version"] != VERSION:
             raise ValueError(f"they are of version {facts['version']!r}, and this package reads {VERSION}")
+        if len(facts["samples"]) > MOST:
+            raise ValueError(f"they are {len(facts['samples'])}, and {MOST} are allowed")
         return tuple(_read_answer(one) for one in facts["samples"])
     except (ArithmeticError, AttributeError, KeyError, IndexError, RecursionError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
@@ -337,7 +349,10 @@ def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
 
 def _read_answer(facts: Facts) -> KnownAnswer:
     inputs = {str(name): KnownInput.from_json(value) for name, value in facts["inputs"].items()}
-    return KnownAnswer(inputs, tuple(map(KnownOutput.from_json, facts["outputs"])), str(facts["answer"]))
+    outputs = tuple(map(KnownOutput.from_json, facts["outputs"]))
+    if not outputs:
+        raise ValueError("a sample without an answer")
+    return KnownAnswer(inputs, outputs, str(facts["answer"]))
 
 
 def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
@@ -363,6 +378,35 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
             hint="Name fewer of them, or smaller arrays.",
         )
     return {KEY: text}
+
+
+def _shape(sizes: object) -> tuple[int, ...]:
+    """Sizes of an array.
+
+    Raises:
+        TypeError, ValueError: they are none.
+    """
+    if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
+        raise ValueError("a shape that is none")
+    shape = tuple(int(size) for size in sizes)
+    if not all(0 <= size <= LONGEST_SIDE for size in shape):
+        raise ValueError("a size that is none")
+    return shape
+
+
+def _value(value: object) -> object:
+    """A number, a truth or a text of an output.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(value, str) and len(value) <= LONGEST_TEXT:
+        return value
+    if isinstance(value, (bool, int, float)) and abs(value) <= 1 << 64:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise ValueError("a value that is none")
 
 
 def _dtype(name: object) -> np.dtype[Any]:

@@ -98,9 +98,13 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> 
         binding.bind(name, value)
     for feature in session.model.output_features:
         # As a picture, an output would be rounded to bytes, which hides small differences.
-        if feature.name not in inputs and isinstance(feature, ShapedDescriptor):
+        if isinstance(feature, ShapedDescriptor) and feature.tensor_kind in TENSOR_CLASSES:
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
     return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
+
+
+KEYS = ", keys"
+"""What follows a map's name in the name of its keys."""
 
 
 def _arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
@@ -108,6 +112,8 @@ def _arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         for index, element in enumerate(value):
             yield from _arrays(f"{name}[{index}]", element)
     elif isinstance(value, Mapping):
-        yield name, np.array([value[key] for key in sorted(value)])
+        keys = sorted(value)
+        yield name, np.array([value[key] for key in keys])
+        yield f"{name}{KEYS}", np.array(keys, object)
     else:
         yield name, np.asarray(value)
