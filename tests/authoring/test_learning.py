@@ -41,6 +41,8 @@ from winml_py.authoring import LearnedContract, learn_contract
 from winml_py.authoring.asked import AskedFunction, Pictures
 from winml_py.authoring.learning.habits import find_habits
 
+pytestmark = pytest.mark.one_python
+
 RGB8, BGR8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8
 ONE = LearningModelPixelRange.ZERO_TO_ONE
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
