@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from helpers import cuda as cuda_helpers
 from helpers.cuda import CUDA, H200, OnCard
 from helpers.cuda import FakeCudaDevice as Card
 from helpers.models import data, tensor, unary
@@ -193,6 +196,83 @@ def test_what_cannot_be_bound_from_a_card() -> None:
         binding.bind("x", OnCard(np.zeros(4, np.float32)))
     with pytest.raises(InvalidBindingError, match=r"memory of cuda:0.*on the CPU"):
         LearningModelBinding(open_session(unary("Neg", [3]))).bind("x", OnCard(np.zeros(3, np.float32)))
+
+
+class OnStream(OnCard):
+    """An array that a library says to be working on in a stream."""
+
+    stream: int | None = 7
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return super().__cuda_array_interface__ | {"stream": self.stream, "version": 3}
+
+
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens in which order: waits by CuPy, of which there is a stand-in, and runs of the engine."""
+    happened: list[str] = []
+
+    class Stream:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def synchronize(self) -> None:
+            happened.append(f"wait for {self.number}")
+
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=Stream))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    run = cuda_helpers._Binding.run
+
+    def noted(self: Any, stop: Any = None) -> Any:
+        happened.append("run")
+        return run(self, stop)
+
+    monkeypatch.setattr(cuda_helpers._Binding, "run", noted)
+    return happened
+
+
+def test_streams_are_waited_for_before_each_run(order: list[str]) -> None:
+    binding = LearningModelBinding(session := open_session(unary("Neg", [3]), Card()))
+    given, target = OnStream(np.float32([1, 2, 3])), OnStream(np.zeros(3, np.float32))
+    target.stream = 9
+    binding.bind("x", given)
+    binding.bind("y", target)
+    assert order == []
+    session.evaluate(binding)
+    given.stream = 8  # the library works in another one now
+    given[...] = np.float32([4, 5, 6])
+    session.evaluate(binding)
+    assert order == ["wait for 7", "wait for 9", "run", "wait for 8", "wait for 9", "run"]
+    assert target.memory.tolist() == [-4, -5, -6]
+    given.stream = None  # it says that nothing is under way
+    binding.bind("y", np.zeros(3, np.float32))
+    session.evaluate(binding)
+    assert order[6:] == ["run"]
+    binding.bind("x", np.zeros(3, np.float32))
+    given.stream = 8
+    session.evaluate(binding)
+    assert order[7:] == ["run"]  # it is not bound any more
+
+
+def test_without_a_library_that_waits_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    binding = LearningModelBinding(session := open_session(unary("Neg", [3]), Card()))
+    binding.bind("x", OnStream(np.float32([1, 2, 3])))
+    with pytest.raises(IllegalCallError, match=r"CUDA's stream 7, for which CuPy could wait"):
+        session.evaluate(binding)
+
+
+def test_torchs_streams_are_torchs_to_wait_for(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Torchs(OnStream):
+        __module__ = "torch"
+
+    stream = sys.modules["cupy"].cuda.ExternalStream
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=stream)))
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    session = open_session(unary("Neg", [3]), Card())
+    session.evaluate_features({"x": Torchs(np.float32([1, 2, 3]))})
+    assert order == ["wait for 7", "run"]
 
 
 def test_cuda_options() -> None:

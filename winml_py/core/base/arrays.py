@@ -52,6 +52,7 @@ class DeviceArray:
         handle: the engine's own object for the memory, which this array keeps alive; None for another library's memory.
         pointer: the address on the device, where there is such a thing.
         owner: whoever must live as long as the memory is used.
+        exchange: tells the library that the memory is from that its work must be done, where it offers DLPack alone.
         lock: held while it is read, or freed.
     """
 
@@ -62,6 +63,7 @@ class DeviceArray:
     handle: Any = None
     pointer: int | None = None
     owner: Any = None
+    exchange: Callable[[], object] | None = None
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     process: int = field(default_factory=os.getpid, init=False)
 
@@ -76,6 +78,23 @@ class DeviceArray:
             copy = np.array(self.read())
         copy.flags.writeable = False
         return copy
+
+    def wait(self) -> None:
+        """Waits for what another library has put into a stream before: it may still write this memory, or read it.
+
+        A run reads the memory, or writes it, in a stream of the runtime's own, which knows nothing of that one.
+
+        Raises:
+            IllegalCallError: no library that can wait for a stream is there.
+        """
+        if self.exchange is not None:
+            self.exchange()
+        if isinstance(self.owner, DeviceArray):
+            self.owner.wait()
+            return
+        stream = getattr(self.owner, "__cuda_array_interface__", {}).get("stream") if self.handle is None else None
+        if stream is not None:  # without one, the library says that there is nothing to wait for
+            _synchronize(self.owner, stream)
 
     def fill(self, number: float) -> None:
         """Sets every element of another library's array, as CuPy, torch and numba do it, on the device."""
@@ -183,7 +202,30 @@ def _from_dlpack(value: object) -> DeviceArray:
             f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
-    return _from_interface(cupy.from_dlpack(value))
+    # CuPy asks for the memory in the stream that it works in, and the library has it wait there. Once more at each run:
+    # the memory is the same, and may have been written since.
+    array = _from_interface(cupy.from_dlpack(value))
+    array.exchange = lambda: cupy.from_dlpack(value)
+    return array
+
+
+def _synchronize(owner: object, stream: int) -> None:
+    """Waits for a stream of CUDA's, by the library that the array is from, or by CuPy.
+
+    The numbers are those of `__cuda_array_interface__`: 1 and 2 are the default streams, others are addresses.
+    """
+    library = type(owner).__module__.partition(".")[0]
+    if library == "torch":
+        sys.modules["torch"].cuda.ExternalStream(stream).synchronize()
+        return
+    try:
+        import cupy
+    except ImportError as error:
+        raise IllegalCallError(
+            f"A {type_name(owner)} may still be written in CUDA's stream {stream}, for which CuPy could wait.",
+            hint="pip install 'winml-py[cuda]'",
+        ) from error
+    cupy.cuda.ExternalStream(stream).synchronize()
 
 
 # Arrays of other libraries in the host's memory: torch's tensors, and whatever else exports its memory by DLPack.

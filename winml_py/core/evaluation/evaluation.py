@@ -168,6 +168,8 @@ class Evaluation:
         self._pictures: PictureInputs | None = None
         # The tensors among the inputs, which another evaluation may write.
         self._bound_tensors: dict[str, TensorStorage] = {}
+        # Arrays of other libraries on the device, which these may still be working on.
+        self._shared_arrays: dict[str, DeviceArray] = {}
         self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
@@ -199,7 +201,7 @@ class Evaluation:
                 self.engine_binding.set_output(name, None)
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
             self._missing = set(self.compiled.inputs)
-            self._bound_tensors, self.bound = {}, {}
+            self._bound_tensors, self.bound, self._shared_arrays = {}, {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
@@ -224,10 +226,17 @@ class Evaluation:
                 raise
             # Only now: where the engine refuses a value, the one before stays bound, and its tensor is looked after.
             self._bound_tensors.pop(descriptor.name, None)
+            self._note_array(descriptor.name, bindable.array if isinstance(bindable, DeviceTensor) else None)
             self._missing.discard(descriptor.name)
             self.bound[descriptor.name] = value
             if isinstance(value, Tensor):
                 self._bound_tensors[descriptor.name] = inside(value)
+
+    def _note_array(self, name: str, array: object) -> None:
+        """Notes an array on the device that is bound, if it is another library's."""
+        self._shared_arrays.pop(name, None)
+        if isinstance(array, DeviceArray) and array.handle is None:
+            self._shared_arrays[name] = array
 
     def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name
@@ -271,6 +280,7 @@ class Evaluation:
         name = descriptor.name
         with self._lock:
             checked.set(self.engine_binding, name)
+            self._note_array(name, checked.memory)
             self._slots[name] = checked.slot
             self.bound[name] = bound
             self._is_checked = False
@@ -291,6 +301,8 @@ class Evaluation:
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
                 require_no_overlap(self._slots)
                 self._is_checked = True
+            for array in self._shared_arrays.values():
+                array.wait()
             has_begun = True
             try:
                 try:

@@ -70,6 +70,7 @@ class PictureInputs:
     def write_pixels(self, pixels: DevicePixels) -> DeviceArray:
         """The bytes of a picture on the device as a tensor there."""
         array, before = pixels.array, self.tensors.get(pixels.descriptor.name)
+        array.wait()
         self._note(pixels.descriptor.name, (PicturePlacement(pixels.placement),), False)
         assert self.device_tensorizer is not None  # where there is none, pixels of a device have been refused
         return self.device_tensorizer.write_pixels(
