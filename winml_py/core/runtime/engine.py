@@ -145,6 +145,7 @@ class EngineOptions(NamedTuple):
         allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
         graph_capture: whether a GPU records its work once and replays it; None where it can.
         tuning: the rest of what can be set.
+        session_config: entries of ONNX Runtime's session configuration: pairs of key and text.
         weights: whether they are in files that are mapped, or in the engine's own memory.
         is_profiled: whether the time of each node is measured.
         isolation: the process that it lives in; None is this one.
@@ -161,6 +162,7 @@ class EngineOptions(NamedTuple):
     allow_cpu_fallback: bool = True
     graph_capture: bool | None = None
     tuning: Tuning = Tuning()
+    session_config: tuple[tuple[str, str], ...] = ()
     weights: Weights = Weights.SHARED
     is_profiled: bool = False
     isolation: Isolation | None = None

@@ -157,9 +157,9 @@ def _engine_name(engine: str | None) -> str | None:
 
 
 def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
-    """Provider options as the runtime takes them: text, with 1 and 0 for True and False."""
+    """Options of the runtime's or a provider's as they take them: text, with 1 and 0 for True and False."""
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise InvalidArgumentError(f"Provider options are {options!r}.", hint="Write {key: value}.")
+        raise InvalidArgumentError(f"Options by keys are {options!r}.", hint="Write {key: value}.")
     return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
 
 
@@ -279,6 +279,14 @@ class LearningModelSessionOptions(Object):
 
     tuning = Setting(Tuning, _tuning, "tuning")
     """Settings that seldom need changing: see `Tuning`."""
+
+    session_config = Setting(lambda: _read_only({}), _texts, "session_config", _sort_pairs)
+    """Entries of ONNX Runtime's session configuration, by its own keys: `session.use_deterministic_compute`, say.
+
+    For what no other option has. They are set last, so that they count where another option sets the same. A key that
+    the installed runtime does not have is refused when the session is made; those that begin with `ep.` are a
+    provider's, and are passed on. An engine that is not ONNX Runtime's takes none. True and False become 1 and 0.
+    """
 
     weights = Setting(lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights")
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.

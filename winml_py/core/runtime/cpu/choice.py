@@ -121,9 +121,10 @@ def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTarge
         return _AllowedTargets([Target()], "as asked for")
     device = _find_engine(engine_name)
     if _ignores_tuning(device, request.options):
+        name = _name_of_tuning(request.options)
         raise NotSupportedError(
-            f"{device.engine} takes none of the settings in options.tuning, which are ONNX Runtime's.",
-            hint="Leave options.tuning as it is, or the engine out; its own settings are provider options.",
+            f"{device.engine} takes none of the settings in {name}, which are ONNX Runtime's.",
+            hint=f"Leave {name} as it is, or the engine out; its own settings are provider options.",
         )
     halves = _halves(device) if wants_half else []
     if not wants_half:
@@ -148,7 +149,7 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
         exact = provider_of(device.provider).exact_operators
         problem = inexact_reason(request.origin.graph(), exact)
         if _ignores_tuning(device, request.options):
-            reason = f"{device.engine} takes none of the settings in options.tuning"
+            reason = f"{device.engine} takes none of the settings in {_name_of_tuning(request.options)}"
         elif problem:
             reason = f"{device.engine} might give other results: {problem}"
         else:
@@ -156,9 +157,13 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     return devices, reason
 
 
+def _name_of_tuning(options: EngineOptions) -> str:
+    return "options.tuning" if options.tuning != Tuning() else "options.session_config"
+
+
 def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
     """Whether settings of ONNX Runtime's are asked for, and the engine is none of its providers."""
-    return bool(provider_of(device.provider).package) and options.tuning != Tuning()
+    return bool(provider_of(device.provider).package) and (options.tuning != Tuning() or bool(options.session_config))
 
 
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:

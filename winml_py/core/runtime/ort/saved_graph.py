@@ -55,9 +55,12 @@ def _is_wanted(request: CompileRequest) -> bool:
     """Whether the weights are large enough.
 
     Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
-    other processes must not get such constants.
+    other processes must not get such constants. Nor where the program has entries of its own in the configuration,
+    which may change the graph.
     """
-    return request.origin.mappable_weights >= MAPPED_FROM and not flushes_denormals(request.options)
+    options = request.options
+    is_own = flushes_denormals(options) or bool(options.session_config)
+    return request.origin.mappable_weights >= MAPPED_FROM and not is_own
 
 
 def _cache_key(request: CompileRequest) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....errors import InvalidArgumentError
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
+from ..providers.plugins import runtime_version
 from ..runs import ended_by
 
 if TYPE_CHECKING:
@@ -66,7 +71,39 @@ def session_options(
         native.add_free_dimension_override_by_name(name, size)
     if saving is not None:
         _save(native, saving)
+    for key, value in options.session_config:
+        _require_config_key(key)
+        native.add_session_config_entry(key, value)
     return native
+
+
+def _require_config_key(key: str) -> None:
+    """Refuses a key that stands nowhere in the libraries of the installed runtime, which would pass over it silently.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    if not key.startswith("ep.") and not _is_in_runtime(key):  # those are a provider's, which may be a plugin
+        raise InvalidArgumentError(
+            f"ONNX Runtime {runtime_version()} has no session configuration {key!r}.",
+            hint="Its keys are in onnxruntime_session_options_config_keys.h, and differ from version to version.",
+        )
+
+
+@cache
+def _is_in_runtime(key: str) -> bool:
+    import onnxruntime.capi
+
+    if "." not in key:  # as all of its keys have one; other words are in the library, too
+        return False
+    wanted = b"\0" + os.fsencode(key) + b"\0"
+    folder = Path(onnxruntime.capi.__file__).parent
+    for path in folder.iterdir():
+        if path.suffix in (".so", ".pyd", ".dll", ".dylib"):
+            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
+                if library.find(wanted) >= 0:
+                    return True
+    return False
 
 
 def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:
