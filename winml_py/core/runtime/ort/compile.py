@@ -126,9 +126,13 @@ def _providers(
 
 
 def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
-    """The providers that take what a provider does not; the caller's options are for that one alone."""
-    options = options._replace(provider_options=())
-    return [(name, native_options(target.on(name), options, False)) for name in provider.helpers]
+    """The providers that take what a provider does not, each with those of the caller's options that it knows."""
+    made = []
+    for name in provider.helpers:
+        keys = (provider_of(name).option_keys or "").split()
+        known = tuple((key, value) for key, value in options.provider_options if key in keys and key != "device_id")
+        made.append((name, native_options(target.on(name), options._replace(provider_options=known), False)))
+    return made
 
 
 def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:

@@ -71,18 +71,21 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
     """
     provider, program_options = provider_of(target.provider), dict(options.provider_options)
     require_option_keys(provider.name, program_options)
+    if provider.helpers and provider.option_keys is not None:  # the others are for the providers that help it
+        own = provider.option_keys.split()
+        program_options = {key: value for key, value in program_options.items() if key in own}
     recording = {provider.recording_option: "1"} if is_recorded and provider.recording_option else {}
     return recording | provider.merge(provider.options(target, options), program_options)
 
 
 def require_option_keys(provider: str, options: dict[str, str]) -> None:
-    """Refuses keys that a provider does not have.
+    """Refuses keys that neither a provider has, nor those that take the nodes it does not.
 
     Raises:
         InvalidArgumentError: a key that is not among its options.
     """
-    keys = provider_of(provider).option_keys
-    names = options if keys is None else keys.split()
+    keys = [provider_of(name).option_keys for name in (provider, *provider_of(provider).helpers)]
+    names = [*options] if None in keys else [name for each in keys if each for name in each.split()]
     for key in options:
         if key not in names:
             hint = did_you_mean(key, names) if names else f"It takes none: name the engine that {key} is an option of."
