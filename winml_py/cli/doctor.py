@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -22,6 +23,7 @@ from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
+from ..core.runtime.providers.cuda import versions_built_for
 from ..core.runtime.providers.plugins import devices, probe, runtime_version
 from ..core.runtime.providers.provider import BUILT_IN
 from .arguments import json_option
@@ -146,6 +148,10 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
         yield name, f"is not installed; it is for {use}"
     drivers = facts["drivers"]
     yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none was found"
+    if drivers["cuda_wanted"] or drivers["cuda_found"]:
+        found = ", ".join(f"{name} {version}" for name, version in drivers["cuda_found"].items())
+        wanted = drivers["cuda_wanted"] or "no version: this build of ONNX Runtime is not CUDA's"
+        yield "CUDA packages", f"{found or 'none was found'}; ONNX Runtime was built for {wanted}"
     yield "Vulkan loader", drivers["vulkan_loader"] or "none was found"
     yield "Vulkan drivers", ", ".join(drivers["vulkan_drivers"]) or "none was found"
     yield "cache folder", facts["cache"] or "none: WINML_PY_CACHE is empty"
@@ -246,6 +252,8 @@ def diagnose() -> Facts:
             name: use for name, use in EXTRAS.items() if name not in {plugin.package for plugin in plugins}
         },
         "drivers": {
+            "cuda_found": _cuda_packages(),
+            "cuda_wanted": versions_built_for(),
             "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.gpus()],
             "vulkan_loader": ctypes.util.find_library("vulkan") or "",
             "vulkan_drivers": _vulkan_drivers(),
@@ -269,6 +277,15 @@ def _clash(names: list[str]) -> str:
         f"{' and '.join(names)} are installed side by side, and write to the same files: "
         f"pip uninstall -y {' '.join(names)}, then install one of them again."
     )
+
+
+_CUDA = re.compile(r"(nvidia-(cuda-runtime|cudnn|cublas|cufft|curand)|tensorrt|cupy-cuda)")
+
+
+def _cuda_packages() -> dict[str, str]:
+    """The versions of the packages that CUDA's, cuDNN's and TensorRT's libraries come in, and of CuPy."""
+    names = {str(one.metadata["Name"] or "").lower().replace("_", "-") for one in metadata.distributions()}
+    return _versions(tuple(sorted(name for name in names if _CUDA.match(name))))
 
 
 def _vulkan_drivers() -> list[str]:

@@ -29,11 +29,12 @@ from winml_py import (
     TensorFloat,
     VideoFrame,
 )
+from winml_py.cli import doctor
 from winml_py.core.base.arrays import DeviceArray
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import compile as ort_compile
-from winml_py.core.runtime.providers import nvidia, probe, tensorrt
+from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 
@@ -335,3 +336,22 @@ def test_several_outputs_are_told_apart() -> None:
     outputs: Mapping[str, Any] = session.evaluate(binding).outputs
     assert outputs["y"].to_numpy().tolist() == [1, -2]
     assert target.memory.tolist() == [1, 2]
+
+
+def test_the_doctor_says_which_versions_were_found_and_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from onnxruntime.capi import build_and_package_info as build
+
+    class Installed:
+        def __init__(self, name: str) -> None:
+            self.metadata = {"Name": name}
+
+    names = ["nvidia_cudnn_cu13", "cupy-cuda13x", "numpy", "nvidia-ml-py"]
+    monkeypatch.setattr(doctor.metadata, "distributions", lambda: map(Installed, names))
+    monkeypatch.setattr(
+        doctor.metadata, "version", lambda name: {"nvidia-cudnn-cu13": "9.13", "cupy-cuda13x": "14.0"}[name]
+    )
+    assert doctor._cuda_packages() == {"cupy-cuda13x": "14.0", "nvidia-cudnn-cu13": "9.13"}
+    monkeypatch.setattr(build, "cuda_version", "13.0", raising=False)
+    assert cuda.versions_built_for() == "CUDA 13.0"
+    monkeypatch.delattr(build, "cuda_version")
+    assert cuda.versions_built_for() == ""

@@ -34,3 +34,11 @@ CUDA = Provider(
     built_in_devices=partial(nvidia.devices, _NAME),
     prepare=nvidia.preload,
 )
+
+
+def versions_built_for() -> str:
+    """The versions of CUDA and cuDNN that the installed ONNX Runtime was built for; "" where it was for none."""
+    from onnxruntime.capi import build_and_package_info as build
+
+    names = (("CUDA", "cuda_version"), ("cuDNN", "cudnn_version"))
+    return " and ".join(f"{what} {value}" for what, name in names if (value := getattr(build, name, "")))
