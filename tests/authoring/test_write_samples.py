@@ -254,6 +254,37 @@ class TestOtherModels:
         with pytest.raises(InvalidArgumentError, match="when its pixels change by a level, y changes"):
             write_samples(tmp_path / "c.onnx", tmp_path / "known.onnx", [tmp_path / "flat.png"])
 
+    def test_an_input_that_is_an_output_too(self, tmp_path: Path) -> None:
+        ends = [tensor("x", [3]), tensor("y", [3])]
+        (tmp_path / "both.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends))
+        write_samples(tmp_path / "both.onnx", tmp_path / "known.onnx", [{"x": np.float32([1, 2, 3])}])
+        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+
+    def test_a_plain_picture_of_millions_of_pixels(self, tmp_path: Path) -> None:
+        """Its file is small, whatever its size is."""
+        Image.new("RGB", (3840, 2160), "white").save(tmp_path / "white.png")
+        assert (tmp_path / "white.png").stat().st_size < 32_000
+        write_samples(MODELS / "digits.onnx", tmp_path / "known.onnx", [tmp_path / "white.png"])
+        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+
+    def test_a_fixed_batch_of_pictures_is_made_up(self, tmp_path: Path) -> None:
+        (tmp_path / "batch.onnx").write_bytes(unary("Neg", shape=(2, 3, 8, 8), denotation="IMAGE"))
+        write_samples(tmp_path / "batch.onnx", tmp_path / "known.onnx", [{}])
+        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+
+    def test_a_folder_is_no_sample(self, tmp_path: Path) -> None:
+        for name in "ab":
+            Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
+        with pytest.raises(InvalidArgumentError, match="It stands for 2 files"):
+            write_samples(MODELS / "digits.onnx", tmp_path / "known.onnx", [tmp_path])
+
+    def test_small_numbers(self, tmp_path: Path) -> None:
+        (tmp_path / "neg.onnx").write_bytes(unary("Neg", shape=(64, 2)))
+        value = np.full((64, 2), 1e-29, np.float32)
+        value[:, 1] = 0
+        write_samples(tmp_path / "neg.onnx", tmp_path / "known.onnx", [{"x": value}])
+        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+
     def test_an_output_of_no_elements(self, tmp_path: Path) -> None:
         """As of a detector that finds nothing."""
         ends = [tensor("x", ["n", 3]), tensor("y", ["m", 3])]
@@ -357,6 +388,8 @@ def test_what_is_no_sample(known: Path, text: str) -> None:
         ("outputs", {"values": [10**300] * 40}),
         ("outputs", {"scales": [5e-324] * 40}),
         ("outputs", {"shape": [0, 7, 336]}),
+        ("outputs", {"mean": [float("nan"), 0.0]}),
+        ("outputs", {"positions": [], "values": [], "scales": []}),
         ("inputs", {"png": "no base64"}),
         ("inputs", {"png": None}),
         ("inputs", {"seed": -1, "shape": [4, 4], "dtype": "picture", "png": 3}),
@@ -376,6 +409,10 @@ def test_hostile_numbers_are_no_sample(known: Path, where: str, change: dict[str
         {"seed": 0, "shape": [1 << 20, 1 << 20], "dtype": "float32"},
         {"seed": 0, "shape": [-1], "dtype": "float32"},
         {"seed": 0, "shape": [4], "dtype": "object"},
+        {"seed": 0, "shape": [4], "dtype": "(,,)f4"},
+        {"seed": 0, "shape": [4], "dtype": "01f4"},
+        {"seed": 0, "shape": [4], "dtype": "float128"},
+        {"seed": 0, "shape": [4], "dtype": ["f4"]},
         {"seed": 0, "shape": [1] * 70, "dtype": "float32"},
         {"seed": 0, "shape": [0, 10**30], "dtype": "float32"},
         {"seed": 0, "shape": [4096, 4096], "dtype": "picture"},
@@ -476,6 +513,10 @@ class TestTheCommands:
         assert facts["results"][0]["check"]["is_right"] is False
 
     def test_what_goes_not_together(self, known: Path, seven: Path) -> None:
+        result = call("run", known, "--check", "--top-k", "3", "--log-cpu-fallback")
+        assert (result.exit_code, "leave --top-k and --log-cpu-fallback out" in result.stderr) == (2, True)
+        result = call("contract", known, "--check")
+        assert (result.exit_code, "It has samples, and no learned contract" in result.stderr) == (2, True)
         for words in (["run", known, seven, "--check"], ["run", known, "--check", "--example"]):
             result = call(*words)
             assert result.exit_code == 2

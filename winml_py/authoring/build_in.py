@@ -99,10 +99,10 @@ def build_in(
         _add_boxes(model, names or loaded.labels, placements)
     elif names:
         add_labels(model, names)
+    for key in (evidence.KEY, known_answers.KEY):  # of pictures, which an input takes no more
+        remove_metadata(model, key)
     if not _has_images(model):  # the metadata stay while they describe another image
         set_image_metadata(model, {})
-        for key in (evidence.KEY, known_answers.KEY):  # of pictures, which it takes no more
-            remove_metadata(model, key)
     write_whole(destination, model.SerializeToString())
 
 

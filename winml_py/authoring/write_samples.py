@@ -22,6 +22,8 @@ from ..core.imaging.formats import Pixels
 from ..core.model.known_answers import (
     KEY,
     LONGEST_TEXT,
+    MAX_NUMBERS,
+    MAX_PIXELS,
     MOST,
     SMALLEST,
     KnownAnswer,
@@ -36,7 +38,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError
-from ..inputs.examples import example_shape, require_size
+from ..inputs.examples import example_shape
 from ..inputs.files import jobs, read
 from ..vision.detections import detections, may_be_detections
 from .write_contract import read_for_copy
@@ -98,7 +100,7 @@ def write_samples(
         >>> LearningModel.load(target).check().is_right
         True
     """
-    if isinstance(samples, (str, bytes, os.PathLike, Mapping)):
+    if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):
         raise InvalidArgumentError("The samples are a list, and one value came.", hint="Write [sample].")
     require_folder(destination)
     answers = take_answers(LearningModel.load_from_file_path(source), list(samples))
@@ -129,8 +131,12 @@ def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[Known
 def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
     """The values of a sample as they are stored, in the order of the model's inputs."""
     if isinstance(sample, (str, os.PathLike)):
-        ((_, files),) = jobs(model, [os.fspath(sample)])
-        sample = read(model, files)
+        found = list(jobs(model, [os.fspath(sample)]))
+        if len(found) != 1:
+            raise InvalidArgumentError(
+                f"{os.fspath(sample)}: It stands for {len(found)} files.", hint="Name each of them."
+            )
+        sample = read(model, found[0][1])
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
             f"A sample is the path of a picture, or values by the names of inputs; not {type_name(sample)}.",
@@ -157,7 +163,7 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
             raise InvalidArgumentError(f"A sample has one picture for {feature.name}, and a batch came.")
         return KnownInput(png=small_png(value.video_frame.software_bitmap.to_pil(), budget))
     if isinstance(value, Mapping):
-        return KnownInput(entries=dict(value))
+        return KnownInput(entries={_python(key): _python(element) for key, element in value.items()})
     to_numpy = getattr(value, "to_numpy", None)
     try:
         array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
@@ -177,6 +183,11 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
 
 
+def _python(value: Any) -> Any:
+    """A number of numpy's as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
     kind = getattr(feature, "tensor_kind", None)
     if not isinstance(feature, ShapedDescriptor) or kind is TensorKind.STRING or kind not in TENSOR_CLASSES:
@@ -185,8 +196,12 @@ def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
     shape = example_shape(feature).shape
-    require_size(feature, shape)
-    if isinstance(feature, ImageFeatureDescriptor):
+    if math.prod(shape) > MAX_NUMBERS:
+        raise InvalidArgumentError(
+            f"The input {feature.name} has {math.prod(shape):,} numbers; at most {MAX_NUMBERS:,} are made up.",
+            hint="Name a smaller sample.",
+        )
+    if isinstance(feature, ImageFeatureDescriptor) and shape[0] == 1:  # a batch of pictures is made up as numbers
         _, *sides = feature.contract.axes()
         return KnownInput(seed=seed, shape=tuple(shape[axis] for axis in sides), dtype="picture")
     return KnownInput(seed=seed, shape=shape, dtype=TENSOR_CLASSES[feature.tensor_kind].dtype.name)
@@ -197,12 +212,18 @@ def small_png(image: Image, budget: int) -> bytes:
     from PIL import Image as Pillow
 
     image = image.convert("L" if image.mode == "L" else "RGB")
+    shrink = math.sqrt(MAX_PIXELS / (image.width * image.height))
+    if shrink < 1:  # a plain picture of millions of pixels may be a small file
+        size = max(1, int(image.width * shrink)), max(1, int(image.height * shrink))
+        image = image.resize(size, Pillow.Resampling.LANCZOS)
     small = image
     while True:
         file = io.BytesIO()
         small.save(file, "PNG", optimize=True)
         if file.tell() <= budget:
             return file.getvalue()
+        if small.size == (1, 1):
+            raise InvalidArgumentError("There is no room for so many pictures.", hint="Name fewer inputs, or arrays.")
         # A little less than what is too much: bytes go with the area, and small pictures have more of them a pixel.
         shrink = min(0.95, math.sqrt(budget / file.tell()))
         width, height = (max(1, int(side * shrink)) for side in small.size)
@@ -220,7 +241,7 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
     count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
     for name, array in result.items():
         known = _known_output(name, array, count)
-        if known.compare(again[name], FLOAT_TOLERANCE)[1]:
+        if name not in again or known.compare(again[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
                 f"The model gives another {name} each time that it is evaluated: no answer of it can be known.",
                 hint="Fix the seeds of its random operators.",
@@ -296,7 +317,7 @@ def _scales(array: Array) -> Array:
     if axis is None or array.size < ENOUGH * array.shape[axis]:
         return np.full(array.shape, largest)
     others = tuple(each for each in range(array.ndim) if each != axis)
-    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), SMALLEST_SCALE * largest)
+    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(SMALLEST, SMALLEST_SCALE * largest))
     return np.broadcast_to(scales, array.shape)
 
 

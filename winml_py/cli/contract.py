@@ -11,7 +11,7 @@ import click
 
 from ..authoring.asked import Pictures
 from ..authoring.build_in import build_in
-from ..authoring.evidence import ContractCheck, check_contract
+from ..authoring.evidence import KEY, ContractCheck, check_contract
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
 from ..core.base.atomic_files import require_folder
@@ -216,7 +216,12 @@ def _check(model: str, learn: str | None, pictures: BitmapPixelFormat | None, as
     words = _words_for(pictures)
     with naming(model):
         if learn is None:
-            made = check_contract(LearningModel.load(model))
+            loaded = LearningModel.load(model)
+            if KEY not in loaded.metadata and SAMPLES_KEY in loaded.metadata:
+                raise click.UsageError(
+                    f"{model}: It has samples, and no learned contract: winml-py run {model} --check."
+                )
+            made = check_contract(loaded)
         else:
             made = _call_foreign(learn, _check_here, learn, words, model)
     facts = {"model": model, "check": {**vars(made), "is_right": made.is_right}}

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from .. import __version__
+from ..authoring.write_samples import take_answers
 from ..core.base.child_process import ChildProcess
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
@@ -61,6 +62,8 @@ def _check_everywhere(path: str) -> Facts:
     """Evaluates a model's samples by every engine and on every device, each in a process of its own."""
     model = LearningModel.load(path)
     has_samples = bool(read_answers(model.metadata))
+    if not has_samples:
+        take_answers(model, [{}])  # where inputs cannot be made up, that is no fault of a device
     engines = dict.fromkeys(["onnxruntime", *(device.engine for device in devices("cpu"))])
     checks = []
     for index, device in enumerate(LearningModelDevice.find_all()):

@@ -91,6 +91,9 @@ def run(
     if check and paths:
         if inputs or example or options["output"]:
             raise click.UsageError("--check evaluates the model's samples: leave INPUT, --example and --output out.")
+        shown = [f"--{name.replace('_', '-')}" for name in Wanted._fields if options[name] not in (None, False, AUTO)]
+        if shown:
+            raise click.UsageError(f"--check shows no answers: leave {' and '.join(shown)} out.")
         _check_all(paths, {name: value for name, value in options.items() if name not in Wanted._fields}, as_json)
         return
     if example == bool(inputs):  # both, or neither: numbers that are made up must be asked for

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from helpers.models import data, tensor, unary
 from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
+    EvaluationError,
     IllegalCallError,
     ImageContract,
     ImageFeatureValue,
@@ -30,7 +32,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.cli import doctor
-from winml_py.core.base.arrays import DeviceArray
+from winml_py.core.base.arrays import DeviceArray, MemoryLocation, as_device_array
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import compile as ort_compile
@@ -222,7 +224,10 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def synchronize(self) -> None:
             happened.append(f"wait for {self.number}")
 
-    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=Stream))
+    def device(number: int) -> Any:
+        return nullcontext(happened.append(f"device {number}") if number else None)
+
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=Stream, Device=device))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     run = cuda_helpers._Binding.run
 
@@ -257,6 +262,30 @@ def test_streams_are_waited_for_before_each_run(order: list[str]) -> None:
     assert order[7:] == ["run"]  # it is not bound any more
 
 
+def test_the_default_stream_is_the_arrays_own_devices(order: list[str]) -> None:
+    card = as_device_array(OnStream(np.float32([1])))
+    card.owner.stream, card.location = 1, MemoryLocation("cuda", 1)
+    card.wait()
+    assert order == ["device 1", "wait for 1"]
+
+
+def test_without_word_of_streams_the_default_one_is_waited_for(order: list[str]) -> None:
+    """As the interface was before its version 3."""
+    as_device_array(OnCard(np.float32([1]))).wait()
+    assert order == ["wait for 1"]
+
+
+def test_what_a_library_raises_while_it_waits_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(number: int) -> Any:
+        raise RuntimeError("the device is lost")
+
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=fail, Device=nullcontext))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    session = open_session(unary("Neg", [3]), Card())
+    with pytest.raises(EvaluationError, match="cannot be waited for: RuntimeError: the device is lost"):
+        session.evaluate_features({"x": OnStream(np.float32([1, 2, 3]))})
+
+
 def test_without_a_library_that_waits_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     binding = LearningModelBinding(session := open_session(unary("Neg", [3]), Card()))
@@ -269,12 +298,20 @@ def test_torchs_streams_are_torchs_to_wait_for(order: list[str], monkeypatch: py
     class Torchs(OnStream):
         __module__ = "torch"
 
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            """Of version 2, as torch's, which says nothing of streams."""
+            return OnCard.__cuda_array_interface__.fget(self) | {"version": 2}  # type: ignore[attr-defined]
+
+        device = "cuda:0"
+
     stream = sys.modules["cupy"].cuda.ExternalStream
-    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=stream)))
+    cuda = types.SimpleNamespace(current_stream=lambda device: stream(f"torch on {device}"))
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     monkeypatch.setitem(sys.modules, "cupy", None)
     session = open_session(unary("Neg", [3]), Card())
     session.evaluate_features({"x": Torchs(np.float32([1, 2, 3]))})
-    assert order == ["wait for 7", "run"]
+    assert order == ["wait for torch on cuda:0", "run"]
 
 
 def test_cuda_options() -> None:

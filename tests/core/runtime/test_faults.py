@@ -69,7 +69,9 @@ def test_the_runtime_itself_ends(pair: Pair) -> None:
     fault = fault_of(pair)
     if not is_here(fault):
         pytest.skip("this version does not have it")
-    status, said = run_alone(*build(pair, pair.fatal))
+    # What is written over memory of others ends the process nearly always: it depends on what lies there.
+    attempts = (run_alone(*build(pair, pair.fatal)) for _ in range(4))
+    status, said = next((attempt for attempt in attempts if attempt[0] < 0), (0, "nothing ended it"))
     assert status < 0, f"{pair}: it does not end: {said}"
     if faults.installed_version() == LAST:  # older ones may end earlier
         assert (said == "") == (fault.stage == "at creation")

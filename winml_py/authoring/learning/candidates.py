@@ -150,11 +150,12 @@ def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
 
     One side is twice what it is scaled to, and the other one odd.
     """
-    sides = {side for rule in rules for size in ((300, 400), (400, 300)) for side in rule.place(size).scaled}
-    for side in sorted(sides):
+    placed = [_placed(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
+    for side in sorted({side for placement in placed if placement is not None for side in placement.scaled}):
         for other in (side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
-            yield 2 * side, other
-            yield other, 2 * side
+            if max(2 * side, other) <= LONGEST:
+                yield 2 * side, other
+                yield other, 2 * side
 
 
 def _placed(rule: Rule, picture: Size) -> Placement | None:

@@ -225,6 +225,8 @@ def _scale_by_factor(pixels: Pixels, index: int, side: int, height: int, width: 
     import cv2
 
     factor, source = side / pixels.shape[index], np.ascontiguousarray(pixels)
+    if min(pixels.shape[:2]) * factor < 1:
+        return np.asarray(cv2.resize(source, (width, height)))
     scaled = np.asarray(cv2.resize(source, None, fx=factor, fy=factor, interpolation=cv2.INTER_LINEAR))
     return scaled if scaled.shape[:2] == (height, width) else np.asarray(cv2.resize(source, (width, height)))
 

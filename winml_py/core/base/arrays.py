@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import IllegalCallError, InvalidBindingError, WinMLError
+from ...errors import EvaluationError, IllegalCallError, InvalidBindingError, WinMLError
 from .messages import logger, type_name
 
 Array = np.ndarray[Any, Any]
@@ -86,15 +86,22 @@ class DeviceArray:
 
         Raises:
             IllegalCallError: no library that can wait for a stream is there.
+            EvaluationError: it cannot wait, because the device is lost, say.
         """
-        if self.exchange is not None:
-            self.exchange()
         if isinstance(self.owner, DeviceArray):
             self.owner.wait()
-            return
-        stream = getattr(self.owner, "__cuda_array_interface__", {}).get("stream") if self.handle is None else None
-        if stream is not None:  # without one, the library says that there is nothing to wait for
-            _synchronize(self.owner, stream)
+        elif self.handle is None and self.owner is not None:
+            try:
+                if self.exchange is not None:
+                    self.exchange()
+                _synchronize(self.owner, self.location.number)
+            except WinMLError:
+                raise
+            except Exception as error:  # each library raises classes of its own
+                raise EvaluationError(
+                    f"The work of {type(self.owner).__module__.partition('.')[0]} on the device cannot be waited for: "
+                    f"{type(error).__name__}: {error}."
+                ) from error
 
     def fill(self, number: float) -> None:
         """Sets every element of another library's array, as CuPy, torch and numba do it, on the device."""
@@ -209,23 +216,33 @@ def _from_dlpack(value: object) -> DeviceArray:
     return array
 
 
-def _synchronize(owner: object, stream: int) -> None:
-    """Waits for a stream of CUDA's, by the library that the array is from, or by CuPy.
+def _synchronize(owner: Any, number: int) -> None:
+    """Waits for the stream in which a library works on an array: with the library itself, or with CuPy.
 
-    The numbers are those of `__cuda_array_interface__`: 1 and 2 are the default streams, others are addresses.
+    The numbers of streams are those of `__cuda_array_interface__`: 1 and 2 are the device's default ones, others are
+    addresses, and None from version 3 on says that nothing is under way. Before version 3 there is no word of them: as
+    of torch, whose own stream it is then.
     """
     library = type(owner).__module__.partition(".")[0]
+    facts = getattr(owner, "__cuda_array_interface__", {})
+    stream = facts.get("stream")
     if library == "torch":
-        sys.modules["torch"].cuda.ExternalStream(stream).synchronize()
+        cuda = sys.modules["torch"].cuda
+        (cuda.current_stream(owner.device) if stream is None else cuda.ExternalStream(stream)).synchronize()
+        return
+    if stream is None and facts.get("version", 2) >= 3:
         return
     try:
         import cupy
     except ImportError as error:
+        if stream is None:  # nothing says that anything is under way
+            return
         raise IllegalCallError(
             f"A {type_name(owner)} may still be written in CUDA's stream {stream}, for which CuPy could wait.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
-    cupy.cuda.ExternalStream(stream).synchronize()
+    with cupy.cuda.Device(number):  # the default streams are those of the current device
+        cupy.cuda.ExternalStream(1 if stream is None else stream).synchronize()
 
 
 # Arrays of other libraries in the host's memory: torch's tensors, and whatever else exports its memory by DLPack.

@@ -190,6 +190,8 @@ class KnownOutput:
             raise ValueError("no output")
         if not all(0 <= position < size for position in known.positions) or not known.best < max(1, size):
             raise ValueError("positions outside of the output")
+        if bool(size) is not bool(known.positions) or not all(map(math.isfinite, known.mean)):
+            raise ValueError("an output of which nothing is known")
         if not (0 <= known.tolerance <= 1 and all(SMALLEST <= scale < math.inf for scale in known.scales)):
             raise ValueError("numbers that are none")
         return known
@@ -349,6 +351,8 @@ def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
 
 def _read_answer(facts: Facts) -> KnownAnswer:
     inputs = {str(name): KnownInput.from_json(value) for name, value in facts["inputs"].items()}
+    if sum(math.prod(known.shape) for known in inputs.values()) > MAX_NUMBERS:
+        raise ValueError("inputs that are too large")
     outputs = tuple(map(KnownOutput.from_json, facts["outputs"]))
     if not outputs:
         raise ValueError("a sample without an answer")
@@ -377,6 +381,7 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
             f"The samples would take {len(text):,} characters of the model's metadata, and {LARGEST:,} are allowed.",
             hint="Name fewer of them, or smaller arrays.",
         )
+    read_answers({KEY: text})  # what cannot be read again is not written
     return {KEY: text}
 
 
@@ -409,13 +414,17 @@ def _value(value: object) -> object:
     raise ValueError("a value that is none")
 
 
+_TYPES = {"bool", "float16", "float32", "float64"} | {
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
+
+
 def _dtype(name: object) -> np.dtype[Any]:
     """A type of numbers by its name, little end first.
 
     Raises:
         TypeError, ValueError: it is none.
     """
-    dtype = np.dtype(str(name))
-    if dtype.kind not in "fiub":
-        raise ValueError(f"{dtype} is no type of numbers")
-    return dtype.newbyteorder("<")
+    if name not in _TYPES:  # numpy would read other texts as records, and as Python
+        raise ValueError("a type that is none")
+    return np.dtype(str(name)).newbyteorder("<")

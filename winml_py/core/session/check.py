@@ -98,7 +98,9 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> 
         binding.bind(name, value)
     for feature in session.model.output_features:
         # As a picture, an output would be rounded to bytes, which hides small differences.
-        if isinstance(feature, ShapedDescriptor) and feature.tensor_kind in TENSOR_CLASSES:
+        if feature.name in inputs or not isinstance(feature, ShapedDescriptor):  # an input may be an output, too
+            continue
+        if feature.tensor_kind in TENSOR_CLASSES:
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
     return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -94,16 +95,17 @@ def _require_config_key(key: str) -> None:
 def _is_in_runtime(key: str) -> bool:
     import onnxruntime.capi
 
-    if "." not in key:  # as all of its keys have one; other words are in the library, too
+    if not re.fullmatch(r"\w+(\.\w+)+", key, re.ASCII):  # other words are in the library, too
         return False
-    wanted = b"\0" + os.fsencode(key) + b"\0"
-    folder = Path(onnxruntime.capi.__file__).parent
-    for path in folder.iterdir():
-        if path.suffix in (".so", ".pyd", ".dll", ".dylib"):
+    wanted, known = (name.encode() + b"\0" for name in (key, "session.intra_op.allow_spinning"))
+    is_readable = False
+    for path in Path(onnxruntime.capi.__file__).parent.iterdir():
+        if re.search(r"\.(so|pyd|dll|dylib)(\.|$)", path.name) and path.stat().st_size:
             with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
                 if library.find(wanted) >= 0:
                     return True
-    return False
+                is_readable = is_readable or library.find(known) >= 0
+    return not is_readable  # a build whose library lies elsewhere: nothing can be said
 
 
 def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:

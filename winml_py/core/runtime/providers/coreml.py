@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 
 from ..engine import EngineOptions
@@ -18,7 +19,10 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
 
 
 def _devices() -> Sequence[ProviderDevice]:
+    """On Intel's Macs there is no Neural Engine, and Core ML would compute on the CPU in its place."""
     gpu = ProviderDevice(_NAME, BUILT_IN, "", 0, "gpu", "Apple's GPU, by Core ML", "Apple", float16=True)
+    if platform.machine() != "arm64":
+        return (gpu,)
     return gpu, gpu._replace(number=1, hardware="npu", name="Apple's Neural Engine, by Core ML")
 
 
