@@ -18,17 +18,17 @@ from winml_py.core.runtime.ort import session_options
 
 
 def test_entries_reach_the_runtime_last_of_all() -> None:
-    entries = {"session.use_deterministic_compute": True, "session.intra_op.allow_spinning": "0", "ep.any.thing": 7}
+    entries = {"session.disable_prepacking": True, "session.intra_op.allow_spinning": "0", "ep.any.thing": 7}
     session = open_session(unary("Neg", [3]), session_config=entries, intra_op_thread_spinning=True)
     native = inside(session).engine._session.get_session_options()  # type: ignore[attr-defined]
-    assert native.get_session_config_entry("session.use_deterministic_compute") == "1"
+    assert native.get_session_config_entry("session.disable_prepacking") == "1"
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert native.get_session_config_entry("ep.any.thing") == "7"
     result = session.evaluate_features({"x": np.float32([1, 2, 3])}).outputs["y"].to_numpy()
     assert result.tolist() == [-1, -2, -3]
 
 
-@pytest.mark.parametrize("key", ["session.use_deterministic_computes", "use_deterministic_compute", "", "session."])
+@pytest.mark.parametrize("key", ["session.disable_prepackings", "disable_prepacking", "", "session."])
 def test_a_key_that_the_runtime_does_not_have_is_refused(key: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"ONNX Runtime \d.* has no session configuration"):
         open_session(unary("Neg", [3]), session_config={key: "1"})
@@ -42,7 +42,7 @@ def test_what_is_looked_for_is_in_the_runtimes_own_library() -> None:
 
 
 def test_another_engine_takes_none(openvino: object) -> None:
-    config = {"session.use_deterministic_compute": "1"}
+    config = {"session.disable_prepacking": "1"}
     with pytest.raises(NotSupportedError, match=r"openvino takes none of the settings in options\.session_config"):
         open_session(unary("Neg", [3]), engine="openvino", session_config=config)
     explained = open_session(unary("Neg", [3]), engine="auto", session_config=config).explain()
@@ -51,10 +51,10 @@ def test_another_engine_takes_none(openvino: object) -> None:
 
 def test_they_are_kept_in_files_of_options(tmp_path: Path) -> None:
     options = LearningModelSessionOptions()
-    options.session_config = {"session.use_deterministic_compute": True}
+    options.session_config = {"session.disable_prepacking": True}
     options.save(tmp_path / "options.json")
     facts = json.loads((tmp_path / "options.json").read_text())
-    assert facts["options"]["session_config"] == {"session.use_deterministic_compute": "1"}
+    assert facts["options"]["session_config"] == {"session.disable_prepacking": "1"}
     assert LearningModelSessionOptions.load(tmp_path / "options.json").session_config == options.session_config
     words = ["run", MODELS / "digits.onnx", PICTURES / "seven.png", "--settings", tmp_path / "options.json"]
     assert call(*words).exit_code == 0
