@@ -140,6 +140,36 @@ def together(rounds: int, dtype: type, engine: str | None = None) -> list[dict]:
     ]
 
 
+def streams(rounds: int) -> list[dict]:
+    """OpenVINO by default, where one call has all cores, beside a call for each core at once."""
+    from winml_py import LearningModelBinding
+
+    sessions = {"all cores": session(None, engine="openvino"), "one core": session(1, engine="openvino")}
+
+    def call_of(one):
+        binding = LearningModelBinding(one)
+        binding.bind("x", PICTURE)
+        return lambda: one.evaluate(binding)
+
+    results = [call_of(one)().outputs["y"].to_numpy() for one in sessions.values()]
+    if not np.allclose(*results, rtol=1e-4, atol=1e-4):
+        raise SystemExit("the results differ")
+    samples: dict[tuple[str, int], list[float]] = {(name, count): [] for name in sessions for count in (1, 2)}
+    for _ in range(rounds):
+        for (name, count), found in samples.items():
+            found.append(evaluations(lambda name=name: call_of(sessions[name]), count, 1.0))
+    base = samples["all cores", 1]
+    return [
+        {
+            "a call has": name,
+            "calls at once": count,
+            "evaluations/s": statistics.median(found),
+            "x the default, one call": statistics.median(a / b for a, b in zip(found, base, strict=True)),
+        }
+        for (name, count), found in samples.items()
+    ]
+
+
 def confined(rounds: int) -> list[dict]:
     codes = {
         "by default": OURS.format(threads=None),
@@ -163,6 +193,9 @@ def main() -> None:
     if importlib.util.find_spec("openvino"):
         rows += together(options.rounds, np.float32, "openvino")
     report("threads", rows, options.json)
+    if importlib.util.find_spec("openvino"):
+        print()
+        report("threads-streams", streams(options.rounds), options.json and options.json.with_suffix(".streams.json"))
     print()
     report("threads-confined", confined(options.rounds), options.json and options.json.with_suffix(".confined.json"))
 

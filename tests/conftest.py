@@ -13,7 +13,6 @@ from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.core.imaging import resize
 from winml_py.core.runtime.cpu import decision
-from winml_py.core.runtime.ort import session_options
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
@@ -54,7 +53,6 @@ def _apart(
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
     monkeypatch.setattr(decision, "_trusted", {})
-    monkeypatch.setattr(session_options, "_flushed", set())  # else one test would end all saved graphs after it
     if "WINML_PY_TEST_TROUBLE" in os.environ and not request.node.get_closest_marker("kept"):
         monkeypatch.delenv("WINML_PY_CACHE", raising=False)  # the user's folder, which is in trouble: under_trouble.py
     else:

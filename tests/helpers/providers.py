@@ -25,6 +25,7 @@ PROVIDERS = [provider for provider in catalogue.PROVIDERS.values() if provider.n
 """Those that the catalogue lists: a new one is tested with the others."""
 
 RealOptions, RealSession, RealValue = onnxruntime.SessionOptions, onnxruntime.InferenceSession, onnxruntime.OrtValue
+RealRunOptions = onnxruntime.RunOptions
 
 
 def device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
@@ -72,6 +73,7 @@ class Session:
         self._real = RealSession(model, plain, [CPU_NAME])
         self._lock = threading.Lock()
         self.now = self.most = 0
+        self.run_options: list[RunOptions | None] = []
 
     def get_providers(self) -> list[str]:
         return self.names
@@ -108,10 +110,12 @@ class Session:
                 self.now -= 1
 
     def run(self, names: Any, feed: Any, options: Any = None) -> Any:
+        self.run_options.append(options)
         with self._counted():
             return self._real.run(names, feed)
 
     def run_with_iobinding(self, binding: Binding, options: Any = None) -> None:
+        self.run_options.append(options)
         with self._counted():
             self._real.run_with_iobinding(binding.real)
 
@@ -159,13 +163,31 @@ class Options(RealOptions):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.devices: list[tuple[str, dict[str, str]]] = []
+        self.sizes: list[tuple[str, int]] = []
         self.cancelled = threading.Event()
 
     def set_load_cancellation_flag(self, value: bool) -> None:
         self.cancelled.set()
 
+    def add_free_dimension_override_by_denotation(self, name: str, size: int) -> None:
+        self.sizes.append((name, size))
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        self.sizes.append((name, size))
+
     def add_provider_for_devices(self, devices: list[ProviderDevice], options: dict[str, str]) -> None:
         self.devices.append((devices[0].provider, options))
+
+
+class RunOptions(RealRunOptions):  # type: ignore[misc]
+    """The runtime's own, which tell what was added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: dict[str, str] = {}
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        self.entries[key] = value
 
 
 @pytest.fixture
@@ -173,6 +195,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
     made = Runtime()
     monkeypatch.setattr(onnxruntime, "InferenceSession", made.session)
     monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
+    monkeypatch.setattr(onnxruntime, "RunOptions", RunOptions)
     monkeypatch.setattr(onnxruntime, "OrtValue", Value)
     monkeypatch.setattr(compiling, "runtime_device", lambda device: device)
     for provider in PROVIDERS:

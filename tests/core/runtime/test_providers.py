@@ -63,15 +63,19 @@ def test_its_lock(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
     assert catalogue.device_lock(None) is catalogue.UNLOCKED
 
 
-def test_sessions_share_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("records_unasked", [True, False])
+def test_sessions_share_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch, records_unasked: bool) -> None:
     register(monkeypatch)
     compiler = DeviceCompiler(DEVICE)
     assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
-    register(monkeypatch, recording_option="record")
+    register(monkeypatch, recording_option="record", records_unasked=records_unasked)
     compiler = DeviceCompiler(DEVICE)
-    assert compiler.key(EngineOptions(1)) != compiler.key(EngineOptions(1))
+    assert (compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))) is not records_unasked
     never = EngineOptions(1, graph_capture=False)
     assert compiler.key(never) == compiler.key(never)
+    own = never._replace(provider_options=(("record", "1"),))
+    for demanded in (EngineOptions(1, graph_capture=True), own):
+        assert compiler.key(demanded) != compiler.key(demanded)
 
 
 class Session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,13 @@ from helpers.cli import call
 from helpers.models import unary
 from helpers.paths import MODELS, PICTURES
 from helpers.sessions import open_session
-from winml_py import InvalidArgumentError, LearningModelSessionOptions, NotSupportedError
+from winml_py import (
+    InvalidArgumentError,
+    LearningModelBinding,
+    LearningModelSessionOptions,
+    NotSupportedError,
+    WinMLError,
+)
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.ort import session_options
 
@@ -63,3 +70,38 @@ def test_they_are_kept_in_files_of_options(tmp_path: Path) -> None:
     result = call(*words)
     assert result.exit_code == 4
     assert "has no session configuration 'session.no_such_thing'" in result.stderr
+
+
+@pytest.mark.parametrize("key", ["gpu_graph_id", "disable_synchronize_execution_providers"])
+def test_entries_of_runs_that_a_session_sets_are_refused(key: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"A session sets '{key}' itself"):
+        open_session(unary("Neg", [3]), run_config={key: "1"})
+
+
+def test_entries_of_runs_reach_every_run() -> None:
+    """The runtime refuses to shrink an arena that is not there: an evaluation says so, however it is made."""
+    session = open_session(unary("Neg", [3]), run_config={"memory.enable_memory_arena_shrinkage": "gpu:7"})
+    array = np.float32([1, 2, 3])
+    binding = LearningModelBinding(session)
+    binding.bind("x", array)
+    for evaluate in (lambda: session.evaluate_features({"x": array}), lambda: session.evaluate(binding)):
+        with pytest.raises(WinMLError, match="gpu:7"):
+            evaluate()
+    with pytest.raises(InvalidArgumentError, match=r"ONNX Runtime \d.* has no run configuration 'memory.enable'"):
+        open_session(unary("Neg", [3]), run_config={"memory.enable": "1"})
+
+
+@pytest.mark.parametrize("isolation", [None, "process"])
+def test_the_log_is_written_from_its_severity_on(capfd: pytest.CaptureFixture[str], isolation: str | None) -> None:
+    words = "Session successfully initialized"  # of the severity "info"
+    for severity, is_told in (("fatal", False), ("warning", False), ("info", True)):
+        with open_session(unary("Neg", [3]), log_severity=severity, isolation=isolation) as session:
+            session.evaluate_features({"x": np.float32([1, 2, 3])})
+            told = capfd.readouterr().err
+            deadline = time.monotonic() + 20
+            while is_told and words not in told and time.monotonic() < deadline:  # another process's come later
+                time.sleep(0.01)
+                told += capfd.readouterr().err
+        assert (words in told) is is_told
+    with pytest.raises(InvalidArgumentError, match=r"log's severity is 'loud'.*verbose, info, warning, error, fatal"):
+        LearningModelSessionOptions().log_severity = "loud"

@@ -6,6 +6,8 @@ import dataclasses
 import gc
 import json
 import re
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from helpers.models import unary
 from helpers.paths import MODELS, ROOT
 from helpers.sessions import open_session
 from winml_py import (
@@ -42,7 +45,8 @@ CHANGED: dict[str, Any] = {
 }
 
 
-TOGETHER = [name for name in CHANGED if name not in ("arena_shrinkage", "shared_arena")]
+TOGETHER = [name for name in CHANGED if name not in ("arena_shrinkage", "shared_arena", "denormals_as_zero")]
+"""What can be set at the same time; the first session of a process decides how denormals count, see below."""
 
 
 def test_every_setting_is_tried_below() -> None:
@@ -50,7 +54,9 @@ def test_every_setting_is_tried_below() -> None:
     assert all(getattr(Tuning(), name) != value for name, value in CHANGED.items())
 
 
-@pytest.mark.parametrize("names", [*([name] for name in CHANGED), TOGETHER], ids="-".join)
+@pytest.mark.parametrize(
+    "names", [*([name] for name in CHANGED if name != "denormals_as_zero"), TOGETHER], ids="-".join
+)
 def test_results_stay_the_same(names: list[str]) -> None:
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
     tuned = open_session(MODELS / "digits.onnx", tuning=Tuning(**{name: CHANGED[name] for name in names}))
@@ -97,9 +103,48 @@ def test_settings_reach_the_runtime() -> None:
     entries = {
         "session.disable_prepacking": "1",
         "session.dynamic_block_base": "4",
-        "session.set_denormal_as_zero": "1",
     }
     assert {key: native.get_session_config_entry(key) for key in entries} == entries
+
+
+DENORMALS = """
+import sys
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, NotSupportedError, Tuning
+model = LearningModel.load(sys.argv[1])
+tiny = np.full(3, 1e-40, np.float32)
+for word in sys.argv[2:]:
+    options = LearningModelSessionOptions()
+    options.tuning = Tuning(denormals_as_zero=word == "zero")
+    try:
+        session = LearningModelSession(model, None, options)
+    except NotSupportedError as error:
+        print("refused" if "the first session of a process" in str(error) else error)
+        continue
+    evaluate = lambda: session.evaluate_features({"x": tiny}).outputs["y"].to_numpy()
+    with ThreadPoolExecutor(1) as pool:
+        values = [evaluate(), pool.submit(evaluate).result()]
+    print(*(value.any() for value in values))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["zero", "zero"], ["False False", "False False"]),
+        (["kept", "zero"], ["True True", "refused"]),
+        (["zero", "kept"], ["False False", "False False"]),
+    ],
+)
+def test_the_first_session_of_a_process_decides_how_denormals_count(
+    tmp_path: Path, words: list[str], expected: list[str]
+) -> None:
+    (tmp_path / "m.onnx").write_bytes(unary("Neg", [3]))
+    done = subprocess.run(
+        [sys.executable, "-c", DENORMALS, tmp_path / "m.onnx", *words], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == expected
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "layout", "all"])

@@ -18,6 +18,9 @@ from ..onnx_file.source import Skeleton
 
 EXECUTION_MODES = ("sequential", "parallel")
 GRAPH_OPTIMIZATIONS = ("none", "basic", "extended", "layout", "all")
+LOG_SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
+"""Of ONNX Runtime's log, by its numbers from 0 on."""
+
 MAX_THREADS = 1024
 """More than any machine this runs on has cores; a mistyped number must not start a million threads."""
 
@@ -39,16 +42,18 @@ class Tuning(Fields):
             makes a session sooner and runs slower: for models that run once.
         memory_arena: whether freed memory is kept for the next run. Switch it off where memory counts more than time:
             the process gives back what a run needed, and asks for it again.
-        arena_shrinkage: whether the arena is given back after every run: for inputs whose size varies much, where one
-            large picture would keep its memory for good.
+        arena_shrinkage: whether the arena is given back after every run, and CUDA's on its GPU, too: for inputs whose
+            size varies much, where one large picture would keep its memory for good. A provider that keeps no arena on
+            its GPU (WebGPU, DirectML) refuses it.
         shared_arena: whether all sessions of the process that say so keep freed memory in one arena: for many models
             that run in turns. It grows to what runs at the same time need, and is kept as long as the process lives.
         memory_pattern: whether memory is planned ahead where shapes repeat. Switch it off where they hardly do.
         prepacking: whether weights are rearranged for speed when a session is made, which costs a copy of them.
         dynamic_block_base: 4, say, cuts an operator's work into blocks that shrink towards its end, so that threads
             that were disturbed do not hold up the others: steadier times on a busy machine. 0 is off.
-        denormals_as_zero: whether numbers below 1e-38 count as 0, in the threads of the session's pools: for models,
-            such as recurrent ones, whose values fade away and whose time goes up when they do.
+        denormals_as_zero: whether numbers below 1e-38 count as 0: for models, such as recurrent ones, whose values fade
+            away and whose time goes up when they do. The first session of a process decides it for good, for the thread
+            that makes it and those that start from there: where another came first, the setting is refused.
 
     Raises:
         InvalidArgumentError: a word or a number that means nothing.
@@ -146,6 +151,8 @@ class EngineOptions(NamedTuple):
         graph_capture: whether a GPU records its work once and replays it; None where it can.
         tuning: the rest of what can be set.
         session_config: entries of ONNX Runtime's session configuration: pairs of key and text.
+        run_config: the same of its run configuration.
+        log_severity: from which on ONNX Runtime writes its log.
         weights: whether they are in files that are mapped, or in the engine's own memory.
         is_profiled: whether the time of each node is measured.
         isolation: the process that it lives in; None is this one.
@@ -163,6 +170,8 @@ class EngineOptions(NamedTuple):
     graph_capture: bool | None = None
     tuning: Tuning = Tuning()
     session_config: tuple[tuple[str, str], ...] = ()
+    run_config: tuple[tuple[str, str], ...] = ()
+    log_severity: str = "fatal"
     weights: Weights = Weights.SHARED
     is_profiled: bool = False
     isolation: Isolation | None = None
@@ -375,6 +384,7 @@ class Explanation(NamedTuple):
         number_type: as that of a `Candidate`.
         memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
             times, as OpenVINO does; 0 elsewhere.
+        threads: how many calls run at once on how many threads, where the engine fixes that when it compiles; or "".
     """
 
     engine: str
@@ -384,9 +394,12 @@ class Explanation(NamedTuple):
     is_remembered: bool = False
     number_type: str = ""
     memory: int = 0
+    threads: str = ""
 
     def __str__(self) -> str:
         head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
+        if self.threads:
+            head += f"; {self.threads}"
         if self.memory:
             head += f"; it takes up to about {in_megabytes(self.memory)}"
         return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError, StorageNotFoundError
@@ -19,92 +17,8 @@ from ..base.atomic_files import require_folder, write_whole
 from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
-from ..runtime.engine import MAX_THREADS, EngineOptions, Isolation, Tuning
-
-T = TypeVar("T")
-
-
-class Setting(Generic[T]):
-    """A descriptor: reading gives the value, writing checks it, and the table says what engines and files make of it.
-
-    The value stands in the options' own `__dict__`, under the setting's name in files.
-
-    Args:
-        default: makes the value of new options.
-        check: gives the value to keep for what a program sets, or raises an error of ours.
-        engine: the field of `EngineOptions` that it becomes; "" for none.
-        for_engine: from the value to that field.
-        key: its name in files; by default the attribute's.
-    """
-
-    def __init__(
-        self,
-        default: Callable[[], T],
-        check: Callable[[Any], T],
-        engine: str = "",
-        for_engine: Callable[[T], Any] = lambda value: value,
-        key: str = "",
-    ) -> None:
-        self.default, self.check, self.engine, self.for_engine, self.key = default, check, engine, for_engine, key
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name, self.key = name, self.key or name
-
-    @overload
-    def __get__(self, options: None, owner: type) -> Setting[T]: ...
-    @overload
-    def __get__(self, options: object, owner: type) -> T: ...
-    def __get__(self, options: object | None, owner: type) -> Setting[T] | T:
-        if options is None:
-            return self
-        value: T = vars(options)[self.key]
-        return value
-
-    def __set__(self, options: object, value: object) -> None:
-        vars(options)[self.key] = self.check(value)
-
-    def to_json(self, value: T) -> Any:
-        """The value as JSON has it: enums by their names, dataclasses by their fields."""
-        if isinstance(value, IntEnum):
-            return value.name.lower()
-        if is_dataclass(value) and not isinstance(value, type):
-            return asdict(value)
-        return dict(value) if isinstance(value, Mapping) else value
-
-    def from_json(self, value: Any) -> T:
-        """The value for what JSON has.
-
-        Raises:
-            TypeError: a value of another type.
-            InvalidArgumentError: no member of the enum is called so, the dataclass has no such field, or as the check
-                does.
-        """
-        default: Any = self.default()
-        if isinstance(default, IntEnum):
-            words = {kind.name.lower(): kind for kind in type(default)}
-            return self.check(words[self._match_word(value, words)])
-        if is_dataclass(default) and not isinstance(default, type):
-            fields_by_name = {field.name: field for field in fields(default)}
-            return self.check(
-                replace(default, **{self._match_word(key, fields_by_name): item for key, item in value.items()})
-            )
-        # The check of these settings is `bool`, which would take the text "false" for true.
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise TypeError(f"{self.key} is {value!r}, and not true or false")
-        return self.check(value)
-
-    def _match_word(self, word: object, words: Mapping[str, Any]) -> str:
-        """The word in the spelling of the known ones."""
-        spelling = word.lower() if isinstance(word, str) else word
-        if not isinstance(spelling, str) or spelling not in words:
-            raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, words))
-        return spelling
-
-
-def settings_of(owner: type) -> dict[str, Setting[Any]]:
-    """The settings that a class declares, by their names in files."""
-    return {setting.key: setting for setting in vars(owner).values() if isinstance(setting, Setting)}
-
+from ..runtime.engine import LOG_SEVERITIES, MAX_THREADS, EngineOptions, Isolation, Tuning
+from .setting import Setting, settings_of
 
 K = TypeVar("K")
 
@@ -161,6 +75,13 @@ def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise InvalidArgumentError(f"Options by keys are {options!r}.", hint="Write {key: value}.")
     return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
+
+
+def _log_severity(severity: object) -> str:
+    if severity not in LOG_SEVERITIES:
+        hint = f"It is {', '.join(LOG_SEVERITIES)}."
+        raise InvalidArgumentError(f"The log's severity is {severity!r}.", hint=hint)
+    return str(severity)
 
 
 def _tuning(tuning: Tuning) -> Tuning:
@@ -286,6 +207,20 @@ class LearningModelSessionOptions(Object):
     For what no other option has. They are set last, so that they count where another option sets the same. A key that
     the installed runtime does not have is refused when the session is made; those that begin with `ep.` are a
     provider's, and are passed on. An engine that is not ONNX Runtime's takes none. True and False become 1 and 0.
+    """
+
+    run_config = Setting(lambda: _read_only({}), _texts, "run_config", _sort_pairs)
+    """Entries of ONNX Runtime's run configuration, which every evaluation is given: `qnn.htp_perf_mode`, say.
+
+    They are refused as those of `session_config` are; so are the two that a session sets itself, for recorded work and
+    for waiting. They cost some microseconds an evaluation.
+    """
+
+    log_severity = Setting(lambda: "fatal", _log_severity, "log_severity")
+    """From which severity on ONNX Runtime writes its log of the session to stderr.
+
+    "verbose", "info", "warning", "error" or "fatal" (default: its words are in our errors). An engine that is not ONNX
+    Runtime's has no such log.
     """
 
     weights = Setting(lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights")

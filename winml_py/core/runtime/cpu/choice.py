@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ....enums import Precision
 from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
 from ...base.messages import warn_caller
-from ..engine import ONNXRUNTIME, Engine, EngineOptions, Tuning
+from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..providers import plugins
 from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_option_keys
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
@@ -157,13 +157,18 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     return devices, reason
 
 
+_PLAIN = EngineOptions(1)
+
+
 def _name_of_tuning(options: EngineOptions) -> str:
-    return "options.tuning" if options.tuning != Tuning() else "options.session_config"
+    """The first of the settings of ONNX Runtime's that the options change; "" where they change none."""
+    names = ("tuning", "session_config", "run_config", "log_severity")
+    return next((f"options.{name}" for name in names if getattr(options, name) != getattr(_PLAIN, name)), "")
 
 
 def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
     """Whether settings of ONNX Runtime's are asked for, and the engine is none of its providers."""
-    return bool(provider_of(device.provider).package) and (options.tuning != Tuning() or bool(options.session_config))
+    return bool(provider_of(device.provider).package and _name_of_tuning(options))
 
 
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:

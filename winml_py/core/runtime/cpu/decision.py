@@ -123,7 +123,8 @@ class CpuChoice:
 
     def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
-        return Decision(rival, explanation._replace(memory=memory), _trusted.get(_trust_key(request, target)))
+        explanation = explanation._replace(memory=memory, threads=rival.explanation.threads)
+        return Decision(rival, explanation, _trusted.get(_trust_key(request, target)))
 
     def _target_of(self, explanation: Explanation) -> Target:
         spelling = (*explanation[:2], explanation.number_type)

@@ -79,6 +79,8 @@ class IsolatedCompiler:
             WinMLError: what the other compiler raises.
         """
         process = take_process(self._isolation, request.options.is_profiled)
+        if request.options.log_severity != EngineOptions(1).log_severity:
+            process.tells_words = True
         try:
             return IsolatedEngine(process, request, self._compiler)
         except BaseException:

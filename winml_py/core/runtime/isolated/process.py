@@ -20,6 +20,7 @@ from typing import IO
 
 from ....errors import EngineLostError, EvaluationError, NotSupportedError
 from ...base import child_process
+from ...base.messages import shown
 from ..engine import Isolation
 from . import wire
 
@@ -38,6 +39,9 @@ class EngineProcess:
     Args:
         isolation: what it may use.
         writes_files: whether a profile may be written there.
+
+    Attributes:
+        tells_words: whether what it writes to its standard error is written to this process's, too.
 
     Raises:
         EngineLostError: it cannot be started.
@@ -59,6 +63,7 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._problem: Exception | None = None
         self._words, self._ending, self._reason = b"", "", ""
+        self.tells_words = False
         self._gone = threading.Event()
         started, self._folder = threading.Event(), ""
         try:
@@ -133,6 +138,8 @@ class EngineProcess:
                 ready = [file for file, _ in poll.poll()]
                 said = os.read(stderr.fileno(), 1 << 16) if stderr.fileno() in ready else b""
                 self._words = (self._words + said)[-LAST_WORDS:]
+                if self.tells_words and sys.stderr is not None:
+                    sys.stderr.write(shown(said.decode(errors="replace")))
                 if not said:
                     return
         finally:

@@ -18,7 +18,7 @@ from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import EngineBinding, Explanation, HostEngine, PlacedNode, Value
+from ..engine import EngineBinding, EngineOptions, Explanation, HostEngine, PlacedNode, Value
 from ..providers.provider import Target
 from ..request import CompileRequest
 from ..runs import BoundInputs, ended_by, fill, require_open, trim_heap
@@ -50,7 +50,9 @@ class OpenVinoEngine(HostEngine):
         self.options = options = request.options
         self._names = request.features.inputs, request.features.outputs
         precision = Precision.HALF if half_type else Precision.FLOAT32
-        self.explanation = Explanation(target.spelling[0], precision, "as asked for", number_type=half_type)
+        self.explanation = Explanation(
+            target.spelling[0], precision, "as asked for", number_type=half_type, threads=_threads(compiled, options)
+        )
         self._provider = target.provider
         self._compiled: openvino.CompiledModel | None = compiled
         self._trace = Trace(target.provider) if options.is_profiled else None
@@ -103,6 +105,19 @@ class OpenVinoEngine(HostEngine):
         """After a fork nothing of this is freed: that would wait for OpenVINO's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)
+
+
+def _threads(compiled: openvino.CompiledModel, options: EngineOptions) -> str:
+    """What OpenVINO made of the number of threads; see `providers/openvino.py`.
+
+    One call has all cores by default, as with ONNX Runtime: a stream a core was no faster with many calls at once than
+    with one after the other (docs/performance.md), and a single call took twice the time.
+    """
+    with translated():
+        streams, threads = (int(compiled.get_property(key)) for key in ("NUM_STREAMS", "INFERENCE_NUM_THREADS"))
+    asked_for = options.intra_op_num_threads
+    fewer = f", where {asked_for} were asked for" if threads < asked_for else ""
+    return f"{streams} call{'s' * (streams > 1)} at once on {threads} thread{'s' * (threads > 1)}{fewer}"
 
 
 # A binding of OpenVINO: an infer request, and the arrays that it reads and writes in place.

@@ -21,7 +21,15 @@ from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .errors import translated
 from .faults import late_check, require_harmless, suspicious_operators
-from .session_options import Saving, place_weights, register_libraries, session_options
+from .session_options import (
+    Saving,
+    flushes_denormals,
+    place_weights,
+    register_libraries,
+    require_tuning,
+    run_config,
+    session_options,
+)
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -66,7 +74,8 @@ def compile_model(
         graph = request.origin.graph()
         require_harmless(graph)
         check = late_check(graph)
-    native = session_options(options, saving, is_optimized)
+    require_tuning(options.tuning, target)
+    native, config = session_options(options, saving, is_optimized), run_config(options, target)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
     providers = _providers(native, options, target, recording)
@@ -97,10 +106,15 @@ def compile_model(
         raise InvalidDeviceError(
             f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
         )
+    if options.tuning.denormals_as_zero and not flushes_denormals():
+        raise NotSupportedError(
+            "denormals_as_zero is decided by the first session of a process, and one without it came first.",
+            hint='Make the session with it first of all, or in a process of its own: options.isolation = "process".',
+        )
     # Only tensors of numbers have an address. Other values go through the host, on a device as well.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
-        return OrtDeviceEngine(session, options, target, target.device, recording, trace)
-    return OrtEngine(session, options, target, trace, check)
+        return OrtDeviceEngine(session, options, target, target.device, recording, config, trace)
+    return OrtEngine(session, options, target, config, trace, check)
 
 
 def _providers(

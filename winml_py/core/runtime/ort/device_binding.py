@@ -25,7 +25,7 @@ from .device_memory import (
     outputs_of,
 )
 from .errors import translate, translated
-from .session_options import stoppable
+from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -54,6 +54,7 @@ class DeviceBinding:
         memory: its device's.
         lock: the session's, held while the device is talked to.
         recording: whether work is recorded.
+        config: of its runs.
     """
 
     def __init__(
@@ -62,8 +63,9 @@ class DeviceBinding:
         memory: DeviceMemory,
         lock: AbstractContextManager[object],
         recording: Recording,
+        config: RunConfig = (),
     ) -> None:
-        self._memory, self._lock = memory, lock
+        self._memory, self._lock, self._config = memory, lock, config
         # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
         self._graph = RecordedGraph(recording)
@@ -135,7 +137,7 @@ class DeviceBinding:
         used: list[object] = []
         destinations: dict[str, Destination] = {}
         try:
-            with stoppable(stop or Stop()) as run_options:
+            with stoppable(stop or Stop(), self._config) as run_options:
                 with held(self._lock, stop):
                     running = require_open(self._native)
                     self._submit(*running, run_options)

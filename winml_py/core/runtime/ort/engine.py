@@ -33,7 +33,7 @@ from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
 from .errors import translate, translated
 from .faults import LateCheck
-from .session_options import stoppable
+from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 class IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, shrinks: bool, check: LateCheck | None = None) -> None:
-        self._shrinks, self._check = shrinks, check
+    def __init__(
+        self, session: onnxruntime.InferenceSession, config: RunConfig, check: LateCheck | None = None
+    ) -> None:
+        self._config, self._check = config, check
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
@@ -89,11 +91,11 @@ class IoBinding:
         try:
             inputs.refresh()
             # A new RunOptions for each call nearly doubles the time of a model of 30 microseconds. So it is made only
-            # where a run can be stopped, or shrinks the arena.
-            if stop is None and not self._shrinks:
+            # where a run can be stopped, or is configured.
+            if stop is None and not self._config:
                 session.run_with_iobinding(native)
             else:
-                with stoppable(stop or Stop(), self._shrinks) as run_options:
+                with stoppable(stop or Stop(), self._config) as run_options:
                     session.run_with_iobinding(native, run_options)
             if not self._allocated:
                 return {}
@@ -127,11 +129,11 @@ class LockedIoBinding(IoBinding):
     def __init__(
         self,
         session: onnxruntime.InferenceSession,
-        shrinks: bool,
+        config: RunConfig,
         lock: AbstractContextManager[object],
         check: LateCheck | None,
     ) -> None:
-        super().__init__(session, shrinks, check)
+        super().__init__(session, config, check)
         self._lock = lock
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
@@ -146,11 +148,11 @@ class FeedBinding(HeldValues):
     def __init__(
         self,
         session: onnxruntime.InferenceSession,
-        shrinks: bool,
+        config: RunConfig,
         lock: AbstractContextManager[object],
         check: LateCheck | None,
     ) -> None:
-        self._shrinks, self._lock, self._check = shrinks, lock, check
+        self._config, self._lock, self._check = config, lock, check
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         super().__init__()
@@ -161,7 +163,7 @@ class FeedBinding(HeldValues):
         if self._check is not None:
             self._check.require_harmless(self.inputs)
         try:
-            with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._shrinks) as run_options:
+            with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._config) as run_options:
                 values = session.run(self._names, self.inputs, run_options)
         finally:
             del session  # see IoBinding.run
@@ -196,10 +198,11 @@ class OrtEngine:
         session: onnxruntime.InferenceSession,
         options: EngineOptions,
         target: Target,
+        config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
         check: LateCheck | None = None,
     ) -> None:
-        self.options, self._check = options, check
+        self.options, self._config, self._check = options, config, check
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding] = weakref.WeakSet()
@@ -225,12 +228,11 @@ class OrtEngine:
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
         """A new, empty binding."""
         session = require_open(self._session)
-        shrinks = self.options.tuning.arena_shrinkage
         if not self._are_numeric:
-            return self._close_with_this(FeedBinding(session, shrinks, lock, self._check))
+            return self._close_with_this(FeedBinding(session, self._config, lock, self._check))
         if lock is UNLOCKED:
-            return self._close_with_this(IoBinding(session, shrinks, self._check))
-        return self._close_with_this(LockedIoBinding(session, shrinks, lock, self._check))
+            return self._close_with_this(IoBinding(session, self._config, self._check))
+        return self._close_with_this(LockedIoBinding(session, self._config, lock, self._check))
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
@@ -240,10 +242,10 @@ class OrtEngine:
         try:
             with lock:
                 # As in `IoBinding.run`: options for the run are made only where they are needed.
-                if not self.options.tuning.arena_shrinkage:
+                if not self._config:
                     values = session.run(self._outputs, inputs)
                 else:
-                    with stoppable(Stop(), shrinks=True) as run_options:
+                    with stoppable(Stop(), self._config) as run_options:
                         values = session.run(self._outputs, inputs, run_options)
             fresh = dict(zip(self._outputs, values, strict=True))
             # Before 1.31, an input that is an output as well comes out in the memory where it went in.
@@ -314,9 +316,10 @@ class OrtDeviceEngine(OrtEngine):
         target: Target,
         device: ProviderDevice,
         recording: Recording,
+        config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
-        super().__init__(session, options, target, trace)
+        super().__init__(session, options, target, config, trace)
         self._memory = DeviceMemory(provider_of(device.provider), device.number)
         self.location = self._memory.location
         self._recording = recording
@@ -329,7 +332,7 @@ class OrtDeviceEngine(OrtEngine):
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""
         session = require_open(self._session)
-        return self._close_with_this(DeviceBinding(session, self._memory, lock, self._recording))
+        return self._close_with_this(DeviceBinding(session, self._memory, lock, self._recording, self._config))
 
     @property
     def is_recordable(self) -> bool:

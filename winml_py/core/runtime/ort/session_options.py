@@ -12,11 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....errors import InvalidArgumentError
+from ....errors import InvalidArgumentError, NotSupportedError
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
-from ..engine import EngineOptions, Tuning
+from ..engine import LOG_SEVERITIES, EngineOptions, Tuning
+from ..providers.catalogue import provider_of
 from ..providers.plugins import runtime_version
+from ..providers.provider import Target
 from ..runs import ended_by
 
 if TYPE_CHECKING:
@@ -25,18 +27,21 @@ if TYPE_CHECKING:
 GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
 """The files of a saved graph."""
 
-_FATAL = 4  # on lower levels the runtime writes to stderr what its exceptions say as well
+RunConfig = Sequence[tuple[str, str]]
+"""Entries of the run configuration."""
+
+_SESSIONS_OWN = ("gpu_graph_id", "disable_synchronize_execution_providers")
+"""Keys of the run configuration that a session sets itself, as it records and as it waits."""
 
 _arenas: list[object] = []
 _arena_lock = threading.Lock()
 
-_flushed: set[bool] = set()
-"""Whether a session has had denormals count as 0: the runtime's flag stays set in the thread that made it."""
 
+def flushes_denormals() -> bool:
+    """Whether numbers below 1e-38 count as 0 in this thread: NumPy computes under the same flag of the processor."""
+    import numpy as np
 
-def flushes_denormals(options: EngineOptions) -> bool:
-    """Whether constants may be folded with denormals as 0 in this process."""
-    return options.tuning.denormals_as_zero or bool(_flushed)
+    return not (np.full(1, 1e-40, np.float32) * np.float32(2)).any()
 
 
 class Saving(NamedTuple):
@@ -59,7 +64,7 @@ def session_options(
     import onnxruntime
 
     native = onnxruntime.SessionOptions()
-    native.log_severity_level = _FATAL
+    native.log_severity_level = LOG_SEVERITIES.index(options.log_severity)
     # A saved graph is optimised already, and its weights are stored for exactly these nodes.
     _tune(native, options.tuning, "none" if is_optimized else options.tuning.graph_optimization)
     native.intra_op_num_threads = options.intra_op_num_threads
@@ -73,12 +78,47 @@ def session_options(
     if saving is not None:
         _save(native, saving)
     for key, value in options.session_config:
-        _require_config_key(key)
+        _require_config_key(key, "session")
         native.add_session_config_entry(key, value)
     return native
 
 
-def _require_config_key(key: str) -> None:
+def run_config(options: EngineOptions, target: Target) -> RunConfig:
+    """The entries of the run configuration that each run of a session is given.
+
+    Raises:
+        InvalidArgumentError: the options have one that the runtime does not know, or that a session sets itself.
+    """
+    entries = []
+    if options.tuning.arena_shrinkage:
+        device = target.device
+        on_device = f";gpu:{device.number}" if device is not None and device.hardware != "cpu" else ""
+        entries.append(("memory.enable_memory_arena_shrinkage", f"cpu:0{on_device}"))
+    for key, value in options.run_config:
+        if key in _SESSIONS_OWN:
+            raise InvalidArgumentError(f"A session sets {key!r} itself.", hint="Leave it out of options.run_config.")
+        _require_config_key(key, "run")
+        entries.append((key, value))
+    return entries
+
+
+def require_tuning(tuning: Tuning, target: Target) -> None:
+    """Refuses settings that the runtime takes for a provider, and that its provider does not follow.
+
+    Raises:
+        NotSupportedError: one of them is set.
+    """
+    device, provider = target.device, provider_of(target.provider)
+    problem = ""
+    if tuning.arena_shrinkage and device is not None and device.hardware != "cpu" and not provider.has_arena:
+        problem = f"No arena is kept by {provider.name} on its device, so that arena_shrinkage would give none back."
+    elif tuning.execution_mode == "parallel" and provider.is_sequential:
+        problem = f"One node after the other is run by {provider.name}, and execution_mode is parallel."
+    if problem:
+        raise NotSupportedError(problem, hint="Leave that setting of options.tuning as it is.")
+
+
+def _require_config_key(key: str, kind: str) -> None:
     """Refuses a key that stands nowhere in the libraries of the installed runtime, which would pass over it silently.
 
     Raises:
@@ -86,8 +126,8 @@ def _require_config_key(key: str) -> None:
     """
     if not key.startswith("ep.") and not _is_in_runtime(key):  # those are a provider's, which may be a plugin
         raise InvalidArgumentError(
-            f"ONNX Runtime {runtime_version()} has no session configuration {key!r}.",
-            hint="Its keys are in onnxruntime_session_options_config_keys.h, and differ from version to version.",
+            f"ONNX Runtime {runtime_version()} has no {kind} configuration {key!r}.",
+            hint=f"Its keys are in onnxruntime_{kind}_options_config_keys.h, and differ from version to version.",
         )
 
 
@@ -126,7 +166,6 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> Non
         native.add_session_config_entry("session.dynamic_block_base", str(tuning.dynamic_block_base))
     if tuning.denormals_as_zero:
         native.add_session_config_entry("session.set_denormal_as_zero", "1")
-        _flushed.add(True)
 
 
 def _make_shared_arena() -> None:
@@ -176,13 +215,13 @@ def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
 
 
 @contextmanager
-def stoppable(stop: Stop, shrinks: bool = False) -> Iterator[onnxruntime.RunOptions]:
+def stoppable(stop: Stop, config: RunConfig = ()) -> Iterator[onnxruntime.RunOptions]:
     """Options for a run that `stop` can end."""
     import onnxruntime
 
     options = onnxruntime.RunOptions()
-    if shrinks:
-        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    for key, value in config:
+        options.add_run_config_entry(key, value)
 
     def terminate() -> None:
         options.terminate = True

@@ -28,9 +28,16 @@ CUDA = Provider(
         tunable_op_max_tuning_duration_ms sdpa_kernel fuse_conv_bias user_compute_stream""",
     options=_options,
     memory="cuda",
+    has_arena=True,
     has_addresses=True,
     waits_unlocked=True,
     recording_option="enable_cuda_graph",
+    worth_trying=(
+        # Users report factors of 48, either way. A value may be the default, which the version decides.
+        *(("cudnn_conv_algo_search", search) for search in ("EXHAUSTIVE", "HEURISTIC", "DEFAULT")),
+        *(("cudnn_conv_use_max_workspace", is_max) for is_max in ("0", "1")),
+        ("prefer_nhwc", "1"),
+    ),
     built_in_devices=partial(nvidia.devices, _NAME),
     prepare=nvidia.preload,
 )

@@ -10,4 +10,6 @@ DIRECTML = Provider(
     rank=2,
     option_keys="device_id performance_preference device_filter disable_metacommands enable_graph_capture",
     options=device_option,
+    worth_trying=(("disable_metacommands", "True"),),
+    is_sequential=True,
 )

@@ -95,11 +95,16 @@ class Provider:
             lets every key through.
         options: options for a target that are given to it unless the caller sets them.
         merge: puts these and the caller's together; a plain option of the caller's replaces ours.
+        cache_options: options by which it keeps what it compiled in a folder; None where it has none.
         memory: the runtime's name for its memory, where that can be bound; "" where it takes the host's alone.
+        has_arena: whether it keeps freed memory of its device for the next run, and gives it back when it is told to.
+        is_sequential: whether it runs one node after the other, whatever the execution mode says.
         has_addresses: whether its memory has addresses that other libraries can use.
         waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
         recording_option: the option that makes it record its work and replay it; "" where it cannot.
         records_unasked: whether it records where that is possible, or only where the options demand it.
+        worth_trying: options that may make a model faster, and never change more than the last digits: pairs of key and
+            value, of which `winml-py tune` tries one after the other.
         shares_lock: whether all sessions on a device share one lock, or each has its own.
         helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
         built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
@@ -121,11 +126,15 @@ class Provider:
     option_keys: str | None = None
     options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
     merge: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, str]] = lambda ours, given: {**ours, **given}
+    cache_options: Callable[[str], Mapping[str, str]] | None = None
     memory: str = ""
+    has_arena: bool = False
+    is_sequential: bool = False
     has_addresses: bool = False
     waits_unlocked: bool = False
     recording_option: str = ""
     records_unasked: bool = False
+    worth_trying: tuple[tuple[str, str], ...] = ()
     shares_lock: bool = False
     helpers: tuple[str, ...] = ()
     built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None

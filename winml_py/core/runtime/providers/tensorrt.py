@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from . import nvidia
@@ -9,6 +10,20 @@ from .cuda import CUDA
 from .provider import Provider, device_option
 
 _NAME = "TensorrtExecutionProvider"
+
+
+def _cache_options(folder: str) -> Mapping[str, str]:
+    """Its engines, and the times of kernels that it measured for them.
+
+    It refuses an engine of another version or for another kind of card, and the session with it.
+    """
+    return {
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": folder,
+        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_path": folder,
+    }
+
 
 TENSORRT = Provider(
     _NAME,
@@ -22,7 +37,9 @@ TENSORRT = Provider(
         trt_cuda_graph_enable trt_dump_ep_context_model trt_ep_context_file_path trt_engine_hw_compatible
         trt_op_types_to_exclude user_compute_stream""",
     options=device_option,
+    cache_options=_cache_options,
     memory="cuda",
+    has_arena=True,
     has_addresses=True,
     waits_unlocked=True,
     recording_option="trt_cuda_graph_enable",

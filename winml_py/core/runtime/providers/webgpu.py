@@ -11,8 +11,10 @@ WEBGPU = Provider(
     memory="webgpu",
     recording_option="enableGraphCapture",
     records_unasked=True,
+    worth_trying=(("preferredLayout", "NCHW"), ("preferredLayout", "NHWC")),
     # The plugin records the commands of all its sessions, their copies and their allocations with one encoder; two
     # threads in it give wrong results.
     shares_lock=True,
+    is_sequential=True,
     is_software_on_cpu=True,
 )
