@@ -16,6 +16,7 @@ from winml_py import (
     IllegalCallError,
     InvalidArgumentError,
     LearningModelFeatureKind,
+    SizeMismatchError,
     Tensor,
     TensorBoolean,
     TensorDouble,
@@ -270,3 +271,23 @@ def test_any_array_survives_the_round_trip(values: Any, turned: bool) -> None:
     assert tuple(tensor.shape) == values.shape
     again = TensorFloat.create_from_array(values.shape, values)
     np.testing.assert_array_equal(again.to_numpy(), values)
+
+
+def test_new_numbers_are_written_into_a_tensors_memory() -> None:
+    array = np.zeros((2, 2), np.float32)
+    tensor = TensorFloat.from_numpy(array)
+    tensor.write(np.float32([[1, 2], [3, 4]]))
+    assert array.tolist() == [[1, 2], [3, 4]]
+    made = TensorInt64Bit.create((3,))
+    made.write(np.arange(3))
+    assert made.to_numpy().tolist() == [0, 1, 2]
+    with pytest.raises(SizeMismatchError, match=r"shape \(2, 2\) cannot hold an array of shape \(4,\)"):
+        tensor.write(np.zeros(4, np.float32))
+    with pytest.raises(InvalidArgumentError, match="made of float32, not of float64"):
+        tensor.write(np.zeros((2, 2)))  # type: ignore[arg-type]
+    array.flags.writeable = False
+    with pytest.raises(IllegalCallError, match="read-only"):
+        TensorFloat.from_numpy(array).write(np.ones((2, 2), np.float32))
+    tensor.close()
+    with pytest.raises(IllegalCallError, match="closed"):
+        tensor.write(np.ones((2, 2), np.float32))

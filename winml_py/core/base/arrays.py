@@ -79,6 +79,20 @@ class DeviceArray:
         copy.flags.writeable = False
         return copy
 
+    def write(self, array: Array) -> None:
+        """Writes an array of the host, of this shape and dtype, over the memory.
+
+        Raises:
+            IllegalCallError: the memory is another library's, or the process was forked.
+        """
+        if self.handle is None or os.getpid() != self.process:
+            raise IllegalCallError(
+                "The memory is not the session's own, or is another process's.",
+                hint="Write it with the library that it is from, in the process that made it.",
+            )
+        with self.lock:
+            self.handle.update_inplace(array)
+
     def wait(self) -> None:
         """Waits for what another library has put into a stream before: it may still write this memory, or read it.
 

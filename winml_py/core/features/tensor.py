@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
-from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError
+from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError, SizeMismatchError
 from ..base.arrays import Array, DeviceArray, DType, host_array
 from ..base.buffers import MemoryBufferReference, byte_view
 from ..base.collections import Vector, VectorView
@@ -221,6 +221,33 @@ class Tensor(Closeable, Object):
         """
         self._inside.require_valid()
         return self._inside.memory()
+
+    def write(self, data: Array, /) -> None:
+        """Writes new numbers into the tensor's memory, which stays where it is: recorded work of a GPU reads it there.
+
+        Args:
+            data: an array of the tensor's shape, and of `dtype`.
+
+        Raises:
+            InvalidArgumentError: the array has another dtype.
+            SizeMismatchError: it has another shape.
+            IllegalCallError: the tensor is closed, or a placeholder without a shape; or its memory is read-only, or
+                another library's.
+        """
+        array, device_array = type(self).from_numpy(data).to_numpy(), self._inside.device_array
+        memory = self._inside.memory() if device_array is None else None
+        if array.shape != self._inside.shape:
+            raise SizeMismatchError(
+                f"A tensor of shape {self._inside.shape} cannot hold an array of shape {array.shape}.",
+                hint="Make a new tensor for another shape.",
+            )
+        if device_array is not None:
+            device_array.write(array)
+        elif memory is not None and memory.flags.writeable:
+            np.copyto(memory, array)
+        else:
+            raise IllegalCallError("The tensor's memory is read-only.", hint="Make a new tensor of the array.")
+        self._inside.is_invalid = False
 
     def get_as_vector_view(self) -> VectorView:
         """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""

@@ -26,7 +26,6 @@ from ..engine import (
     HostEngine,
     PlacedNode,
 )
-from ..ort.compile import compile_model
 from ..ort.device_memory import Recording
 from ..ort.engine import OrtDeviceEngine, OrtEngine
 from ..providers.catalogue import provider_of, require_option_keys, session_lock
@@ -34,6 +33,7 @@ from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
 from ..runs import fill
 from .float32_graph import as_float32
+from .kept import compile_kept
 
 if TYPE_CHECKING:
     import onnx
@@ -91,15 +91,15 @@ class DeviceCompiler:
 
     def _compile_engine(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
         """The engine, whose work is recorded where that is asked for or goes by itself; and what there is to say."""
-        must_record = is_demanded(request, self._provider)
+        must_record = is_demanded(request.options, self._provider)
         if not must_record and (request.options.graph_capture is not None or not self._provider.records_unasked):
-            return compile_model(request, target), ""
+            return compile_kept(request, target), ""
         engine, problem = self._recording(request, target, must_record)
         if engine is not None:
             return engine, "its work is recorded once and repeated"
         if must_record:
             raise unmet_constraint(problem)
-        return compile_model(request, target), f"its work is not recorded ({problem})"
+        return compile_kept(request, target), f"its work is not recorded ({problem})"
 
     def _recording(self, request: CompileRequest, target: Target, must_record: bool) -> tuple[OrtEngine | None, str]:
         """An engine that records, or the name of the constraint that it does not meet."""
@@ -108,21 +108,20 @@ class DeviceCompiler:
             return None, broken
         mode = Recording.DEMANDED if must_record else Recording.POSSIBLE
         try:
-            engine = compile_model(request, target, mode)
+            engine = compile_kept(request, target, mode)
         except WinMLError as error:
             if is_refused(error):
                 return None, "all-nodes-on-provider"
             raise
-        # What has_fixed_shapes says is of the inputs. Outputs may still have free sizes, as the compiled session shows.
         if isinstance(engine, OrtDeviceEngine) and engine.is_recordable:
             return engine, ""
         engine.close()
-        return None, "fixed-shapes"
+        return None, "inputs-on-device"
 
     def key(self, options: EngineOptions) -> Hashable:
         """The device; but no two sessions share what is recorded, which one thread at a time may run."""
-        is_shared = options.graph_capture is False or not self._provider.recording_option
-        return self._device if is_shared else (self._device, object())
+        may_record = options.graph_capture is None and self._provider.records_unasked
+        return (self._device, object()) if may_record or is_demanded(options, self._provider) else self._device
 
     def session_lock(self) -> AbstractContextManager[object]:
         """The session's own lock, or the device's."""
@@ -141,29 +140,33 @@ CONSTRAINTS = {
     "no-control-flow": "the model has no If, Loop or Scan",
     "all-nodes-on-provider": "the provider takes every node",
     "tensors-only": "inputs and outputs are tensors of numbers",
-    "fixed-shapes": "no size is free; override the free ones, or the batch, in the options",
+    "fixed-shapes": "the shapes of the inputs decide all others: no NonZero, Compress, Unique or NonMaxSuppression",
+    "inputs-on-device": "the provider reads every input on the device",
     "fixed-addresses": "what is bound on the device stays where it was when the work was recorded",
     "inputs-copied": "new numbers are copied to the address of the old ones",
     "one-thread": "one thread at a time runs the session",
 }
-"""The seven, by the names that errors give them."""
+"""All of them, by the names that errors give them."""
 
-_CONTROL_FLOW = ("If", "Loop", "Scan")
+_CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+_SIZED_BY_NUMBERS = frozenset(("NonZero", "Compress", "Unique", "NonMaxSuppression"))
+"""Operators whose output is as large as the numbers that come in make it."""
 
 
-def is_demanded(request: CompileRequest, provider: Provider) -> bool:
+def is_demanded(options: EngineOptions, provider: Provider) -> bool:
     """Whether the options ask for it, by `graph_capture` or by the provider's own option."""
-    option = dict(request.options.provider_options).get(provider.recording_option, "0")
-    return bool(request.options.graph_capture) or option.lower() in ("1", "true")
+    option = dict(options.provider_options).get(provider.recording_option, "0")
+    return bool(options.graph_capture) or option.lower() in ("1", "true")
 
 
 def broken_constraint(request: CompileRequest, provider: Provider) -> str:
     """The name of a constraint that the model cannot meet, or ""."""
     if not provider.recording_option or not request.features.has_only_numbers:
         return "tensors-only"
-    if not request.features.has_fixed_shapes:
+    operators = {node.op_type for node in _graph(request).node}
+    if operators & _SIZED_BY_NUMBERS:
         return "fixed-shapes"
-    return "no-control-flow" if any(node.op_type in _CONTROL_FLOW for node in _graph(request).node) else ""
+    return "no-control-flow" if operators & _CONTROL_FLOW else ""
 
 
 def unmet_constraint(name: str) -> NotSupportedError:

@@ -68,7 +68,6 @@ class DeviceBinding:
         self._memory, self._lock, self._config = memory, lock, config
         # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
-        self._graph = RecordedGraph(recording)
         self._inputs: dict[str, _Input] = {}
         self._outputs: dict[str, DeviceOutput] = {}
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = None
@@ -78,6 +77,7 @@ class DeviceBinding:
             native = session.io_binding()
             self._native = (session, native)
             are_fixed = all(map(is_fixed, session.get_inputs()))
+            self._graph = RecordedGraph(recording, are_fixed and all(map(is_fixed, session.get_outputs())))
             for end in session.get_outputs():  # in graph order, which is the order they come back in
                 output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
                 output.bind(native)

@@ -135,8 +135,13 @@ def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
 _graph_ids = itertools.count(1)
 """A number for each graph that the runtime is to keep."""
 
-_NO_GRAPH = -1
+NO_GRAPH = -1
 """The runtime's number for a run that is neither recorded nor replayed."""
+
+
+def new_graph_id() -> int:
+    """A number for a graph that no other one of this process has."""
+    return next(_graph_ids)
 
 
 class Recording(Enum):
@@ -150,20 +155,24 @@ class Recording(Enum):
 class RecordedGraph:
     """What a binding had recorded. The runtime keeps it under a number; it reads and writes at fixed addresses.
 
-    A binding that is evaluated once, as by `evaluate_features`, is not worth a recording: the second run makes it.
+    A binding that is evaluated once is not worth a recording: the second run makes it.
+
+    Args:
+        recording: whether work is recorded.
+        is_possible: whether it can be of this binding: not where a size is free, and memory is allocated by each run.
     """
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._id, self._runs = _NO_GRAPH, 0
+    def __init__(self, recording: Recording, is_possible: bool = True) -> None:
+        self._recording, self._is_possible = recording, is_possible
+        self._id, self._runs = NO_GRAPH, 0
 
     def prepare(self, run_options: onnxruntime.RunOptions) -> None:
         """Says in the options of a run what is to be recorded or replayed."""
         if self._recording is Recording.NONE:
             return
         self._runs += 1
-        if self._id == _NO_GRAPH and self._runs > 1:
-            self._id = next(_graph_ids)
+        if self._id == NO_GRAPH and self._runs > 1 and self._is_possible:
+            self._id = new_graph_id()
         run_options.add_run_config_entry("gpu_graph_id", str(self._id))
 
     def input_moves(self, session: onnxruntime.InferenceSession, name: str, before: object, after: DeviceArray) -> None:
@@ -172,7 +181,7 @@ class RecordedGraph:
         Raises:
             NotSupportedError: the options demand the recording.
         """
-        if self._id == _NO_GRAPH or before is after:
+        if self._id == NO_GRAPH or before is after:
             return
         if isinstance(before, DeviceArray):
             if before.pointer is not None and before.pointer == after.pointer:
@@ -188,6 +197,6 @@ class RecordedGraph:
 
     def forget(self, session: onnxruntime.InferenceSession) -> None:
         """Lets go of the graph; the runtime would keep it, and this binding's memory, for the session's life."""
-        if self._id != _NO_GRAPH:
+        if self._id != NO_GRAPH:
             session.release_captured_graph(self._id)
-        self._id, self._runs = _NO_GRAPH, 0
+        self._id, self._runs = NO_GRAPH, 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ....errors import IllegalCallError
+from ....errors import IllegalCallError, NotSupportedError
 from ...base import child_process
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
@@ -33,6 +33,7 @@ from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
 from .errors import translate, translated
 from .faults import LateCheck
+from .recorded import RecordedBinding, RecordedRuns
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class FeedBinding(HeldValues):
         self.inputs, self.outputs = {}, {}
 
 
-B = TypeVar("B", IoBinding, FeedBinding, DeviceBinding)
+B = TypeVar("B", IoBinding, FeedBinding, DeviceBinding, RecordedBinding)
 
 
 def are_numeric(session: onnxruntime.InferenceSession) -> bool:
@@ -205,7 +206,7 @@ class OrtEngine:
         self.options, self._config, self._check = options, config, check
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
-        self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding] = weakref.WeakSet()
+        self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding | RecordedBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         self._profile: bytes | None = None
         self._trace = trace  # where the runtime writes its profile, which goes with it
@@ -322,7 +323,7 @@ class OrtDeviceEngine(OrtEngine):
         super().__init__(session, options, target, config, trace)
         self._memory = DeviceMemory(provider_of(device.provider), device.number)
         self.location = self._memory.location
-        self._recording = recording
+        self._recording, self._recorded = recording, RecordedRuns(self._memory)
 
     @property
     def device(self) -> DeviceEngine:
@@ -332,13 +333,38 @@ class OrtDeviceEngine(OrtEngine):
     def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
         """A new, empty binding."""
         session = require_open(self._session)
-        return self._close_with_this(DeviceBinding(session, self._memory, lock, self._recording, self._config))
+        if self._recording is Recording.NONE:
+            return self._close_with_this(self._bind_on_device(session, lock))
+        make = partial(self._bind_on_device, session, lock)
+        return self._close_with_this(RecordedBinding(session, self._recorded, make, lock, self._config))
+
+    def _bind_on_device(
+        self, session: onnxruntime.InferenceSession, lock: AbstractContextManager[object]
+    ) -> DeviceBinding:
+        ends = (*session.get_inputs(), *session.get_outputs())
+        if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
+            raise NotSupportedError(
+                "A tensor on the device is bound, and work of a model with free sizes is recorded for arrays of the host "
+                "alone (constraint fixed-shapes).",
+                hint="Override the free sizes in the options, or set options.graph_capture = None.",
+            )
+        return DeviceBinding(session, self._memory, lock, self._recording, self._config)
 
     @property
     def is_recordable(self) -> bool:
-        """Whether every input and output can keep an address on the device."""
-        session = require_open(self._session)
-        return not host_inputs(session) and all(map(is_fixed, (*session.get_inputs(), *session.get_outputs())))
+        """Whether every input can be read on the device, as a recording does."""
+        return not host_inputs(require_open(self._session))
+
+    def close(self) -> None:
+        """Drops the native session, and what it has recorded; see `OrtEngine`."""
+        with self._device_lock:
+            self._recorded.close()
+        super().close()
+
+    def in_child(self) -> None:
+        """See `OrtEngine`; what is recorded lives on the device, too."""
+        super().in_child()
+        child_process.keep_forever(self._recorded)
 
     def upload(self, array: Array) -> DeviceArray:
         """A copy of an array in the device's memory; the caller holds the session's lock."""
