@@ -17,14 +17,15 @@ import pytest
 from onnx import helper
 
 from helpers.cli import call, require_failure
-from helpers.models import tensor, unary
+from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
-from winml_py import IllegalCallError
+from winml_py import IllegalCallError, LearningModelDevice
 from winml_py.core.cache import answers
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import Case
 from winml_py.perf import page as pages
 from winml_py.perf.page import squarify
+from winml_py.perf.placement import read_log
 from winml_py.perf.profile import Profile, profile, read
 
 pytestmark = pytest.mark.one_python
@@ -74,6 +75,87 @@ def test_nodes_inside_a_loop_are_not_counted_twice() -> None:
     )
     assert {node.name: node.time for node in profiled.nodes} == {"loop": 40, "body": 40, "inner": 10, "elsewhere": 40}
     assert profiled.outside == -30  # nodes ran at the same time
+
+
+def test_the_devices_own_times_stand_with_their_nodes() -> None:
+    """As CUDA's provider records them: kernels name the event of their node."""
+
+    def kernel(name: str, parent: str, start: float, duration: float) -> dict[str, Any]:
+        arguments = {"op_name": "Conv", "parent_name": f"{parent}_kernel_time", "stream": "7"}
+        return {"cat": "Kernel", "name": name, "ts": start, "dur": duration, "tid": -1, "args": arguments}
+
+    def submitted(name: str, start: float, operator: str) -> dict[str, Any]:
+        node = event(name, start, 2, operator)
+        node["args"]["provider"] = "CUDAExecutionProvider"
+        return node
+
+    events = []
+    for start in (0, 100, 200):
+        events += [
+            event("model_run", start, 90),
+            submitted("a", start + 1, "Conv"),
+            kernel("implicit_gemm", "a", start + 5, 30),
+            kernel("add_bias", "a", start + 36, 10 if start == 100 else 20),
+            submitted("b", start + 4, "Relu"),
+            kernel("relu", "b", start + 60, 5),
+        ]
+    profiled = made(*events)
+    assert [(node.name, node.time, node.device_time) for node in profiled.nodes] == [("a", 2, 45), ("b", 2, 5)]
+    assert profiled.sums(lambda node: node.operator) == {"Conv": 45, "Relu": 5}
+    assert profiled.outside == 40
+    assert "those of its kernels" in profiled.caution
+    silent = made(*(one for one in events if one["cat"] != "Kernel"))
+    assert {node.device_time for node in silent.nodes} == {None}
+    assert "those to submit the work" in silent.caution
+    assert "CUDAExecutionProvider" in silent.caution
+    assert made(event("model_run", 0, 1), event("model_run", 2, 5), event("a", 3, 1, "Conv")).caution == ""
+
+
+LOG = """
+2026-11-23 [I:onnxruntime:, ep.cc:91 GetCapabilityImpl] webgpu kernel not found in registries for Op type: Det node name: det
+2026-11-23 [I:onnxruntime:, utils.h:103 GetCpuPreferredNodes] Candidate for fallback CPU execution: gather
+2026-11-23 [I:onnxruntime:, utils.h:140 GetCpuPreferredNodes] ORT optimization- Force fallback to CPU execution for node: gather because the CPU execution path is deemed faster
+2026-11-23 [V:onnxruntime:, session_state.cc:1598 Verify] Node placements
+2026-11-23 [V:onnxruntime:, session_state.cc:1604 Verify]  Node(s) placed on [CPUExecutionProvider]. Number of nodes: 3
+2026-11-23 [V:onnxruntime:, session_state.cc:1606 Verify]   Det (det)
+2026-11-23 [V:onnxruntime:, session_state.cc:1606 Verify]   Gather (gather)
+2026-11-23 [V:onnxruntime:, session_state.cc:1606 Verify]   Add ()
+2026-11-23 [V:onnxruntime:, session_state.cc:1604 Verify]  Node(s) placed on [WebGpuExecutionProvider]. Number of nodes: 1
+2026-11-23 [V:onnxruntime:, session_state.cc:1606 Verify]   Relu (relu)
+2026-11-23 [I:onnxruntime:, inference_session.cc:3424 operator()] Session successfully initialized.
+"""
+
+
+def test_a_log_says_which_nodes_are_on_the_processor_and_why() -> None:
+    assert read_log(LOG) == (
+        ("det", "Det", "webgpu kernel not found in registries"),
+        ("gather", "Gather", "the CPU execution path is deemed faster"),
+        ("", "Add", ""),
+    )
+    assert read_log("Node placements\n[V:x]  All nodes placed on [WebGpuExecutionProvider]. Number of nodes: 3") == ()
+
+
+def test_nodes_that_a_gpu_leaves_are_listed_with_the_reason(gpu: LearningModelDevice, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["r"], "relu"), helper.make_node("Det", ["r"], ["y"], "det")]
+    (tmp_path / "m.onnx").write_bytes(data(nodes, [tensor("x", [2, 3, 3])], [tensor("y", [2])]))
+    facts = json.loads(call("profile", tmp_path / "m.onnx", "--device", "gpu", "--json").stdout)
+    (left,) = facts["on_cpu"]
+    assert (left["node"], left["operator"]) == ("det", "Det")
+    assert "kernel not found" in left["reason"]
+    assert {"relu", "det"} <= {node["name"] for node in facts["nodes"]}  # each time, though work could be recorded
+    said = call("profile", tmp_path / "m.onnx", "--device", "gpu").stdout
+    assert "1 node on the CPU:\n  Det det: webgpu kernel not found in registries" in said
+    assert "WebGpuExecutionProvider are those to submit the work" in " ".join(said.split())
+    words = ["run", tmp_path / "m.onnx", "--example", "--device", "gpu", "--log-cpu-fallback"]
+    told = call(*words).stderr
+    assert "  Det det: webgpu kernel not found" in told
+
+
+def test_a_recorded_models_nodes_are_seen(gpu: LearningModelDevice) -> None:
+    profiled = profile(Case(str(MODELS / "edges.onnx"), device="gpu"), 5)
+    assert {"Conv", "Sqrt"} <= {node.operator for node in profiled.nodes}
+    assert profiled.evaluations == 5
+    assert profiled.on_cpu == ()
 
 
 def test_sums_add_up_to_the_trace(seven: Path) -> None:

@@ -28,6 +28,7 @@ from .arguments import (
 )
 from .failures import INPUT, failures, naming
 from .style import emit, number, print_sizes, progress, say, show, tell_assumed
+from .summary import print_on_cpu
 
 ROWS = 15
 
@@ -88,3 +89,6 @@ def _print(profiled: Profile, facts: Facts) -> None:
     ]
     show(rows, ["node", "operator", "provider", "us", "%"], "lllr")
     print_sizes(facts["sizes"])
+    if profiled.caution:
+        say(profiled.caution)
+    print_on_cpu(profiled.on_cpu)

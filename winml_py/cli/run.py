@@ -19,6 +19,7 @@ from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from ..inputs.files import generated, jobs, models_of, read
 from ..inputs.model import EXAMPLE, Case, input_sizes, to_json
+from ..perf.placement import nodes_on_cpu
 from .arguments import (
     contract_options,
     device_option,
@@ -37,7 +38,7 @@ from .arguments import (
 from .failures import Failure, error_facts, naming, status_of
 from .samples import check_facts, spell_check, tell_problems
 from .style import emit, progress, say, tell_assumed
-from .summary import AUTO, KINDS, Classes, Finder, print_results, score_outputs, summarize
+from .summary import AUTO, KINDS, Classes, Finder, print_on_cpu, print_results, score_outputs, summarize
 from .videos import PictureSeen, folders_of, targets_of, video_of, write, write_video
 
 
@@ -232,7 +233,7 @@ class _ModelRun:
         self._make_session = partial(LearningModelSession, model, case.find_device(), settings)
         self._session = self._make_session()
         if wanted.log_cpu_fallback:
-            _log_cpu_fallback(self._session)
+            _log_cpu_fallback(self._session, case)
         labels = labels_of(wanted.labels) if wanted.labels else model.labels
         self._classes = Classes(wanted.top_k, labels, score_outputs(model))
         self._finder = Finder(wanted.layout, wanted.threshold, labels)
@@ -283,13 +284,12 @@ class _ModelRun:
         return {"sizes": sizes} | ({} if found is None else found.facts) | {"outputs": summary} | written
 
 
-def _log_cpu_fallback(session: LearningModelSession) -> None:
+def _log_cpu_fallback(session: LearningModelSession, case: Case) -> None:
     if session.device.hardware == "cpu":
         raise click.UsageError("Nothing falls back from the CPU; name another --device.")
     left = [node for node in session.placement if node.provider == "CPUExecutionProvider"]
     say(f"{len(left)} of {len(session.placement)} nodes run on the CPU", is_error=True)
-    for node in left:
-        say(f"  {node.operator} {node.node}".rstrip(), is_error=True)
+    print_on_cpu(nodes_on_cpu(case), is_error=True)
 
 
 def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, object]) -> None:

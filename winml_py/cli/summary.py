@@ -26,6 +26,8 @@ from .style import number, say, show
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from ..perf.placement import NodeOnCpu
+
 
 _NUMBERS_SHOWN = 16
 _CLASS_WORDS = re.compile(r"prob|score|class|logit|softmax|sigmoid|predictions", re.IGNORECASE)
@@ -249,3 +251,13 @@ def print_findings(result: Facts) -> bool:
         rows = [[str(one["index"]), one.get("label", ""), f"{one['share']:.1%}"] for one in result["regions"]]
         show(rows, ("class", "", "share"), "rlr", indent=4)
     return "objects" in result or "regions" in result
+
+
+def print_on_cpu(nodes: Sequence[NodeOnCpu], *, is_error: bool = False) -> None:
+    """Lists the nodes that a GPU leaves to the processor."""
+    if not nodes:
+        return
+    say(f"{len(nodes)} node{'s' * (len(nodes) > 1)} on the CPU:", is_error=is_error)
+    for node in nodes:
+        why = node.reason or "the log does not say why"
+        say(f"  {node.operator} {node.node}".rstrip() + f": {why}", is_error=is_error)

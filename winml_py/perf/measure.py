@@ -45,6 +45,8 @@ class Prepared:
         memory["load"] = resident()
         device, options = case.find_device(), case.options(model)
         options.profiling = profiling
+        if profiling and options.graph_capture is None:
+            options.graph_capture = False  # repeated work has no nodes
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()

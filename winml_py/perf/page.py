@@ -115,7 +115,7 @@ def page(profile: Profile) -> str:
 </div>
 <h2>The slowest nodes</h2>
 {_table(profile.rows(SLOWEST), profile.total, _HEAD)}
-<p class="about">{overlap}</p>
+<p class="about">{overlap} {escape(profile.caution)}</p>
 </body>
 </html>
 """
@@ -149,10 +149,10 @@ def _nodes_of_operators(profile: Profile) -> dict[str, list[Tile]]:
     nodes: dict[str, list[Tile]] = defaultdict(list)
     others: dict[str, list[float]] = defaultdict(list)
     for rank, node in enumerate(profile.nodes):
-        if rank < TILES and node.time > 0:
-            nodes[node.operator].append(Tile(node.name, node.time))
-        elif node.time > 0:
-            others[node.operator].append(node.time)
+        if rank < TILES and node.busy > 0:
+            nodes[node.operator].append(Tile(node.name, node.busy))
+        elif node.busy > 0:
+            others[node.operator].append(node.busy)
     for operator, times in others.items():
         nodes[operator].append(Tile(f"{len(times)} more", sum(times)))
     return {operator: sorted(tiles, key=lambda tile: -tile.time) for operator, tiles in nodes.items()}

@@ -15,18 +15,39 @@ from ..errors import IllegalCallError, InvalidArgumentError
 from ..inputs.examples import ExampleShape
 from ..inputs.model import Case, to_json
 from .measure import Prepared
+from .placement import NodeOnCpu, nodes_on_cpu
 
 OUTSIDE = "outside the nodes"
 _KERNEL = "_kernel_time"
 
 
+_SUBMITTING = frozenset(
+    f"{name}ExecutionProvider" for name in ["CUDA", "Tensorrt", "NvTensorRTRTX", "WebGpu", "Dml", "MIGraphX", "ROCM"]
+)
+"""Providers whose nodes are over when their work has been submitted to the device, and not when it is done."""
+
+
 class Node(NamedTuple):
-    """A node of the optimised graph. Its time is in microseconds an evaluation, without that of the nodes inside it."""
+    """A node of the optimised graph, and its times in microseconds an evaluation.
+
+    Attributes:
+        name: its name.
+        operator: its operator.
+        provider: the provider that runs it.
+        time: on the processor, without that of the nodes inside it; of a GPU's node the time to submit its work.
+        device_time: how long the GPU computed for it; None where the provider does not record that.
+    """
 
     name: str
     operator: str
     provider: str
     time: float
+    device_time: float | None = None
+
+    @property
+    def busy(self) -> float:
+        """The time that the node keeps busy what computes it: the device's, where it is known."""
+        return self.time if self.device_time is None else self.device_time
 
 
 @dataclass(frozen=True)
@@ -42,6 +63,7 @@ class Profile:
         nodes: the nodes, the slowest first.
         trace: everything that was recorded, in Chrome's trace format.
         sizes: the shapes of the inputs, by name.
+        on_cpu: the nodes that a GPU leaves to the processor, each with the reason.
     """
 
     model: str
@@ -52,23 +74,42 @@ class Profile:
     nodes: tuple[Node, ...]
     trace: bytes = field(repr=False, default=b"")
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
+    on_cpu: tuple[NodeOnCpu, ...] = ()
+
+    @property
+    def has_device_times(self) -> bool:
+        """Whether it is known how long a GPU computed for its nodes."""
+        return any(node.device_time is not None for node in self.nodes)
+
+    @property
+    def caution(self) -> str:
+        """What the times are, where they are not those of the processor."""
+        if self.has_device_times:
+            return "The times of nodes on the GPU are those of its kernels, as the provider recorded them."
+        silent = sorted({node.provider for node in self.nodes if node.provider in _SUBMITTING})
+        if not silent:
+            return ""
+        return (
+            f"The times of {', '.join(silent)} are those to submit the work: how long the device computes is not "
+            f"recorded, and the wait for it is in {OUTSIDE!r}."
+        )
 
     @property
     def outside(self) -> float:
         """The time between the nodes. It is below 0 where nodes ran at the same time."""
-        return self.total - sum(node.time for node in self.nodes)
+        return self.total - sum(node.busy for node in self.nodes)
 
     def sums(self, of: Callable[[Node], str]) -> dict[str, float]:
         """The sum of the nodes' times for each operator or provider, or what else `of` gives; the largest first."""
         totals: dict[str, float] = defaultdict(float)
         for node in self.nodes:
-            totals[of(node)] += node.time
+            totals[of(node)] += node.busy
         return dict(sorted(totals.items(), key=lambda pair: -pair[1]))
 
     def rows(self, count: int) -> list[tuple[tuple[str, str, str], float]]:
         """Name, operator, provider and time: of the slowest nodes, of the others together, and outside of the nodes."""
         rows = [
-            ((node.name, node.operator, node.provider.removesuffix("ExecutionProvider")), node.time)
+            ((node.name, node.operator, node.provider.removesuffix("ExecutionProvider")), node.busy)
             for node in self.nodes
         ]
         others = [((f"{len(rows) - count} more nodes", "", ""), sum(time for _, time in rows[count:]))]
@@ -84,11 +125,15 @@ class Profile:
             "operators_us": self.sums(lambda node: node.operator),
             "providers_us": self.sums(lambda node: node.provider),
             "nodes": [node._asdict() for node in self.nodes],
+            "on_cpu": [node._asdict() for node in self.on_cpu],
         }
 
 
 def profile(case: Case, evaluations: int = 20) -> Profile:
     """Records so many evaluations, after a first one that does not count.
+
+    Of a GPU's session, no work is recorded and repeated meanwhile, unless the options demand it: such an evaluation has
+    no nodes.
 
     Raises:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
@@ -98,7 +143,9 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
         sizes = prepared.run(evaluations, None).sizes
         path = Path(folder, "trace.json")
         session.end_profiling(path)
-        return replace(read(path.read_bytes(), case.model, session.device.name, session.engine), sizes=sizes)
+        on_cpu = nodes_on_cpu(case) if session.device.hardware != "cpu" else ()
+        profiled = read(path.read_bytes(), case.model, session.device.name, session.engine)
+        return replace(profiled, sizes=sizes, on_cpu=on_cpu)
 
 
 def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
@@ -129,9 +176,26 @@ def _read(events: list[Facts], trace: bytes, model: str, device: str, engine: st
         operator, provider = (str(event["args"].get(key, "")) for key in ("op_name", "provider"))
         times[event["name"].removesuffix(_KERNEL), operator, provider] += own_time
     count = len(runs)
-    nodes = (Node(*key, time / count) for key, time in times.items())
+    on_device = _device_times(events, start)
+    nodes = (
+        Node(*key, time / count, on_device[key[0]] / count if key[0] in on_device else None)
+        for key, time in times.items()
+    )
     total = sum(run["dur"] for run in runs) / count
-    return Profile(model, device, engine, count, total, tuple(sorted(nodes, key=lambda node: -node.time)), trace)
+    return Profile(model, device, engine, count, total, tuple(sorted(nodes, key=lambda node: -node.busy)), trace)
+
+
+def _device_times(events: list[Facts], start: float) -> dict[str, float]:
+    """How long the device computed for each node, by its name: CUDA's kernels name the event that they belong to.
+
+    ONNX Runtime loses some of these names, where nodes begin in another order than they end. Then the node's time is
+    too small, which nothing in the trace shows.
+    """
+    times: dict[str, float] = defaultdict(float)
+    for event in events:
+        if event["cat"] == "Kernel" and event["ts"] >= start:
+            times[str(event["args"].get("parent_name", "")).removesuffix(_KERNEL)] += event["dur"]
+    return times
 
 
 def _own_times(events: Iterable[Facts]) -> list[list[Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,6 +62,27 @@ class ChildProcess:
             said = errors.strip().splitlines()[-1:] or ["it said nothing"]
             return f"it ended with {ending(process.returncode)}: {said[0][:300]}"
         return facts
+
+
+def read_stderr(run: Callable[[], object]) -> str:
+    """What libraries write to the standard error of this process while something runs: for a process of our own.
+
+    Raises:
+        Exception: what it raises.
+    """
+    import tempfile
+
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            run()
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        file.seek(0)
+        return file.read().decode(errors="replace")
 
 
 def is_available() -> bool:

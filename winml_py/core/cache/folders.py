@@ -134,6 +134,68 @@ def written(path: Path, model: str = "") -> Iterator[str]:
     _make_room(path)
 
 
+# Folders that a provider of the runtime writes into by itself: while a session is made, and later, when new sizes come.
+
+
+def start(path: Path, model: str = "") -> None:
+    """Makes an empty folder for a provider; it is not believed before `seal`.
+
+    Whoever calls holds `answers.asking` of the folder's name. What was there before is removed.
+
+    Raises:
+        OSError: the disk refuses, or there is something under that name which is not ours, or which is in use.
+    """
+    _require_free(path)
+    if _manifest(path) and not _remove(path):
+        raise FileExistsError(f"{path} is in use, and cannot be made again.")
+    answers.make_private(path)
+    answers.write_file(path / _MANIFEST, {"key": path.name, "model": model})
+
+
+def seal(path: Path) -> None:
+    """Notes what a provider has written so far, if it is not what was noted before; then there is room for the rest.
+
+    Raises:
+        OSError: the disk refuses, or the folder is gone.
+    """
+    manifest = _manifest(path)
+    times = {name: status.st_mtime_ns for name, status in _files(path).items()}
+    if not manifest or manifest.get("times") == times:
+        return
+    for file in path.rglob("*"):
+        file.chmod(answers.FOLDER_MODE if file.is_dir() else answers.FILE_MODE)
+    answers.write_file(path / _MANIFEST, {**manifest, "times": times, **_describe_files(path)})
+    _make_room(path)
+
+
+def is_unharmed(path: Path) -> bool:
+    """Whether a provider may have its folder again: ours, and sealed; notes that it was used.
+
+    Each file must be there. Those that the provider has not written since must be as they were; the others are its own
+    to check.
+    """
+    try:
+        manifest, found = _manifest(path), _files(path)
+        names = [name for name, time in manifest["times"].items() if found[name].st_mtime_ns == time]
+        if manifest.get("schema_version") != answers.SCHEMA:
+            return False
+        if any(manifest["sizes"][name] != found[name].st_size for name in names):
+            return False
+        if any(manifest["checksums"][name] != _checksums_of(path / name) for name in names):
+            return False
+    except (OSError, LookupError, AttributeError, TypeError):  # also a manifest that says something else
+        return False
+    with suppress(OSError):
+        os.utime(path / _MANIFEST)
+    return True
+
+
+def discard(path: Path) -> None:
+    """Removes what a provider wrote and cannot use, if it is ours."""
+    if _manifest(path):
+        _remove(path)
+
+
 def _require_free(path: Path) -> None:
     """Refuses to replace what is not ours, before time is spent on a new one. An empty folder may be replaced."""
     if os.path.lexists(path) and not _manifest(path) and any(path.iterdir()):
@@ -153,7 +215,7 @@ def entries() -> list[CachedFolder]:
         manifest = _manifest(path)
         with suppress(OSError):
             if manifest:
-                size = sum(file.lstat().st_size for file in path.iterdir())
+                size = sum(file.lstat().st_size for file in path.rglob("*"))
                 used = (path / _MANIFEST).stat().st_mtime
                 saved_models.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
     return sorted(saved_models, key=lambda saved: saved.used)
@@ -230,11 +292,15 @@ def _describe_files(folder: Path) -> dict[str, Facts]:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """The size of each file; refuses what is no file, such as a pipe that nobody writes to."""
-    status = {file.name: file.lstat() for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
-    if not all(stat.S_ISREG(entry.st_mode) for entry in status.values()):
+    return {name: status.st_size for name, status in _files(folder).items()}
+
+
+def _files(folder: Path) -> dict[str, os.stat_result]:
+    """The files of a folder and of those in it; refuses what is neither, such as a pipe that nobody writes to."""
+    found = {file.relative_to(folder).as_posix(): file.lstat() for file in sorted(folder.rglob("*"))}
+    if not all(stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) for status in found.values()):
         raise FileExistsError(f"{folder} holds something that is not a file")
-    return {name: entry.st_size for name, entry in status.items()}
+    return {name: status for name, status in found.items() if stat.S_ISREG(status.st_mode) and name != _MANIFEST}
 
 
 def _checksums(folder: Path) -> dict[str, list[int]]:

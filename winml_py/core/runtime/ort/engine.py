@@ -344,8 +344,8 @@ class OrtDeviceEngine(OrtEngine):
         ends = (*session.get_inputs(), *session.get_outputs())
         if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
             raise NotSupportedError(
-                "A tensor on the device is bound, and work of a model with free sizes is recorded for arrays of the host "
-                "alone (constraint fixed-shapes).",
+                "A tensor on the device is bound, and the work of a model with free sizes is recorded for the host's "
+                "arrays alone (constraint fixed-shapes).",
                 hint="Override the free sizes in the options, or set options.graph_capture = None.",
             )
         return DeviceBinding(session, self._memory, lock, self._recording, self._config)

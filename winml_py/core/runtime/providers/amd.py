@@ -15,6 +15,7 @@ MIGRAPHX = Provider(
     _MIGRAPHX,
     rank=1,
     options=device_option,
+    cache_options=lambda folder: {"migraphx_model_cache_dir": folder},
     built_in_devices=partial(one_device, _MIGRAPHX, "gpu", "AMD's GPU, by MIGraphX", "AMD"),
 )
 ROCM = Provider(

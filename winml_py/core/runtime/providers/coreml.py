@@ -32,5 +32,8 @@ COREML = Provider(
     option_keys="""ModelFormat MLComputeUnits RequireStaticInputShapes EnableOnSubgraphs SpecializationStrategy
         ProfileComputePlan AllowLowPrecisionAccumulationOnGPU ModelCacheDirectory""",
     options=_options,
+    # It names what it keeps after the model's path, and does not look whether the file is still the same.
+    cache_options=lambda folder: {"ModelCacheDirectory": folder},
+    worth_trying=(("SpecializationStrategy", "FastPrediction"),),
     built_in_devices=_devices,
 )

@@ -108,6 +108,8 @@ OPENVINO_PACKAGE = Provider(
     probe="winml_py.core.runtime.openvino.probe",
 )
 
+# Without `cache_options`: the plugin sets its `cache_dir` for all its sessions of the process, also for those of other
+# models, and for those that are to write nothing.
 OPENVINO = Provider(
     "OpenVINOExecutionProvider",
     rank=2,

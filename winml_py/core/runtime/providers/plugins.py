@@ -1,7 +1,8 @@
 """Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
 
 A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Engines with packages of their
-own, such as OpenVINO's, are looked for and tried in the same way. Nothing of it is loaded here
+own, such as OpenVINO's, are looked for and tried in the same way, and so is each provider that Windows ML's catalogue
+lists. Nothing of it is loaded here
 before a child process has tried it: a driver that crashes takes that process down, and not ours. One that worked is
 registered here when a session needs it first.
 """
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import IllegalCallError, InvalidDeviceError
 from ...base.child_process import ChildProcess, is_available
+from . import windows_catalogue
 from .catalogue import PROVIDERS, device_rank, provider_of
 from .provider import BUILT_IN, ProviderDevice
 
@@ -25,10 +28,11 @@ PREFIX = "onnxruntime-ep-"
 PROBE_SECONDS = 60.0
 _PROBE = "winml_py.core.runtime.providers.probe"
 _OWN_PROBES = {provider.package: provider.probe for provider in PROVIDERS.values() if provider.package}
+_OWN_PROBES |= {windows_catalogue.PACKAGE: windows_catalogue.__name__}
 
 
 class Plugin(NamedTuple):
-    """What a child process found out about a package.
+    """What a child process found out about a package, or about a provider of Windows ML's catalogue.
 
     Attributes:
         package: its name.
@@ -36,6 +40,7 @@ class Plugin(NamedTuple):
         devices: those that work.
         problem: why there are none, or "".
         refused: devices that the provider lists and that failed, each with the reason.
+        listed: those of a catalogue, which has no devices itself.
     """
 
     package: str
@@ -43,6 +48,7 @@ class Plugin(NamedTuple):
     devices: tuple[ProviderDevice, ...] = ()
     problem: str = ""
     refused: tuple[str, ...] = ()
+    listed: tuple[Plugin, ...] = ()
 
 
 _lock = threading.RLock()
@@ -58,7 +64,8 @@ def installed() -> tuple[str, ...]:
 
     names = {str(distribution.metadata["Name"] or "") for distribution in metadata.distributions()}
     plugins = {name for name in names if name.lower().replace("_", "-").startswith(PREFIX)}
-    return tuple(sorted(plugins | (names & _OWN_PROBES.keys())))
+    found = plugins | (names & _OWN_PROBES.keys())
+    return tuple(sorted(found, key=lambda name: (name == windows_catalogue.PACKAGE, name)))
 
 
 def probe(*, again: bool = False) -> list[Plugin]:
@@ -86,7 +93,7 @@ def probe(*, again: bool = False) -> list[Plugin]:
         ]  # all at once, then each in turn
         for name, child in started:
             _probed[name] = _read_answer(name, child)
-        return [_probed[name] for name in names]
+        return [plugin for name in names for plugin in _probed[name].listed or (_probed[name],)]
 
 
 def devices(hardware: str) -> list[ProviderDevice]:
@@ -113,14 +120,32 @@ def problems() -> str:
     return "; ".join(f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem)
 
 
-def _read_answer(name: str, child: ChildProcess) -> Plugin:
+def _read_answer(name: str, child: ChildProcess, number: str = "") -> Plugin:
     facts = child.answer(PROBE_SECONDS)
+    number = number or version(name)
     if isinstance(facts, str):
-        return Plugin(name, version(name), problem=f"trying it failed: {facts}")
+        return Plugin(name, number, problem=f"trying it failed: {facts}")
+    if "listed" in facts:
+        listed = _try_listed([windows_catalogue.Listed(*one) for one in facts["listed"]])
+        problem = "" if listed else "it lists no provider for this machine that no package brings"
+        return Plugin(name, number, problem=problem, listed=listed)
     devices = tuple(
         ProviderDevice(**device | {"identity": tuple(device["identity"])}) for device in facts.pop("devices", ())
     )
-    return Plugin(name, version(name), devices, facts.get("problem", ""), tuple(facts.get("refused", ())))
+    return Plugin(name, number, devices, facts.get("problem", ""), tuple(facts.get("refused", ())))
+
+
+def _try_listed(listed: Sequence[windows_catalogue.Listed]) -> tuple[Plugin, ...]:
+    """Tries the providers of a catalogue, each in a process of its own.
+
+    One whose devices come from a package as well is left to the package: ONNX Runtime would list them all under one
+    name, and a device is told from the others by its number there.
+    """
+    taken = {device.provider for plugin in _probed.values() for device in plugin.devices}
+    others = [one for one in listed if one.name not in taken]
+    started = {one: ChildProcess(_PROBE, one.name, one.library) for one in others if not one.problem}
+    tried = {one: _read_answer(one.name, child, one.version) for one, child in started.items()}
+    return tuple(tried.get(one) or Plugin(one.name, one.version, problem=one.problem) for one in others)
 
 
 def runtime_version() -> str:

@@ -1,4 +1,4 @@
-"""Run as a program in a process of its own: tries one plugin package, and prints what it found as a line of JSON."""
+"""Run as a program in a process of its own: tries one plugin, and prints what it found as a line of JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module, metadata
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import InvalidDeviceError
+from ...base.child_process import read_stderr
 from ...base.messages import Facts
 from ..engine import EngineOptions
 from . import nvidia
@@ -24,24 +24,23 @@ from .provider import BUILT_IN, ProviderDevice, Target, one_device
 
 
 def main() -> None:
-    """Prints the facts about the package that is named on the command line."""
+    """Prints the facts about the package that is named on the command line, or about a provider and its library."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
-    package = sys.argv[1]
-    facts = _built_in() if package == BUILT_IN else _plugin(package)
+    package, *library = sys.argv[1:]
+    facts = _built_in() if package == BUILT_IN else _plugin(package, *library)
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
     os._exit(0)  # a driver that crashes at exit must not spoil the answer
 
 
-def _plugin(package: str) -> Facts:
+def _plugin(package: str, library: str = "") -> Facts:
+    """The devices of a package, or of the provider of that name in a library."""
     import onnxruntime
 
     try:
-        module = _module(package)
-        library = module.get_library_path()
-        names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
+        library, names = (library, [package]) if library else _library_of(package)
         onnxruntime.register_execution_provider_library(package, library)
     except Exception as error:  # whatever a plugin raises is reported as its problem
         return {"problem": f"it cannot be loaded: {first_line(error)}"}
@@ -60,6 +59,13 @@ def _plugin(package: str) -> Facts:
             devices += [found] if found else []
             refused += [f"{device.name}: {problem}"] if problem else []
     return _facts(devices, refused, f"it found no hardware for {', '.join(names)}")
+
+
+def _library_of(package: str) -> tuple[str, list[str]]:
+    """The library of a package, and the providers in it."""
+    module = _module(package)
+    names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
+    return module.get_library_path(), names
 
 
 def _working(device: ProviderDevice, problem_of: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
@@ -126,19 +132,11 @@ def _logged(run: Callable[[], object]) -> list[str]:
     """What ONNX Runtime logs of errors while something runs, which it goes on from: a library that is missing, say."""
     import onnxruntime
 
-    sys.stderr.flush()
-    before = os.dup(2)
-    with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 2)
-        onnxruntime.set_default_logger_severity(2)
-        try:
-            run()
-        finally:
-            onnxruntime.set_default_logger_severity(4)
-            os.dup2(before, 2)
-            os.close(before)
-        file.seek(0)
-        return causes_in(file.read().decode(errors="replace"))
+    onnxruntime.set_default_logger_severity(2)
+    try:
+        return causes_in(read_stderr(run))
+    finally:
+        onnxruntime.set_default_logger_severity(4)
 
 
 def causes_in(log: str) -> list[str]:

@@ -1,0 +1,86 @@
+"""Windows ML's catalogue of providers, in the package `windowsml`: run as a program, it prints what is in there.
+
+    python -m winml_py.core.runtime.providers.windows_catalogue NAME    # downloads a provider, and makes it ready
+
+The catalogue knows which providers Windows has for the machine's hardware, and where the libraries of those lie that
+are installed. Each is then tried like a plugin, by the path of its library alone: as sessions use it.
+
+Written for windowsml 2.5, and run with a stand-in for it alone. It is known to end interpreters: to release the
+catalogue is an access violation on some machines, at exit as well (microsoft/winml-cli#701, #1233). So no process asks
+it but this one, which ends without a release. Nothing is downloaded where no provider is named: one that is not
+installed is not asked to be ready.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ...base.child_process import keep_forever
+
+PACKAGE = "windowsml"
+_MODULE = "winml_py.core.runtime.providers.windows_catalogue"  # run as a program, it has another name
+
+
+class Listed(NamedTuple):
+    """A provider of the catalogue.
+
+    Attributes:
+        name: its name in ONNX Runtime.
+        version: its version.
+        library: the path of its library.
+        problem: why there is none, or "".
+    """
+
+    name: str
+    version: str
+    library: str = ""
+    problem: str = ""
+
+
+def main() -> None:
+    """Prints what the catalogue lists, or makes a provider ready. Its errors are those of the process."""
+    catalogue = import_module(PACKAGE).EpCatalog()
+    keep_forever(catalogue)
+    providers = catalogue.find_all_providers()
+    if sys.argv[1:] in ([], [PACKAGE]):  # a child process is told what it is to ask
+        said, status = json.dumps({"listed": [_described(provider) for provider in providers]}), 0
+    else:
+        said, status = _make_ready(sys.argv[1], {str(provider.name): provider for provider in providers})
+    (sys.stderr if status else sys.stdout).write(said + "\n")
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def _described(provider: Any) -> Listed:
+    """A provider, which is made ready in this process where it is installed, so that it says where it lies."""
+    name = str(provider.name)
+    try:
+        state, version = provider.ready_state.name, str(provider.version)
+        if state == "NotPresent":
+            command = f"`python -m {_MODULE} {name}`"
+            return Listed(name, version, problem=f"Windows has it for this machine, and {command} installs it")
+        if state == "NotReady":  # installed, and this process has not named it among what it uses
+            provider.ensure_ready()
+        library = str(provider.library_path)
+    except Exception as error:  # whatever the catalogue raises is the provider's problem
+        return Listed(name, "", problem=f"the catalogue cannot make it ready: {type(error).__name__}: {error}")
+    return Listed(name, version, library, "" if library else "the catalogue does not say where its library is")
+
+
+def _make_ready(name: str, providers: dict[str, Any]) -> tuple[str, int]:
+    """Downloads a provider where it is not installed; gives what to say, and the exit status."""
+    if name not in providers:
+        return f"{name} is not in the catalogue: it has {', '.join(providers) or 'none'}.", 1
+    try:
+        providers[name].ensure_ready()
+    except Exception as error:  # whatever the catalogue raises is the answer
+        return f"{name} cannot be made ready: {type(error).__name__}: {error}", 1
+    return f"{name} is ready.", 0
+
+
+if __name__ == "__main__":
+    main()
