@@ -10,6 +10,7 @@ The models:
                         a picture of any size -> a picture of the same size, made of convolutions
     shapes.onnx         drawn circles, squares and triangles in a picture -> boxes and scores, as YOLO v8 gives them
     shapes_mask.onnx    the same picture -> four classes for each pixel, the ground being one
+    upscale.onnx        a picture of any size -> the same picture, twice as wide and as high
     digits_float16, sharpen_float16 .onnx
                         twins of two of them, converted by `winml_py.float16` and checked
 """
@@ -263,10 +264,38 @@ def shape_model(
     return model(name, description, nodes, [image], [output], shape_weights(nodes) | constants, metadata)
 
 
+def upscale() -> ModelProto:
+    """Adds details to the picture enlarged by linear interpolation. Its border is repeated for the convolutions."""
+    weights = dict(np.load(HERE / "weights" / "upscale.npz"))
+    margin = sum(weights[f"convs.{index}.weight"].shape[-1] // 2 for index in range(4))
+    nodes = [helper.make_node("Pad", ["image", "margins"], ["padded"], mode="edge")]
+    source = "padded"
+    for index in range(3):
+        nodes += [
+            conv(f"convs.{index}", source, f"conv{index}"),
+            helper.make_node("Relu", [f"conv{index}"], [f"relu{index}"]),
+        ]
+        source = f"relu{index}"
+    nodes += [
+        conv("convs.3", source, "quarters"),
+        helper.make_node("DepthToSpace", ["quarters"], ["details"], blocksize=2, mode="CRD"),
+        helper.make_node("Resize", ["image", "", "twice"], ["enlarged"], mode="linear"),
+        helper.make_node("Add", ["enlarged", "details"], ["result"]),
+    ]
+    weights |= {"margins": np.array([0, 0, margin, margin] * 2, np.int64), "twice": np.float32([1, 1, 2, 2])}
+    image = picture("image", [1, 3, "height", "width"], "any picture")
+    result = picture("result", [1, 3, "result_height", "result_width"], "the picture, twice as wide and as high")
+    description = (
+        "Makes pictures twice as wide and as high. Trained on pictures that models/upscale_data.py draws; on 100 "
+        "others it is ahead of Pillow's bicubic by: leaves 1.6 dB, lines 1.9 dB, text 2.3 dB, textures 0.5 dB."
+    )
+    return model("upscale", description, nodes, [image], [result], weights, pixels("Rgb8", "Normalized_0_1"))
+
+
 def build() -> dict[str, bytes]:
     """Every model, by file name."""
     models = [digits("digits", 1), digits("digits_batch", "batch"), edges(), *map(convolution_effect, EFFECTS)]
-    models += [shapes(), shapes_mask()]
+    models += [shapes(), shapes_mask(), upscale()]
     built = {f"{proto.graph.name}.onnx": proto.SerializeToString(deterministic=True) for proto in models}
     return built | {f"{name}_float16.onnx": float16(built[f"{name}.onnx"]) for name in FLOAT16}
 

@@ -179,7 +179,31 @@ def training() -> Card:
     return card
 
 
-TASKS = (classification, detection, segmentation, text, sound, language, video, service, training)
+def upscaling() -> Card:
+    """A drawing and a photograph of half their size, as Pillow enlarges them, and as the model does."""
+    card = Card()
+    drawing = Image.new("RGB", (140, 108), "#fdf6e3")
+    pen = ImageDraw.Draw(drawing)
+    for number, line in enumerate(("Load, bind,", "evaluate.")):
+        pen.text((12, 26 + 26 * number), line, "#073642", ImageFont.load_default(23), "lm")
+    for number in range(5):
+        pen.line((12 + 12 * number, 98, 44 + 12 * number, 74), "#268bd2", 3)
+    pen.ellipse((104, 72, 130, 98), outline="#dc322f", width=4)
+    photo = Image.open(PICTURES / "cat.jpg").convert("RGB").crop((140, 56, 280, 164))
+    for row, picture in enumerate((drawing, photo)):
+        half = picture.resize((picture.width // 2, picture.height // 2), Image.Resampling.BICUBIC)
+        half.save("half.png")
+        printed(SAMPLES / "upscale.py", "half.png", "large.png")
+        bicubic = half.resize(picture.size, Image.Resampling.BICUBIC)
+        for column, shown in enumerate((half, bicubic, Image.open("large.png"))):
+            pixels = shown.resize((280, 216), Image.Resampling.NEAREST)
+            card.image.paste(pixels, (MARGIN + column * 300, 30 + row * 232))
+    for column, words in enumerate(("small", "bicubic", "upscale.onnx")):
+        card.write(words, MARGIN + column * 300 + 140, 508, 30, SOFT, "mm")
+    return card
+
+
+TASKS = (classification, detection, segmentation, text, sound, language, video, service, training, upscaling)
 
 
 def main() -> None:

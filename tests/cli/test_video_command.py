@@ -81,6 +81,15 @@ def test_videos_and_pictures_into_a_folder(video: Path, tmp_path: Path) -> None:
     assert len(frames(folder / "recording.mp4")) == 9
 
 
+def test_frames_that_are_larger_than_those_of_the_video(video: Path, tmp_path: Path) -> None:
+    result = call("run", MODELS / "upscale.onnx", video, "--output", tmp_path / "out.avi")
+    assert "a video of 320x240, 9 frames" in result.stdout
+    written = frames(tmp_path / "out.avi")
+    assert len(written) == 9
+    for came, source in zip(written, frames(video), strict=True):
+        assert np.abs(cv2.resize(source, (320, 240)).astype(int) - came).mean() < 3
+
+
 def test_a_video_may_be_written_over_itself(video: Path) -> None:
     before = frames(video)
     refused = require_failure(2, "run", MODELS / "invert.onnx", f"image={video}", "--output", video)

@@ -183,6 +183,60 @@ def test_effects(tmp_path: Path, photo: Image.Image) -> None:
     np.testing.assert_array_equal(inverted, 255 - np.asarray(photo))
 
 
+def said_size(line: str) -> str:
+    """What samples/upscale.py says of the sizes; the rest of its line is where it ran."""
+    return re.fullmatch(r"(\d+x\d+ to \d+x\d+) on .+, by \w+ExecutionProvider", line)[1]
+
+
+def test_upscale(tmp_path: Path, photo: Image.Image) -> None:
+    line, compared = run("upscale", folder=tmp_path, is_quiet=False)  # drivers of GPUs have their say
+    assert said_size(line) == "225x150 to 450x300"
+    whole = photo.crop((0, 0, 450, 300))
+    with Image.open(tmp_path / "upscaled.png") as came:
+        by_pillow = whole.resize((225, 150), Image.Resampling.BICUBIC).resize((450, 300), Image.Resampling.BICUBIC)
+        ratios = [cv2.PSNR(np.asarray(picture), np.asarray(whole)) for picture in (came, by_pillow)]
+    assert ratios[0] > ratios[1]
+    assert compared == "{:.2f} dB; Pillow's bicubic: {:.2f} dB".format(*ratios)
+
+
+@pytest.mark.parametrize("size", [(600, 270), (257, 480), (256, 256), (40, 300)])
+def test_upscale_in_tiles_gives_what_the_model_gives_of_the_whole(
+    tmp_path: Path, photo: Image.Image, size: tuple[int, int]
+) -> None:
+    picture = photo.resize(size)
+    picture.save(tmp_path / "in.png")
+    (line,) = run("upscale", "in.png", "out.png", folder=tmp_path, is_quiet=False)
+    assert said_size(line) == f"{size[0]}x{size[1]} to {size[0] * 2}x{size[1] * 2}"
+    planes = np.asarray(picture, np.float32).transpose(2, 0, 1)[None] / 255
+    wanted = run_first(MODELS / "upscale.onnx", planes)[0].clip(0, 1).transpose(1, 2, 0) * 255
+    with Image.open(tmp_path / "out.png") as came:
+        assert np.abs(np.asarray(came) - wanted).max() < 0.51  # rounded, and no seam
+
+
+def test_upscale_takes_any_model_from_a_picture_to_a_picture(tmp_path: Path, photo: Image.Image) -> None:
+    """In two tiles; blur.onnx stands for one that removes noise."""
+    (line,) = run("upscale", PICTURES / "cat.jpg", "out.png", MODELS / "blur.onnx", folder=tmp_path, is_quiet=False)
+    assert said_size(line) == "451x300 to 451x300"
+    wanted = run_first(MODELS / "blur.onnx", bgr(photo))[0].transpose(1, 2, 0)[:, :, ::-1]
+    with Image.open(tmp_path / "out.png") as came:
+        assert np.abs(np.asarray(came) - wanted).max() < 0.51
+
+
+def test_nearest_vectors(tmp_path: Path) -> None:
+    first, *lines, last = run("nearest_vectors", folder=tmp_path, is_quiet=False)
+    assert re.fullmatch(r"2 x 20000 cosines on .+, by \w+ExecutionProvider", first)
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((20_000, 128), np.float32).astype(np.float64)
+    for (one, other), line in zip([(17, 4_711), (805, 19_999)], lines, strict=True):
+        vectors[other] = vectors[one] + 0.3 * random.standard_normal(128, np.float32)
+        cosines = vectors @ vectors[one] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(vectors[one])
+        nearest = cosines.argsort()[::-1][:3]
+        assert line == f"{one}: " + ", ".join(f"{near} ({cosines[near]:.3f})" for near in nearest)
+        assert nearest[:2].tolist() == [one, other]
+    assert re.fullmatch(r"numpy finds the same; the cosines are at most \de[+-]\d\d apart", last)
+    assert float(last.split()[-2]) < 1e-5
+
+
 def test_batch(tmp_path: Path) -> None:
     shape, together, stream = run("batch", folder=tmp_path)
     assert shape == "one evaluation gives 6 x 10"

@@ -64,6 +64,16 @@ def small_inputs(model: LearningModel) -> dict[str, Any]:
     return {f.name: example_value(f, rng, shapes[f.name]) for f in model.input_features}
 
 
+def distance(expected: Any, came: Any) -> float:
+    """The relative error of an output; none where a few bytes of a picture are rounded from between two levels."""
+    one, other = np.asarray(expected.to_numpy()), np.asarray(came.to_numpy())
+    if one.dtype == np.uint8:
+        apart = np.abs(one.astype(int) - other)
+        if apart.max() <= 1 and np.count_nonzero(apart) <= apart.size // 1000:
+            return 0.0
+    return relative_error(one, other)
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_each_small_model_gives_what_the_cpu_gives(gpu: LearningModelDevice, name: str) -> None:
     model = LearningModel.load(MODELS / f"{name}.onnx")
@@ -75,7 +85,7 @@ def test_each_small_model_gives_what_the_cpu_gives(gpu: LearningModelDevice, nam
     for _ in range(3):  # as it comes, while it is recorded, and repeated
         came = session.evaluate_features(inputs).outputs
         for output, expected in host.evaluate_features(inputs).outputs.items():
-            error = relative_error(np.asarray(expected.to_numpy()), np.asarray(came[output].to_numpy()))
+            error = distance(expected, came[output])
             assert error <= (2e-2 if is_half else 1e-3), (output, error)
 
 
@@ -412,7 +422,7 @@ def test_three_sizes_in_turns_are_recorded_and_right(
         inputs = {f.name: example_value(f, rng, list(sizes[f.name])) for f in model.input_features}
         came = session.evaluate_features(inputs).outputs
         for output, expected in host.evaluate_features(inputs).outputs.items():
-            error = relative_error(np.asarray(expected.to_numpy()), np.asarray(came[output].to_numpy()))
+            error = distance(expected, came[output])
             assert error <= tolerance, (turn, output, error)
     is_recorded = "recorded once" in str(session.explain())
     different = {tuple(sizes.items()) for sizes in shapes.values()}
