@@ -113,6 +113,7 @@ class Header:
         self.opsets: dict[str, int] = {}
         self.metadata: dict[str, str] = {}
         self.inputs: list[ValueInfo] = []
+        self.input_fields: list[tuple[str, Field]] = []
         self.outputs: list[ValueInfo] = []
         self.weights: list[Weight] = []
         self.node_count = 0
@@ -169,7 +170,9 @@ def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
             case 5:
                 header.weights.append(_weight(buffer, item))
             case 11:
-                _append_named(header.inputs, _value_info(buffer, item))
+                value = _value_info(buffer, item)
+                _append_named(header.inputs, value)
+                header.input_fields.append((value.name if value else "", item))
             case 12:
                 _append_named(header.outputs, _value_info(buffer, item))
 
@@ -274,40 +277,60 @@ def external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
             yield weight.name, weight.location
 
 
+def has_replaceable_weights(header: Header) -> bool:
+    """Whether weights are listed as inputs, too, so that an engine takes them for defaults that a run may replace.
+
+    Before version 4 of ONNX's file format all of them were listed, and no engine takes them for that.
+    """
+    names = {weight.name for weight in header.weights}
+    return header.ir_version >= 4 and any(name in names for name, _ in header.input_fields)
+
+
 def cut_weights(buffer: ModelBytes, header: Header, location: str) -> bytes:
-    """Writes the model in `buffer` with its large initializers as references into `location`.
+    """Writes the model in `buffer` for an engine: its weights cannot be replaced, and the large ones are references.
+
+    Windows ML has no inputs for weights, so that no program binds one. An engine that must expect it neither folds nor
+    arranges them: their lines among the inputs are left out.
 
     Args:
         buffer: the ModelProto that `header` was read from.
         header: what `read_header` found in it.
-        location: the name of the file that holds `buffer`, relative to the folder the engine is told.
+        location: the name of the file that holds `buffer`, relative to the folder the engine is told; the references
+            are into it. "" leaves the weights where they are.
 
     Returns:
-        A ModelProto without weights: the caller's own bytes, nothing of `buffer` is referred to.
+        A ModelProto: the caller's own bytes, nothing of `buffer` is referred to.
     """
+    edits = _drop_inputs(header) if has_replaceable_weights(header) else []
+    if location:
+        edits += [
+            (weight.field, encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
+            for weight in header.weights
+            if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE
+        ]
+    edits.sort(key=lambda edit: edit[0].tag)
+    places = [field.tag for field, _ in edits]
     pieces: list[bytes] = []
     position = 0
     for graph in header.graphs:
-        pieces += (buffer[position : graph.tag], encode_field(7, _cut_graph(buffer, header, graph, location)))
+        inside = edits[bisect_left(places, graph.value) : bisect_left(places, graph.end)]
+        pieces += (buffer[position : graph.tag], encode_field(7, _edit(buffer, graph, inside)))
         position = graph.end
     return b"".join((*pieces, buffer[position:]))
 
 
-def _cut_graph(buffer: ModelBytes, header: Header, graph: Field, location: str) -> bytes:
+def _drop_inputs(header: Header) -> list[tuple[Field, bytes]]:
+    names = {weight.name for weight in header.weights}
+    return [(field, b"") for name, field in header.input_fields if name in names]
+
+
+def _edit(buffer: ModelBytes, graph: Field, edits: list[tuple[Field, bytes]]) -> bytes:
     pieces: list[bytes] = []
     position = graph.value
-    # The weights were read in the order of the file, so those of one part of the graph are neighbours.
-    first, last = (bisect_left(header.weights, place, key=_place) for place in (graph.value, graph.end))
-    for weight in header.weights[first:last]:
-        if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE:
-            pieces.append(buffer[position : weight.field.tag])
-            pieces.append(encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
-            position = weight.field.end
+    for field, replacement in edits:
+        pieces += (buffer[position : field.tag], replacement)
+        position = field.end
     return b"".join((*pieces, buffer[position : graph.end]))
-
-
-def _place(weight: Weight) -> int:
-    return weight.field.tag
 
 
 def _external_tensor(buffer: ModelBytes, tensor: Field, data: Field, location: str) -> bytes:

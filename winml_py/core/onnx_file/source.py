@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..base.arguments import is_text
 from ..base.file_kinds import HEAD, ONNX, find_similar_file, kind_of
-from .header import Header, cut_weights, external_locations, read_header
+from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, OperatorPattern, has_operator, read_graph, require_bounded
 from .protobuf import ModelBytes
 
@@ -124,23 +124,27 @@ class FileSource(NamedTuple):
             self.require_same(stamp)
             require_bounded(buffer)
             self._require_data_files(external)
-            if is_private:
+            if is_private and external:
                 return self._read_with_data_files(external)
             cut = sum(weight.size for weight in header.weights)
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
-            if cut < max(MAPPED_FROM, self.size // 2) or external or not is_text(real):
-                return self.path
             folder, name = os.path.split(real)
-            return Skeleton(cut_weights(buffer, header, name), folder, name=name)
+            is_large = cut >= max(MAPPED_FROM, self.size // 2) and not external and not is_private
+            if is_large and is_text(real):
+                return Skeleton(cut_weights(buffer, header, name), folder, name=name)
+            if has_replaceable_weights(header) and is_text(self.path):
+                folder, name = os.path.split(self.path)
+                return Skeleton(cut_weights(buffer, header, ""), folder, name=name)
+            return self.path
 
-    def _read_with_data_files(self, external: list[tuple[str, str]]) -> str | Skeleton:
+    def _read_with_data_files(self, external: list[tuple[str, str]]) -> Skeleton:
         files, stamps = {}, self.data_stamps()
         for location in sorted({location for _, location in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
         # While one file was read, another may have been replaced.
         self.require_unchanged(stamps)
-        return Skeleton(self.path, files=files) if files else self.path
+        return Skeleton(self.path, files=files)
 
     def graph(self, header: Header) -> ModelGraph:
         """The nodes of the model.
@@ -284,7 +288,7 @@ class BytesSource(NamedTuple):
             )
         require_bounded(self.data)
         if sum(weight.size for weight in header.weights) < MAPPED_FROM:
-            return self.data
+            return cut_weights(self.data, header, "") if has_replaceable_weights(header) else self.data
         return Skeleton(cut_weights(self.data, header, _IN_MEMORY), files={_IN_MEMORY: self.data})
 
 
