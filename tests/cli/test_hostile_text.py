@@ -24,7 +24,7 @@ from winml_py.cli.main import main
 from winml_py.core.base.messages import logger, shown
 from winml_py.core.cache import answers
 from winml_py.errors import InvalidArgumentError, WinMLError
-from winml_py.perf import tune as tuning
+from winml_py.perf import contender
 
 pytestmark = pytest.mark.one_python
 
@@ -136,8 +136,8 @@ def test_no_command_sends_what_a_terminal_obeys(
     name: str, as_json: bool, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = [name, *arguments_of(main.commands[name], folder, f"in{HOSTILE}.npy")]
-    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.002)
-    monkeypatch.setattr(tuning, "REST_SECONDS", 0)
+    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(contender, "REST_SECONDS", 0)
     if name == "map":
         pytest.importorskip("pyarrow")
     if name == "cache":  # which is to have something to list

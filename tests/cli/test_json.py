@@ -17,7 +17,7 @@ from helpers.paths import MODELS, ROOT
 from winml_py.authoring import write_samples
 from winml_py.cli.main import main
 from winml_py.core.base.messages import REPORT_SCHEMA
-from winml_py.perf import tune as tuning
+from winml_py.perf import contender, tune, turns
 
 pytestmark = pytest.mark.one_python
 
@@ -48,8 +48,9 @@ def validated(text: str) -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.002)
-    monkeypatch.setattr(tuning, "ROUNDS", 1)
+    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
+    for module in (turns, tune):
+        monkeypatch.setattr(module, "ROUNDS", 1)
     for path in (MODELS / "digits.onnx", MODELS / "edges.onnx", seven, cat):
         shutil.copy(path, path.name)
     Path("broken.png").write_text("no picture")

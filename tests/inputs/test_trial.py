@@ -26,7 +26,7 @@ from winml_py.float16 import convert, search
 from winml_py.inputs import model as evaluating
 from winml_py.inputs import trial
 from winml_py.optimize import optimize
-from winml_py.perf import tune as tuning
+from winml_py.perf import contender, tune, turns
 
 pytestmark = pytest.mark.one_python
 
@@ -241,10 +241,11 @@ def die_in_parallel(subject: object, values: Any) -> None:
 
 
 def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_evaluate_once", die_in_parallel)
-    monkeypatch.setattr(tuning, "ROUNDS", 1)
-    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.001)
-    tuned = tuning.tune(str(MODELS / "digits.onnx"))
+    monkeypatch.setattr(contender, "_evaluate_once", die_in_parallel)
+    for module in (turns, tune):
+        monkeypatch.setattr(module, "ROUNDS", 1)
+    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.001)
+    tuned = tune.tune(str(MODELS / "digits.onnx"))
     problems = {each.change: each.problem for each in tuned.trials}
     assert problems["parallel execution"] == "it ends the process (SIGSEGV)"
     assert tuned.options.tuning.execution_mode == "sequential"

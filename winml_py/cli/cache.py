@@ -20,7 +20,7 @@ def cache(clear: bool, as_json: bool) -> None:
     """List or remove what is kept about models.
 
     These are choices (which engine and precision suit a model best), large models that ONNX Runtime has optimised, and
-    models that OpenVINO has compiled.
+    models that OpenVINO, TensorRT and other providers have compiled.
 
     They lie in the user's cache folder, or in the folder that WINML_PY_CACHE names. Where WINML_PY_CACHE is empty,
     nothing is kept.

@@ -23,7 +23,7 @@ from ..core.imaging.resize import fast_resizer
 from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.providers import nvidia
+from ..core.runtime.providers import nvidia, windows_catalogue
 from ..core.runtime.providers.cuda import versions_built_for
 from ..core.runtime.providers.plugins import devices, probe, runtime_version
 from ..core.runtime.providers.provider import BUILT_IN
@@ -186,6 +186,7 @@ PACKAGES = (
     "onnx",
     "onnxruntime",
     "onnxruntime-gpu",
+    windows_catalogue.PACKAGE,
     "pillow",
     "opencv-python-headless",
     "simplejpeg",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from helpers.packages import package
 from helpers.paths import MODELS
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.cli import doctor as diagnosis
@@ -27,18 +28,6 @@ from winml_py.core.runtime.providers.plugins import Plugin
 from winml_py.core.runtime.providers.provider import BUILT_IN, ProviderDevice
 from winml_py.core.runtime.providers.tensorrt import TENSORRT
 from winml_py.core.runtime.providers.webgpu import WEBGPU
-
-
-def package(folder: Path, name: str, code: str) -> None:
-    """Installs a plugin package with this module."""
-    module = name.replace("-", "_")
-    (folder / module).mkdir(parents=True)
-    (folder / module / "__init__.py").write_text(code)
-    information = folder / f"{module}-1.2.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
-    (information / "RECORD").write_text(f"{module}/__init__.py,,\n{information.name}/METADATA,,\n")
-
 
 NAMES = "\ndef get_ep_names(): return ['BrokenExecutionProvider']\n"
 BROKEN = {

@@ -32,6 +32,7 @@ from winml_py import (
     LearningModelSessionOptions,
     TensorFloat,
 )
+from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.providers.provider import Provider
 
 __all__ = ["runtime"]  # a fixture
@@ -118,6 +119,25 @@ def test_two_sessions_run_at_once_where_the_provider_allows_it(
     sessions = [open_session(MODELS[model][0], where) for _ in range(2)]
     seconds = 0.1 if provider.shares_lock else WAIT
     assert meet(runtime, sessions, model, seconds) is not provider.shares_lock
+
+
+@by_provider
+@pytest.mark.parametrize("capture", [None, False, True], ids=["by default", "never recorded", "recorded"])
+def test_sessions_of_one_model_share_its_weights_where_nothing_is_recorded(
+    runtime: Runtime, provider: Provider, capture: bool | None
+) -> None:
+    if capture and not (provider.recording_option and provider.memory):
+        pytest.skip(f"{provider.name} records nothing")
+    where, model = device(provider), LearningModel.load(MODELS["numbers"][0])
+    options = LearningModelSessionOptions()
+    options.graph_capture = capture
+    one, two = (LearningModelSession(model, where, options) for _ in range(2))
+    is_recorded = capture or (capture is None and provider.records_unasked)
+    assert len(runtime.sessions) == (2 if is_recorded else 1)
+    assert (inside(one).engine is inside(two).engine) is not is_recorded
+    assert (inside(one).lock is inside(two).lock) is provider.shares_lock
+    one.close()
+    np.testing.assert_array_equal(evaluate(two, MODELS["numbers"][1]), MODELS["numbers"][2])
 
 
 @by_provider

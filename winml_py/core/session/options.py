@@ -230,7 +230,7 @@ class LearningModelSessionOptions(Object):
     to the cache folder; it and all later ones map that file. They start in a fraction of the time and hold one copy
     together, whatever their threads and arenas are. It takes up to twice the weights on disk (`winml-py cache`).
     Replace model files by renaming: to change a mapped file in place is undefined. What OpenVINO compiled of a model
-    file of 256 KB and more is kept there, too.
+    file of 256 KB and more is kept there, too, and what TensorRT and other providers compiled of any.
 
     `PRIVATE`: nothing is mapped or written. Use it where files may be changed in place, where the disk is
     slower than the work, or for a model that is run once.

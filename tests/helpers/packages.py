@@ -1,0 +1,16 @@
+"""Packages that are installed for a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def package(folder: Path, name: str, code: str) -> None:
+    """Installs a package with this module, version 1.2."""
+    module = name.replace("-", "_")
+    (folder / module).mkdir(parents=True)
+    (folder / module / "__init__.py").write_text(code)
+    information = folder / f"{module}-1.2.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+    (information / "RECORD").write_text(f"{module}/__init__.py,,\n{information.name}/METADATA,,\n")
