@@ -281,7 +281,7 @@ def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:
 # A table of every command, made from the program itself
 
 TABLE_PAGE = ROOT / "docs" / "command-line.md"
-WRITES = ("--output", "--html", "--trace", "--csv", "--per-iteration")
+WRITES = ("--output", "--output-model", "--html", "--trace", "--csv", "--per-iteration")
 OUTPUT = ["--output", "nowhere/out.onnx"]
 MORE: dict[str, list[str]] = {
     "contract": ["--preset", "clip"],

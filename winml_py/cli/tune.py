@@ -1,4 +1,4 @@
-"""`winml-py tune`: options that are faster on a model than the default."""
+"""`winml-py tune`: options, and with them a model, that are faster than the default."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Any
 
 import click
 
-from ..core.base.atomic_files import require_folder
+from ..core.base.agreement import HALF_TOLERANCE
+from ..core.base.atomic_files import is_same_file, require_folder
 from ..core.base.messages import Facts
+from ..core.imaging.contract import ImageContract
+from ..float16.convert import convert
+from ..inputs.examples import StatedSizes
 from ..inputs.model import to_json
-from ..perf.tune import LATENCY, THROUGHPUT
+from ..optimize import optimize
+from ..perf.contender import LATENCY, THROUGHPUT
+from ..perf.model_steps import ModelStep
 from ..perf.tune import tune as search
 from .arguments import (
     contract_options,
+    device_option,
     inputs_argument,
     json_option,
     model_argument,
@@ -27,48 +34,106 @@ from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 LONG_START = 2
 """How many times as long a session may take to make before the user is told: programs that evaluate once would lose."""
 
+BUSY_CORES = 0.2
+"""From so many cores on that other programs used, the user is told."""
+
 
 @click.command()
 @model_argument
 @inputs_argument
+@device_option()
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
+@click.option(
+    "--output-model", type=click.Path(), metavar="PATH", help="Optimise and halve the model, too; write it if faster."
+)
 @size_options
 @contract_options
 @json_option
-def tune(model: str, inputs: tuple[str, ...], goal: str, output: str | None, as_json: bool, **options: Any) -> None:
+def tune(
+    model: str,
+    inputs: tuple[str, ...],
+    output: str | None,
+    output_model: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Search session options that make MODEL faster.
 
-    It tries engine, precision, threads, execution mode, graph optimisation, memory, and for throughput also batches,
-    on INPUT or on example inputs. A change is dropped if results differ, or if it does not beat the best so far twice,
-    in nearly every turn.
-    At the end, the best and the default run in turns. If the best does not win, the default is kept.
+    On a CPU it tries engines, precision, threads, graph optimisation and memory, on a GPU what its provider offers,
+    and for throughput also batches, on INPUT or on example inputs. Each change takes turns with the default and the
+    best so far until they are apart. It is dropped if results differ, if it is no 3 % faster, or if chance or other
+    programs may be why. At the end, the best and the default run in turns again.
 
+    With --output-model, the model itself is optimised first, and converted to float16, each if that is faster.
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
-    if output:
-        require_no_input(output, [model, *inputs], remedy="")
-        require_folder(output)
+    for path in filter(None, (output, output_model)):
+        require_no_input(path, [model, *inputs], remedy="")
+        require_folder(path)
+    if output and output_model and (output == output_model or is_same_file(output, output_model)):
+        raise click.UsageError(f"{output}: --output and --output-model name one file.")
+    steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()
     with progress("tuning") as advance, naming(model):
-        tuned = search(model, inputs, goal, advance, **options)
+        tuned = search(model, inputs, progress=advance, steps=steps, output_model=output_model or "", **options)
+    written = output_model if tuned.model_steps else None
     if output:
-        notes = {"model": os.path.basename(model), "goal": goal, "gain": tuned.gain, "batch": tuned.batch}
+        notes = {"model": os.path.basename(written or model), "goal": options["goal"], "device": tuned.device}
+        notes |= {"gain": tuned.gain, "batch": tuned.batch, "model_steps": tuned.model_steps}
         tuned.options.save(output, notes=notes)
-    facts = {"model": model, "goal": goal} | vars(tuned)
+    facts = {"model": model, "goal": options["goal"]} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
-    facts["sizes"] = to_json(tuned.sizes)
+    facts |= {"sizes": to_json(tuned.sizes), "output_model": written}
     emit(facts, as_json, _print)
     tell_assumed(model, facts["sizes"])
-    if output and not as_json:
-        say(f"written to {output}")
+    if tuned.other_cores >= BUSY_CORES:
+        say(
+            f"Other programs used {tuned.other_cores:.1f} cores meanwhile. What may be faster because of them was not "
+            "kept: tune again when the machine is quiet.",
+            is_error=True,
+        )
+    if output_model and not written:
+        say(f"{output_model}: Not written: no step on the model made it faster.", is_error=True)
+    if not as_json:
+        for path in filter(None, (output, written)):
+            say(f"written to {path}")
+
+
+def _model_steps(contract: ImageContract | None, sizes: StatedSizes) -> tuple[ModelStep, ...]:
+    """What is tried on the model itself, in this order."""
+    return (
+        ModelStep(
+            "optimised model",
+            lambda source, destination, values: optimize(
+                source, destination, inputs=values, contract=contract, sizes=sizes
+            ),
+        ),
+        ModelStep(
+            "float16 model",
+            lambda source, destination, values: convert(
+                source,
+                destination,
+                keep_io_types=True,
+                inputs=values,
+                tolerance=HALF_TOLERANCE,
+                contract=contract,
+                sizes=sizes,
+            ),
+            is_half=True,
+        ),
+    )
 
 
 def _print(facts: Facts) -> None:
-    rows = []
-    for trial in facts["trials"]:
+    default, *trials = facts["trials"]
+    ends = " to ".join(f"{end:.3g}" for end in default["milliseconds_range"])
+    rows = [[default["change"], "", number(default["milliseconds"]), "", f"{ends} ms", str(default["turns"])]]
+    for trial in trials:
         result = "kept" if trial["kept"] else trial["problem"]
-        rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2)])
-    show(rows, ["tried", "", "ms", "gain"], "llr")
+        ends = " to ".join(number(end, 2) for end in trial["gain_range"] or ())
+        turns = str(trial["turns"] or "")
+        rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2), ends, turns])
+    show(rows, ["tried", "", "ms", "gain", "with 95 %", "turns"], "llrrlr")
     say("")
     print_sizes(facts["sizes"])
     default = f"{number(facts['default_ms'])} ms"
@@ -76,7 +141,7 @@ def _print(facts: Facts) -> None:
         kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
         low, high = facts["gain_range"]
         say(f"{facts['gain']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
-        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned")
+        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; {facts['turns']} turns, sure to 95 %")
         before, after = facts["start_ms"]
         if after > LONG_START * before:
             say(f"A session takes {after:.0f} ms to make, {before:.0f} ms by default.")

@@ -3,65 +3,55 @@
 from __future__ import annotations
 
 import copy
+import os
 import statistics
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from timeit import timeit
-from typing import Any, NamedTuple
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
-from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
-from ..core.base.timing import median_turn, take_turns
 from ..core.cache import answers
-from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.imaging.contract import ImageContract
-from ..core.model.model import LearningModel
-from ..core.runtime.engine import ONNXRUNTIME
-from ..core.runtime.providers import plugins
 from ..core.session.options import LearningModelSessionOptions
-from ..core.session.session import LearningModelSession
-from ..enums import Precision
-from ..errors import EvaluationError, WinMLError
+from ..errors import InvalidArgumentError, WinMLError
 from ..inputs import trial
 from ..inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
-from ..inputs.files import generated, jobs, read
-from ..inputs.model import input_sizes, load_model
+from ..inputs.files import given_values
+from ..inputs.model import input_sizes
+from .changes import Change, changes_for
+from .contender import LATENCY, THROUGHPUT, Contender, Loaded, Subject, evaluate_apart
+from .model_steps import ModelStep, write_model
+from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, Race, median_range, run_race
 
-LATENCY, THROUGHPUT = "latency", "throughput"
-
-GAIN = 1.03
-"""A smaller gain than this may be noise."""
-
-LOSSES = 7
-"""One turn of so many may be lost: on a busy machine, a gain that is there shows in nearly every turn."""
-
-ROUNDS = 7
-BLOCK_SECONDS = 0.05
-REST_SECONDS = 0.02
-"""The pause before a session is timed: the threads of the other one spin a while after their work."""
-
-BATCHES = (4, 16)
-
-Settings = Facts
+PAIRS = 3
+"""At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
+some percent faster or slower for its whole life."""
 
 
 class Trial(NamedTuple):
-    """One change that was tried.
+    """What was tried: the default first, and then one change after the other.
 
     Attributes:
         change: what was changed, in words.
         milliseconds: the time of an evaluation (of one item) with it; None where it does not work.
-        gain: how many times as fast as the best until then; None where it does not work.
+        milliseconds_range: between which ends that lies with 95 %; None where it does not work.
+        gain: how many times as fast as the best until then; None where it does not work, and for the default.
+        gain_range: between which ends that lies with 95 %; see `Comparison`.
+        turns: how many turns it had.
         kept: whether it was kept.
         problem: why it was not kept.
     """
 
     change: str
     milliseconds: float | None = None
+    milliseconds_range: tuple[float, float] | None = None
     gain: float | None = None
+    gain_range: tuple[float, float] | None = None
+    turns: int = 0
     kept: bool = False
     problem: str = ""
 
@@ -74,10 +64,14 @@ class Tuned:
         options: the fastest that gave right results; the default where nothing helped.
         batch: how many items to give to one evaluation: `evaluate_many(batch=)`.
         gain: how many times as fast as the default, measured against it at the end.
-        gain_range: the least and the largest of that gain in the turns, without the extreme ones.
-        trials: what was tried, in order.
+        gain_range: between which ends that lies with 95 %; see `Comparison`.
+        turns: how many turns the two had at the end; 0 where nothing helped.
+        trials: what was tried, in order, after the default.
         default_ms: the time of an evaluation (of one item) by default.
         tuned_ms: the same with these options.
+        device: the name of the device.
+        other_cores: how many cores other programs used meanwhile.
+        model_steps: what was done to the model, where it was written.
         sizes: the shapes of the inputs, by name.
         start_ms: the time that a session takes to make by default, and with these options.
     """
@@ -86,17 +80,15 @@ class Tuned:
     batch: int
     gain: float
     gain_range: tuple[float, float]
+    turns: int
     trials: tuple[Trial, ...]
     default_ms: float
     tuned_ms: float
+    device: str = ""
+    other_cores: float = 0.0
+    model_steps: tuple[str, ...] = ()
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
     start_ms: tuple[float, float] = (0.0, 0.0)
-
-
-class _Change(NamedTuple):
-    words: str
-    values: Settings
-    batch: int = 1
 
 
 def tune(
@@ -106,12 +98,19 @@ def tune(
     progress: Progress = lambda done, what: None,
     contract: ImageContract | None = None,
     sizes: StatedSizes = NOTHING_STATED,
+    device: str = "cpu",
+    steps: Sequence[ModelStep] = (),
+    output_model: str = "",
 ) -> Tuned:
     """Changes one setting after the other, and keeps what is faster and right.
 
-    Every candidate takes turns with the best so far on the same inputs. It has to win twice, and nearly every turn, and
-    its outputs must agree with the default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default
-    run in turns. If the best does not win, the default is the result.
+    Every candidate takes turns with the default and the best so far, on the same inputs, until they are apart or count
+    as equal; of equal ones the earlier stays. It must be faster than both by 3 % in the median turn, its 95 % interval
+    must lie above 1, and its outputs must agree with the default's to 1e-3, or 2e-2 in half precision. At the end, the
+    best and the default are made anew, and run in turns. If the best does not win, the default is the result.
+
+    What other programs use of the processor while it measures is taken off the default's time, as if they had held up
+    that alone: what may be faster because of them is not kept.
 
     Args:
         model: the path of an .onnx file.
@@ -121,223 +120,245 @@ def tune(
         progress: is called with the part that is done, from 0 to 1, and what is being tried.
         contract: how pictures become the inputs that it fits; None for what the model states.
         sizes: what is stated of sizes that the model leaves free: the options fix them, too.
+        device: as `Case.device`.
+        steps: ways to change the model itself, which are tried first.
+        output_model: the path of the new model; it is written where one of the steps is kept.
 
     Raises:
-        WinMLError: the model or an input cannot be used, or it cannot be evaluated by default.
+        WinMLError: the model, the device or an input cannot be used, it cannot be evaluated by default, or the new
+            model cannot be written.
     """
+    if bool(steps) != bool(output_model):
+        raise InvalidArgumentError("Steps on the model, and the path to write it to, go together.", hint="Give both.")
     # Candidates that lose would fill the cache, and push out what is used.
-    with answers.temporary_cache():
-        search = _Search(_Subject(model, tuple(inputs), contract, sizes), goal, progress)
-        return replace(search.run(), sizes=search.sizes)
+    with answers.temporary_cache(), tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+        loaded = Loaded(Subject(model, tuple(inputs), contract, sizes, device, goal))
+        return _Search(loaded, steps, folder, output_model, progress).run()
 
 
-class _Subject(NamedTuple):
-    """What is tuned, as another process can be told."""
+class _Candidate(NamedTuple):
+    """What is tried next.
 
-    path: str
-    inputs: tuple[str, ...]
-    contract: ImageContract | None
-    sizes: StatedSizes
+    Attributes:
+        words: what it is called.
+        make: gives the contender, made of the best so far; or why it is not tried, "" where it would be the same.
+        is_step: whether it changes the model.
+    """
 
-    def load(self) -> tuple[LearningModel, Facts]:
-        """The model, and the values of the inputs that are given; nothing where they are to be made up."""
-        model = load_model(self.path, self.contract)
-        return model, read(model, next(jobs(model, self.inputs))[1]) if self.inputs else {}
-
-
-def _evaluate_once(subject: _Subject, values: Settings) -> None:
-    """Makes a session and evaluates it once; for a process of its own, which the engine may end."""
-    model, features = subject.load()
-    with LearningModelSession(model, None, LearningModelSessionOptions.from_dict(values)) as session:
-        session.evaluate_features(features or generated(model, subject.sizes))
-
-
-class _Contender:
-    """A session with its settings, ready to be timed."""
-
-    def __init__(self, search: _Search, values: Settings, batch: int) -> None:
-        self.values, self.batch, self._features, self._goal = values, batch, search.features, search.goal
-        started = time.perf_counter()
-        self.session = LearningModelSession(search.model, None, LearningModelSessionOptions.from_dict(values))
-        self.start_ms = 1e3 * (time.perf_counter() - started)
-        self._binding = LearningModelBinding(self.session)
-        for name, value in search.features.items():
-            self._binding.bind(name, value)
-        self._items = 1 if self._goal == LATENCY else self.batch * usable_cores()
-        self.outputs = self._arrays()
-        self._count = max(1, int(BLOCK_SECONDS / max(self._time(1), 1e-6)))
-
-    def _arrays(self) -> Facts:
-        """The outputs, copied: evaluations that follow may write to the same memory."""
-        return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
-
-    def evaluate(self, count: int) -> Mapping[str, Any]:
-        """Evaluates so often, or for throughput so many batches on every core; gives the last outputs."""
-        if self._goal == LATENCY:
-            for _ in range(count):
-                result = self.session.evaluate(self._binding)
-            return result.outputs
-        for result in self.session.evaluate_many([self._features] * (count * self._items), batch=self.batch):
-            if result.error is not None:
-                raise result.error
-        return result.outputs
-
-    def seconds(self) -> float:
-        """An item's share of a block of evaluations."""
-        time.sleep(REST_SECONDS)
-        self.evaluate(1)
-        return self._time(self._count) / (self._count * self._items)
-
-    def _time(self, count: int) -> float:
-        return timeit(lambda: self.evaluate(count), number=1)
+    words: str
+    make: Callable[[], Contender | str]
+    is_step: bool = False
 
 
 class _Search:
-    def __init__(self, subject: _Subject, goal: str, progress: Progress) -> None:
-        self._subject, self.goal, self._progress = subject, goal, progress
-        self.model, file_values = subject.load()
-        self.features = file_values or generated(self.model, subject.sizes)
-        self.sizes = input_sizes(subject.sizes.applied(self.model.input_features), file_values)
-        self._shapes = subject.sizes.shapes(self.model.input_features)
-        self.trials: list[Trial] = []
+    def __init__(
+        self, loaded: Loaded, steps: Sequence[ModelStep], folder: str, output_model: str, progress: Progress
+    ) -> None:
+        self._loaded, self._steps, self._folder, self._output_model = loaded, steps, folder, output_model
+        self._progress = progress
+        is_cpu = loaded.device.hardware == "cpu"
+        self._others = OtherPrograms(usable_cores() if is_cpu else 1)
+        self._default = self._best = Contender(loaded, self._default_values(), 1)
+        self._default_seconds: list[float] = []
+        self._trials: list[Trial] = []
+        self._kept_steps: list[str] = []
+        self._has_told = False  # of settings that make no difference
 
     def run(self) -> Tuned:
+        try:
+            candidates = [*self._step_candidates(), *self._change_candidates()]
+            for index, candidate in enumerate(candidates):
+                self._progress(index / (len(candidates) + 1), candidate.words)
+                self._try(candidate)
+            self._progress(len(candidates) / (len(candidates) + 1), "the best against the default")
+            return self._confirm()
+        finally:
+            self._default.close()
+            self._best.close()
+
+    def _default_values(self) -> Facts:
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
-        for name, shape in self._shapes.items():
+        loaded = self._loaded
+        for name, shape in loaded.subject.sizes.shapes(loaded.model.input_features).items():
             options.override_input_shape(name, shape)
-        default = best = _Contender(self, options.to_dict(), 1)
-        changes = list(self._changes())
-        for index, change in enumerate(changes):
-            self._progress(index / (len(changes) + 1), change.words)
-            if "tuning" in change.values and best.session.engine != ONNXRUNTIME:
-                problem = f"a setting of ONNX Runtime, and {best.session.engine} was faster"
-                self.trials.append(Trial(change.words, problem=problem))
-            elif change.batch != best.batch or _merge(best.values, change.values) != best.values:
-                best = self._try_change(best, default, change)
-        self._progress(len(changes) / (len(changes) + 1), "the best against the default")
-        with default.session, best.session:
-            return self._confirm(default, best)
+        return options.to_dict()
 
-    def _try_change(self, best: _Contender, default: _Contender, change: _Change) -> _Contender:
-        """What is best after one more trial."""
-        contender, values = None, _merge(best.values, change.values)
-        try:
-            if values != best.values:
-                trial.call(_evaluate_once, self._subject, values)
-            contender = _Contender(self, values, max(change.batch, best.batch))
-            _require_agreement(default, contender)
-            compared = _compare_contenders(best, contender, ROUNDS)
-            if compared.is_gain:
-                compared = min(compared, _compare_contenders(best, contender, ROUNDS))
-        except trial.ProcessEndedError as ended:
-            self.trials.append(Trial(change.words, problem=f"it ends the process ({ended})"))
-            return best
-        except WinMLError as error:
-            self.trials.append(Trial(change.words, problem=str(error)))
-            if contender is not None:
-                contender.session.close()
-            return best
-        is_gain, words = compared.is_gain, change.words
-        if "precision" in change.values:
-            words = f"{words} ({contender.session.engine})"
-        self.trials.append(Trial(words, compared.milliseconds[1], compared.gain, is_gain, compared.problem))
-        loser = best if is_gain else contender
-        if loser is not default:  # it is needed at the end
-            loser.session.close()
-        return contender if is_gain else best
+    # What is tried
 
-    def _confirm(self, default: _Contender, best: _Contender) -> Tuned:
-        """The best, or the default where no gain is left."""
-        if best is not default:
-            gain, gain_range, milliseconds = compared = _compare_contenders(default, best, 2 * ROUNDS)
-            if compared.is_gain:
-                options, start_ms = (
-                    LearningModelSessionOptions.from_dict(best.values),
-                    (default.start_ms, best.start_ms),
-                )
-                trials = tuple(self.trials)
-                return Tuned(options, best.batch, gain, gain_range, trials, *milliseconds, start_ms=start_ms)
-            best.session.close()
-            self.trials.append(Trial("all of it against the default", milliseconds[1], gain, problem="no gain is left"))
-        alone = 1e3 * statistics.median(default.seconds() for _ in range(ROUNDS))
-        options, starts = LearningModelSessionOptions.from_dict(default.values), (default.start_ms, default.start_ms)
-        return Tuned(options, default.batch, 1.0, (1.0, 1.0), tuple(self.trials), alone, alone, start_ms=starts)
+    def _step_candidates(self) -> Iterator[_Candidate]:
+        for index, step in enumerate(self._steps):
+            yield _Candidate(step.words, partial(self._take_step, index, step), is_step=True)
 
-    def _changes(self) -> Iterator[_Change]:
-        devices = plugins.devices("cpu")
-        for device in devices:
-            yield _Change(f"engine {device.engine}", {"engine": device.engine})
-        if any(device.float16 for device in devices):
-            yield _Change("half precision", {"precision": "half"})
-        cores = usable_cores()
-        for threads in sorted({1, max(1, cores // 2), cores}):
-            yield _Change(f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads})
-        yield _Change("no spinning", {"intra_op_thread_spinning": False})
-        tunings = {
-            "parallel execution": {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)},
-            "graph optimisation extended": {"graph_optimization": "extended"},
-            "graph optimisation basic": {"graph_optimization": "basic"},
-            "no memory arena": {"memory_arena": False},
-            "no memory pattern": {"memory_pattern": False},
-            "dynamic block base 4": {"dynamic_block_base": 4},
-            "denormals as zero": {"denormals_as_zero": True},
-        }
-        yield from (_Change(words, {"tuning": tuning}) for words, tuning in tunings.items())
-        if self.goal == THROUGHPUT and self._has_free_batch():
-            yield from (_Change(f"batches of {size}", {}, size) for size in BATCHES)
+    def _take_step(self, index: int, step: ModelStep) -> Contender | str:
+        first, before = self._loaded, self._best.loaded
+        if step.is_half and not first.device.supports_float16:
+            return f"{first.device.name} has no half precision"
+        folder = os.path.join(self._folder, str(index))
+        os.mkdir(folder)
+        # Weights above 2 GB get a file beside the model, whose name is written into it.
+        path = os.path.join(folder, os.path.basename(self._output_model))
+        arrays = given_values(first.model, first.subject.inputs) if first.subject.inputs else first.features
+        step.make(before.subject.path, path, arrays)
+        subject = before.subject._replace(path=path)
+        evaluate_apart(subject, self._best.values)
+        loaded = Loaded(subject, first.features, before.is_half or step.is_half)
+        return Contender(loaded, self._best.values, self._best.batch)
+
+    def _change_candidates(self) -> Iterator[_Candidate]:
+        tries_batches = self._loaded.subject.goal == THROUGHPUT and self._has_free_batch()
+        for change in changes_for(self._loaded.device, tries_batches):
+            yield _Candidate(change.words, partial(self._make_change, change))
+
+    def _make_change(self, change: Change) -> Contender | str:
+        best, engine = self._best, self._best.session.engine
+        if not change.has_effect_on(engine):
+            is_told, self._has_told = self._has_told, True
+            return "" if is_told else f"{engine} has none of ONNX Runtime's own settings; no other is tried"
+        values, batch = _merge(best.values, change.values), max(change.batch, best.batch)
+        if values == best.values and batch == best.batch:
+            return ""
+        if values != best.values:
+            evaluate_apart(best.loaded.subject, values)
+        contender = Contender(best.loaded, values, batch)
+        if "precision" in change.values and not contender.is_half:
+            engine = contender.session.engine
+            contender.close()
+            return f"{engine} stays in float32"
+        return contender
 
     def _has_free_batch(self) -> bool:
+        model = self._loaded.model
         return all(
             isinstance(feature, ShapedDescriptor) and feature.shape[:1] == (-1,)
-            for feature in (*self.model.input_features, *self.model.output_features)
+            for feature in (*model.input_features, *model.output_features)
+        )
+
+    # Who is faster
+
+    def _try(self, candidate: _Candidate) -> None:
+        """Times a candidate against the default and the best, and makes it the best where it is faster than both."""
+        contender = self._made(candidate)
+        if contender is None:
+            return
+        try:
+            contender.require_agreement(self._default.outputs)
+            comparisons, race = self._compare(contender)
+        except WinMLError as error:
+            self._trials.append(Trial(candidate.words, problem=str(error)))
+            contender.close()
+            return
+        over_default, over_best = comparisons[0], comparisons[-1]
+        is_gain = over_default.is_gain and over_best.is_gain
+        problem = over_best.problem or (f"against the default: {over_default.problem}" if not is_gain else "")
+        words = candidate.words
+        if contender.session.precision is not self._best.session.precision and not candidate.is_step:
+            words = f"{words} ({contender.session.engine})"
+        self._trials.append(_trial(words, over_best, race.seconds[-1], is_gain, problem))
+        if is_gain:
+            self._kept_steps += [words] if candidate.is_step else []
+            contender, self._best = self._best, contender
+        if contender is not self._default:  # it is needed in all that follows
+            contender.close()
+
+    def _made(self, candidate: _Candidate) -> Contender | None:
+        """The contender; None, and a row that says why, where there is none."""
+        try:
+            made = candidate.make()
+        except trial.ProcessEndedError as ended:
+            made = f"it ends the process ({ended})"
+        except WinMLError as error:
+            made = str(error)
+        if isinstance(made, Contender):
+            return made
+        if made:
+            self._trials.append(Trial(candidate.words, problem=made))
+        return None
+
+    def _compare(self, contender: Contender) -> tuple[list[Comparison], Race]:
+        """How it compares with the default, and with the best where that is another."""
+        entrants = [self._default, *([self._best] if self._best is not self._default else []), contender]
+        last = len(entrants) - 1
+
+        def compare(race: Race) -> list[Comparison]:
+            return [race.compare(number, last) for number in range(last)]
+
+        def is_enough(race: Race) -> bool:
+            found = compare(race)
+            is_lost = any(each.is_over and not each.is_gain for each in found)
+            return is_lost or (len(race.held) % ROUNDS == 0 and all(each.is_gain for each in found))
+
+        race = run_race([entrant.seconds for entrant in entrants], LOOKS * ROUNDS, self._others, is_enough)
+        self._default_seconds += race.seconds[0]
+        return compare(race), race
+
+    def _confirm(self) -> Tuned:
+        """The best, or the default where no gain is left."""
+        starts = self._default.start_ms, self._best.start_ms
+        if self._best is not self._default:
+            compared, race = self._race_to_confirm()
+            self._default_seconds += race.seconds[0]
+            if compared.is_gain:
+                if self._kept_steps:
+                    write_model(self._best.loaded.subject.path, self._output_model, self._kept_steps)
+                return self._tuned(self._best, compared, starts, tuple(self._kept_steps))
+            problem = f"no gain is left: {compared.problem}"
+            self._trials.append(_trial("all of it", compared, race.seconds[1], False, problem))
+        elif not self._default_seconds:  # nothing else works
+            self._default_seconds += [self._default.seconds() for _ in range(ROUNDS)]
+        alone = 1e3 * statistics.median(self._default_seconds)
+        none = Comparison(1.0, (1.0, 1.0), (alone, alone), 0, low=1.0, is_over=True)
+        return self._tuned(self._default, none, (starts[0], starts[0]))
+
+    def _race_to_confirm(self) -> tuple[Comparison, Race]:
+        """How the best compares with the default, with several sessions of both, which no search has chosen."""
+        race = Race([[], []], [])
+        for pair in range(LOOKS):
+            self._default.close()
+            self._best.close()  # both first: equal sessions share an engine, and its memory
+            self._default, self._best = self._default.remake(), self._best.remake()
+            entrants = [self._default.seconds, self._best.seconds]
+            race = race.joined(run_race(entrants, ROUNDS, self._others))
+            compared = race.compare(0, 1)
+            if pair + 1 >= PAIRS and compared.is_over:
+                break
+        return compared, race
+
+    def _tuned(
+        self,
+        winner: Contender,
+        compared: Comparison,
+        start_ms: tuple[float, float],
+        steps: tuple[str, ...] = (),
+    ) -> Tuned:
+        loaded, cores = self._loaded, self._others.cores
+        times = [1e3 * seconds for seconds in self._default_seconds]
+        default = Trial("the default", statistics.median(times), median_range(times), turns=len(times))
+        return Tuned(
+            LearningModelSessionOptions.from_dict(winner.values),
+            winner.batch,
+            compared.gain,
+            compared.gain_range,
+            compared.turns,
+            (default, *self._trials),
+            *compared.milliseconds,
+            device=loaded.device.name,
+            other_cores=statistics.fmean(cores) if cores else 0.0,
+            model_steps=steps,
+            sizes=input_sizes(loaded.subject.sizes.applied(loaded.model.input_features), loaded.given),
+            start_ms=start_ms,
         )
 
 
-def _require_agreement(default: _Contender, contender: _Contender) -> None:
-    tolerance = HALF_TOLERANCE if contender.session.precision is Precision.HALF else FLOAT_TOLERANCE
-    agreement = compare_outputs(default.outputs, contender.outputs, tolerance)
-    if not agreement.is_good:
-        raise EvaluationError(str(agreement))
+def _trial(words: str, compared: Comparison, seconds: Sequence[float], kept: bool, problem: str) -> Trial:
+    """The row of a candidate."""
+    ends = median_range([1e3 * each for each in seconds])
+    milliseconds, gain, turns = compared.milliseconds[1], compared.gain, compared.turns
+    return Trial(words, milliseconds, ends, gain, compared.gain_range, turns, kept, problem)
 
 
-def _merge(values: Settings, change: Settings) -> Settings:
+def _merge(values: Facts, change: Facts) -> Facts:
     merged = copy.deepcopy(values)
     for key, value in change.items():
         merged[key] = merged[key] | value if isinstance(value, dict) else value
     return merged
-
-
-class Comparison(NamedTuple):
-    """How two contenders compare.
-
-    Attributes:
-        gain: how many times as fast the other is, in the median turn.
-        gain_range: the least and the largest of the turns, without one of seven at either end.
-        milliseconds: the times of both in the median turn.
-    """
-
-    gain: float
-    gain_range: tuple[float, float]
-    milliseconds: tuple[float, float]
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether the other is faster, and not by chance alone."""
-        return self.gain >= GAIN and self.gain_range[0] >= 1
-
-    @property
-    def problem(self) -> str:
-        """Why it is no gain; "" where it is one."""
-        if self.gain < GAIN:
-            return "no faster"
-        return "" if self.is_gain else "unsteady: {:.2f} to {:.2f} times as fast".format(*self.gain_range)
-
-
-def _compare_contenders(one: _Contender, other: _Contender, rounds: int) -> Comparison:
-    """How they compare in so many turns."""
-    ones, others = take_turns([one.seconds, other.seconds], rounds)
-    seconds, others_seconds = median_turn(ones, others)
-    gains, losses = sorted(one / other for one, other in zip(ones, others, strict=True)), rounds // LOSSES
-    gains = gains[losses : rounds - losses]
-    return Comparison(seconds / others_seconds, (gains[0], gains[-1]), (1e3 * seconds, 1e3 * others_seconds))

@@ -68,6 +68,9 @@ def test_sessions_share_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch, re
     register(monkeypatch)
     compiler = DeviceCompiler(DEVICE)
     assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
+    register(monkeypatch, takes_one_thread=True)
+    compiler = DeviceCompiler(DEVICE)
+    assert compiler.key(EngineOptions(1)) != compiler.key(EngineOptions(1))
     register(monkeypatch, recording_option="record", records_unasked=records_unasked)
     compiler = DeviceCompiler(DEVICE)
     assert (compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))) is not records_unasked

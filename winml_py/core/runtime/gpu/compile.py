@@ -119,9 +119,10 @@ class DeviceCompiler:
         return None, "inputs-on-device"
 
     def key(self, options: EngineOptions) -> Hashable:
-        """The device; but no two sessions share what is recorded, which one thread at a time may run."""
+        """The device; but no two sessions share what one thread at a time may run, for each has a lock of its own."""
         may_record = options.graph_capture is None and self._provider.records_unasked
-        return (self._device, object()) if may_record or is_demanded(options, self._provider) else self._device
+        is_own = self._provider.takes_one_thread or may_record or is_demanded(options, self._provider)
+        return (self._device, object()) if is_own else self._device
 
     def session_lock(self) -> AbstractContextManager[object]:
         """The session's own lock, or the device's."""

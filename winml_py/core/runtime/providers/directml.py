@@ -12,4 +12,5 @@ DIRECTML = Provider(
     options=device_option,
     worth_trying=(("disable_metacommands", "True"),),
     is_sequential=True,
+    takes_one_thread=True,
 )

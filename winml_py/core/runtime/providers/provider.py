@@ -106,6 +106,7 @@ class Provider:
         worth_trying: options that may make a model faster, and never change more than the last digits: pairs of key and
             value, of which `winml-py tune` tries one after the other.
         shares_lock: whether all sessions on a device share one lock, or each has its own.
+        takes_one_thread: whether one thread at a time may run a session of it, where ONNX Runtime promises any number.
         helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
         built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
             InvalidDeviceError where there are none; plugins list theirs themselves. None where the runtime lists them.
@@ -136,6 +137,7 @@ class Provider:
     records_unasked: bool = False
     worth_trying: tuple[tuple[str, str], ...] = ()
     shares_lock: bool = False
+    takes_one_thread: bool = False
     helpers: tuple[str, ...] = ()
     built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
     prepare: Callable[[], None] = lambda: None

@@ -1,0 +1,163 @@
+"""A model with session options, ready to be timed against another."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping
+from timeit import timeit
+from typing import Any, NamedTuple
+
+from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
+from ..core.base.machine import usable_cores
+from ..core.base.messages import Facts
+from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.imaging.contract import ImageContract
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..enums import Precision
+from ..errors import EvaluationError
+from ..inputs import trial
+from ..inputs.examples import StatedSizes
+from ..inputs.files import generated, jobs, read
+from ..inputs.model import Case, load_model
+
+LATENCY, THROUGHPUT = "latency", "throughput"
+
+BLOCK_SECONDS = 0.05
+REST_SECONDS = 0.02
+"""The pause before a session is timed: the threads of the other one spin a while after their work."""
+
+
+class Subject(NamedTuple):
+    """What is timed, as another process can be told.
+
+    Attributes:
+        path: of the model.
+        inputs: files, as `winml-py run` takes them, of which the first is used; none for example inputs.
+        contract: how pictures become the inputs that it fits; None for what the model states.
+        sizes: what is stated of sizes that the model leaves free.
+        device: as `Case.device`.
+        goal: whether the time of one evaluation alone counts, or that of evaluations in a stream.
+    """
+
+    path: str
+    inputs: tuple[str, ...]
+    contract: ImageContract | None
+    sizes: StatedSizes
+    device: str
+    goal: str
+
+
+class Loaded:
+    """A subject whose model, device and inputs are there.
+
+    Args:
+        subject: what it is.
+        features: values of the inputs, by name; None for those that the subject states.
+        is_half: whether the model was made a float16 one.
+
+    Raises:
+        WinMLError: the model, the device or an input cannot be used.
+    """
+
+    def __init__(self, subject: Subject, features: Facts | None = None, is_half: bool = False) -> None:
+        self.subject, self.is_half = subject, is_half
+        self.model = load_model(subject.path, subject.contract)
+        self.device = Case(subject.path, device=subject.device).find_device()
+        is_given = bool(subject.inputs) and features is None
+        self.given = read(self.model, next(jobs(self.model, subject.inputs))[1]) if is_given else {}
+        self.features = features or self.given or generated(self.model, subject.sizes)
+
+    def open(self, values: Facts) -> LearningModelSession:
+        """A session with these options."""
+        return LearningModelSession(self.model, self.device, LearningModelSessionOptions.from_dict(values))
+
+
+def evaluate_apart(subject: Subject, values: Facts) -> None:
+    """Makes a session and evaluates it once, in a process of its own, which the engine may end.
+
+    Raises:
+        ProcessEndedError: it did.
+        WinMLError: the session cannot be made, or evaluated.
+    """
+    trial.call(_evaluate_once, subject, values)
+
+
+def _evaluate_once(subject: Subject, values: Facts) -> None:
+    loaded = Loaded(subject)
+    with loaded.open(values) as session:
+        session.evaluate_features(loaded.features)
+
+
+class Contender:
+    """A session, ready to be timed.
+
+    Args:
+        loaded: the model and its inputs.
+        values: the session's options, as a file has them.
+        batch: how many items are given to one evaluation, for throughput.
+
+    Attributes:
+        start_ms: the time that the session took to make.
+        outputs: what it gives.
+    """
+
+    def __init__(self, loaded: Loaded, values: Facts, batch: int) -> None:
+        self.loaded, self.values, self.batch, self._goal = loaded, values, batch, loaded.subject.goal
+        started = time.perf_counter()
+        self.session = loaded.open(values)
+        self.start_ms = 1e3 * (time.perf_counter() - started)
+        self._binding = LearningModelBinding(self.session)
+        for name, value in loaded.features.items():
+            self._binding.bind(name, value)
+        self._items = 1 if self._goal == LATENCY else self.batch * usable_cores()
+        self.outputs = self._arrays()
+        self._count = max(1, int(BLOCK_SECONDS / max(self._time(1), 1e-6)))
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it computes in half precision."""
+        return self.loaded.is_half or self.session.precision is Precision.HALF
+
+    def require_agreement(self, outputs: Facts) -> None:
+        """Refuses outputs that differ by more than its precision explains.
+
+        Raises:
+            EvaluationError: they do.
+        """
+        agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if self.is_half else FLOAT_TOLERANCE)
+        if not agreement.is_good:
+            raise EvaluationError(str(agreement))
+
+    def remake(self) -> Contender:
+        """The same again, in other memory if this one is closed: equal sessions share an engine."""
+        return Contender(self.loaded, self.values, self.batch)
+
+    def close(self) -> None:
+        """Closes the session. Twice is harmless."""
+        self.session.close()
+
+    def _arrays(self) -> Facts:
+        """The outputs, copied: evaluations that follow may write to the same memory."""
+        return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
+
+    def evaluate(self, count: int) -> Mapping[str, Any]:
+        """Evaluates so often, or for throughput so many batches on every core; gives the last outputs."""
+        if self._goal == LATENCY:
+            for _ in range(count):
+                result = self.session.evaluate(self._binding)
+            return result.outputs
+        for result in self.session.evaluate_many([self.loaded.features] * (count * self._items), batch=self.batch):
+            if result.error is not None:
+                raise result.error
+        return result.outputs
+
+    def seconds(self) -> float:
+        """An item's share of a block of evaluations."""
+        time.sleep(REST_SECONDS)
+        self.evaluate(1)
+        return self._time(self._count) / (self._count * self._items)
+
+    def _time(self, count: int) -> float:
+        return timeit(lambda: self.evaluate(count), number=1)
