@@ -4,7 +4,8 @@
 
 Python imports this module by its name when it starts, child processes too. What the runtime lists is as Windows lists
 it: the best card first, with the numbers that DXGI has for them. A session on such a card notes its options in the file
-that WINML_PY_TEST_OPTIONS names.
+that WINML_PY_TEST_OPTIONS names. Where WINML_PY_TEST_PROVIDER names a file with a `Provider`, the runtime has that one
+in DirectML's place, and the catalogue lists it, as if the file stood among the package's own.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import runpy
 import sys
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-DML, CPU = "DmlExecutionProvider", "CPUExecutionProvider"
+CPU, CATALOGUE = "CPUExecutionProvider", "winml_py.core.runtime.providers.catalogue"
+NEW = os.environ.get("WINML_PY_TEST_PROVIDER", "")
+DML = Path(NEW).stem if NEW else "DmlExecutionProvider"
 
 
 class _Finder(MetaPathFinder):
-    """Changes the module onnxruntime as soon as somebody has imported it."""
+    """Changes the module onnxruntime, and the catalogue of providers, as soon as somebody has imported it."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "onnxruntime":
+        if name != "onnxruntime" and not (NEW and name == CATALOGUE):
             return None
         place = sys.meta_path.index(self)
         sys.meta_path.remove(self)
@@ -37,7 +42,7 @@ class _Finder(MetaPathFinder):
 
             def run_and_change(module: Any) -> None:
                 run(module)
-                change(module)
+                (add_provider if name == CATALOGUE else change)(module)
 
             spec.loader.exec_module = run_and_change  # type: ignore[method-assign]
         return spec
@@ -61,6 +66,12 @@ def card(name: str, number: int, megabytes: int, is_discrete: bool, luid: int) -
 CARDS = [card("ACME Large", 1, 8192, True, (3 << 32) + 5), card("ACME Small", 0, 128, False, 6)]
 
 
+def add_provider(catalogue: Any) -> None:
+    """Has the catalogue list the provider in the file."""
+    provider = runpy.run_path(NEW)["PROVIDER"]
+    catalogue.PROVIDERS[provider.name] = provider
+
+
 def change(runtime: Any) -> None:
     """Has the runtime list DirectML, and compute on the CPU what is to run there."""
     native_session, native_devices = runtime.InferenceSession, runtime.get_ep_devices
@@ -73,7 +84,7 @@ def change(runtime: Any) -> None:
             self._is_on_card = DML in names
             if self._is_on_card:
                 settings = next(one[1] for one in providers if not isinstance(one, str) and one[0] == DML)
-                if int(settings["device_id"]) not in (0, 1):
+                if int(settings.get("device_id", 0)) not in (0, 1):
                     raise RuntimeError("There is no such adapter.")
                 if path := os.environ.get("WINML_PY_TEST_OPTIONS"):
                     with open(path, "w", encoding="utf-8") as file:
