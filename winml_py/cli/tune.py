@@ -45,7 +45,7 @@ BUSY_CORES = 0.2
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
 @click.option(
-    "--output-model", type=click.Path(), metavar="PATH", help="Optimise and halve the model, too; write it if faster."
+    "--output-model", type=click.Path(), metavar="PATH", help="Optimise and halve it, too; write it if faster."
 )
 @size_options
 @contract_options
@@ -60,12 +60,9 @@ def tune(
 ) -> None:
     """Search session options that make MODEL faster.
 
-    On a CPU it tries engines, precision, threads, graph optimisation and memory, on a GPU what its provider offers,
-    and for throughput also batches, on INPUT or on example inputs. Each change takes turns with the default and the
-    best so far until they are apart. It is dropped if results differ, if it is no 3 % faster, or if chance or other
-    programs may be why. At the end, the best and the default run in turns again.
-
-    With --output-model, the model itself is optimised first, and converted to float16, each if that is faster.
+    It tries engines, precision, threads and memory on a CPU, on a GPU what its provider offers, and for throughput also
+    batches, on INPUT or on example inputs. A change takes turns with the default and the best so far until they are
+    apart; it is dropped if results differ, if it is no 3 % faster, or if chance or other programs may be why.
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
     for path in filter(None, (output, output_model)):
