@@ -35,6 +35,8 @@ def enlarged(session: LearningModelSession, picture: Image.Image) -> Image.Image
     whole, scale = Image.new("RGB", (0, 0)), 1
     for (left, top), result in zip(corners, session.evaluate_many(tiles), strict=True):
         (output,) = result.outputs.values()
+        if not isinstance(output, ImageFeatureValue):
+            raise SystemExit("The model does not say that its output is a picture: see docs/tasks/upscaling.md.")
         tile = output.to_pil()
         if not whole.size[0]:
             scale = tile.width // width

@@ -42,7 +42,7 @@ def _log_of(case: Case) -> str:
 
 
 _REASON = re.compile(
-    r"\] (?P<words>[^\]]+?) for (?:Op type: \S+ node name|node): (?P<node>\S+)(?: because (?P<why>.+))?"
+    r"\] (?P<words>[^\]]+?) for (?:Op type: \S+ node name|node): (?P<node>.*?)(?: because (?P<why>.+))?$"
 )
 
 

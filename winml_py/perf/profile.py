@@ -91,7 +91,7 @@ class Profile:
             return ""
         return (
             f"The times of {', '.join(silent)} are those to submit the work: how long the device computes is not "
-            f"recorded, and the wait for it is in {OUTSIDE!r}."
+            f"recorded, and the wait for it is in MemcpyToHost, or in {OUTSIDE!r}."
         )
 
     @property

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import select
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import product
@@ -397,6 +398,83 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(recorded, "new_graph_id", number)
     return made
+
+
+def copying_models() -> dict[str, bytes]:
+    """Models whose work has copies between buffers, which WebGPU 0.4 leaves out of a recording."""
+    x, y, free = [tensor("x", [2, 3])], [tensor("y", [6])], [tensor("x", ["n", 3])]
+    neg = helper.make_node("Neg", ["x"], ["m"])
+    six = {"six": np.int64([6])}
+    at = {"at": np.int64([[1]]), "row": np.float32([[7, 8, 9]])}
+    scatter = helper.make_node("ScatterND", ["x", "at", "row"], ["m"])
+    return {
+        "reshape": data([neg, helper.make_node("Reshape", ["m", "six"], ["y"])], x, y, six),
+        "flatten": data([neg, helper.make_node("Flatten", ["m"], ["y"])], free, [tensor("y", ["n", 3])]),
+        "identity": data([helper.make_node("Identity", ["x"], ["y"])], free, [tensor("y", ["n", 3])]),
+        "scatter": data([scatter, helper.make_node("Neg", ["m"], ["y"])], x, [tensor("y", [2, 3])], at),
+    }
+
+
+COPYING = copying_models()
+
+
+@pytest.mark.parametrize("way", ["features", "binding", "device"])
+@pytest.mark.parametrize("name", COPYING)
+def test_a_recording_that_leaves_work_out_is_not_repeated(gpu: LearningModelDevice, name: str, way: str) -> None:
+    session, host = (open_free_session(COPYING[name], device) for device in (gpu, None))
+    binding = LearningModelBinding(session)
+    rng = np.random.default_rng(0)
+    for turn in range(6):
+        x = rng.random((2, 3), np.float32)
+        expected = host.evaluate_features({"x": x}).outputs["y"].to_numpy()
+        if way == "features":
+            result = session.evaluate_features({"x": x})
+        elif way == "binding" or turn == 0:
+            held = session.upload(x) if way == "device" else x
+            binding.bind("x", held)
+            result = session.evaluate(binding)
+        else:
+            held.write(x)
+            result = session.evaluate(binding)
+        np.testing.assert_array_equal(result.outputs["y"].to_numpy(), expected, err_msg=str(turn))
+
+
+def test_what_cannot_be_repeated_is_said_or_refused(gpu: LearningModelDevice) -> None:
+    """Or repeated rightly, by a provider that leaves nothing out."""
+    session, demanded = (open_free_session(COPYING["reshape"], gpu, graph_capture=how) for how in (None, True))
+    assert "recorded once and repeated" in str(session.explain())
+    x = np.ones((2, 3), np.float32)
+    for _ in range(3):
+        session.evaluate_features({"x": x})
+    if "same-results" not in str(session.explain()):
+        pytest.skip("this provider's recording has the copies")
+    assert "recorded once" not in str(session.explain())
+    assert demanded.evaluate_features({"x": x}).outputs["y"].to_numpy().tolist() == [-1] * 6
+    for _ in range(2):
+        with pytest.raises(NotSupportedError, match="constraint same-results"):
+            demanded.evaluate_features({"x": x})
+
+
+def test_a_session_that_is_closed_meanwhile_keeps_no_recording(gpu: LearningModelDevice) -> None:
+    session = open_free_session(unary("Neg", ["n"]), gpu)
+    engine = inside(session).engine
+    x = np.ones(3, np.float32)
+    started = threading.Event()
+
+    def work() -> None:
+        with suppress(ClosedError):
+            while True:
+                session.evaluate_features({"x": x})
+                started.set()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    session.close()
+    for thread in threads:
+        thread.join()
+    assert not engine._recorded._runs  # type: ignore[attr-defined]
 
 
 SHAPES = [(16, 24), (40, 20), (24, 24)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSessionOptions,
     NotSupportedError,
+    Tuning,
     WinMLError,
 )
 from winml_py.core.base.winrt_object import inside
@@ -89,6 +92,26 @@ def test_entries_of_runs_reach_every_run() -> None:
             evaluate()
     with pytest.raises(InvalidArgumentError, match=r"ONNX Runtime \d.* has no run configuration 'memory.enable'"):
         open_session(unary("Neg", [3]), run_config={"memory.enable": "1"})
+
+
+def test_a_key_of_the_other_kind_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no run configuration 'session\.disable_prepacking'"):
+        open_session(unary("Neg", [3]), run_config={"session.disable_prepacking": "1"})
+    with pytest.raises(InvalidArgumentError, match=r"no session configuration 'memory\.enable_memory_arena_shrinkage'"):
+        open_session(unary("Neg", [3]), session_config={"memory.enable_memory_arena_shrinkage": "cpu:0"})
+    shrinks = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+    with pytest.raises(InvalidArgumentError, match=r"A session sets 'memory\.enable_memory_arena_shrinkage' itself"):
+        open_session(unary("Neg", [3]), tuning=Tuning(arena_shrinkage=True), run_config=shrinks)
+
+
+def test_a_standard_error_that_is_closed_ends_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    with open_session(unary("Neg", [3]), log_severity="verbose", isolation="process") as session:
+        for _ in range(50):
+            result = session.evaluate_features({"x": np.float32([1, 2, 3])})
+    assert result.outputs["y"].to_numpy().tolist() == [-1, -2, -3]
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])

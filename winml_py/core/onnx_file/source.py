@@ -132,7 +132,10 @@ class FileSource(NamedTuple):
             is_large = cut >= max(MAPPED_FROM, self.size // 2) and not external and not is_private
             if is_large and is_text(real):
                 return Skeleton(cut_weights(buffer, header, name), folder, name=name)
-            if has_replaceable_weights(header) and is_text(self.path):
+            # Of a model that comes as bytes, the engine refuses weights behind a link out of the folder.
+            places = (os.path.realpath(os.path.join(self.folder, location)) for _, location in external)
+            is_whole = all(_is_inside(place, os.path.realpath(self.folder)) for place in places)
+            if has_replaceable_weights(header) and is_text(self.path) and is_whole:
                 folder, name = os.path.split(self.path)
                 return Skeleton(cut_weights(buffer, header, ""), folder, name=name)
             return self.path

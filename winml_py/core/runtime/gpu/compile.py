@@ -27,7 +27,7 @@ from ..engine import (
     PlacedNode,
 )
 from ..ort.device_memory import Recording
-from ..ort.engine import OrtDeviceEngine, OrtEngine
+from ..ort.engine import RECORDED, OrtDeviceEngine, OrtEngine
 from ..providers.catalogue import provider_of, require_option_keys, session_lock
 from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
@@ -96,7 +96,7 @@ class DeviceCompiler:
             return compile_kept(request, target), ""
         engine, problem = self._recording(request, target, must_record)
         if engine is not None:
-            return engine, "its work is recorded once and repeated"
+            return engine, RECORDED
         if must_record:
             raise unmet_constraint(problem)
         return compile_kept(request, target), f"its work is not recorded ({problem})"
@@ -143,6 +143,7 @@ CONSTRAINTS = {
     "tensors-only": "inputs and outputs are tensors of numbers",
     "fixed-shapes": "the shapes of the inputs decide all others: no NonZero, Compress, Unique or NonMaxSuppression",
     "inputs-on-device": "the provider reads every input on the device",
+    "same-results": "a recording gives what the work itself gives, which is tried with the second evaluation",
     "fixed-addresses": "what is bound on the device stays where it was when the work was recorded",
     "inputs-copied": "new numbers are copied to the address of the old ones",
     "one-thread": "one thread at a time runs the session",
@@ -206,8 +207,17 @@ class Float32Engine(HostEngine):
     """
 
     def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
-        self.options, self.explanation = engine.options, engine.explanation
+        self.options = engine.options
         self._engine, self._names = engine, names
+
+    @property
+    def explanation(self) -> Explanation:
+        """The engine's own, which may change when work is recorded."""
+        return self._engine.explanation
+
+    @explanation.setter
+    def explanation(self, explanation: Explanation) -> None:
+        self._engine.explanation = explanation
 
     def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
         """A new, empty binding."""

@@ -14,7 +14,7 @@ from ....errors import CanceledError, WinMLError
 from ...base.messages import logger
 from ...cache import answers, folders
 from ..engine import EngineOptions
-from ..ort.compile import compile_model
+from ..ort.compile import compile_model, require_options
 from ..ort.device_memory import Recording
 from ..ort.engine import OrtEngine
 from ..providers import plugins
@@ -34,6 +34,7 @@ def compile_kept(request: CompileRequest, target: Target, recording: Recording =
     folder = _folder_of(request, target, recording)
     if folder is None:
         return compile_model(request, target, recording)
+    require_options(request.options, target)  # what is wrong with them is not wrong with the folder
     engine = _reopened(request, target, recording, folder)
     if engine is not None:
         return engine

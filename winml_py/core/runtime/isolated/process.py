@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import json
 import os
@@ -126,7 +127,7 @@ class EngineProcess:
         """Reads what the process writes to its standard error, until it ends."""
         # A process that was forked from this one in an unlucky moment may have the other ends of pipe and sockets, too.
         # Then it is not the end of the pipe that shows the end of the process.
-        ended = -1
+        ended, decode = -1, codecs.getincrementaldecoder("utf-8")("replace").decode
         with suppress(AttributeError, OSError):  # a system without them, or a process without one more file
             ended = os.pidfd_open(number)
         try:
@@ -139,7 +140,8 @@ class EngineProcess:
                 said = os.read(stderr.fileno(), 1 << 16) if stderr.fileno() in ready else b""
                 self._words = (self._words + said)[-LAST_WORDS:]
                 if self.tells_words and sys.stderr is not None:
-                    sys.stderr.write(shown(said.decode(errors="replace")))
+                    with suppress(OSError, ValueError):  # it may be closed, or take other characters
+                        sys.stderr.write(shown(decode(said)))
                 if not said:
                     return
         finally:

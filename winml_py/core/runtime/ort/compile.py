@@ -108,13 +108,26 @@ def compile_model(
         )
     if options.tuning.denormals_as_zero and not flushes_denormals():
         raise NotSupportedError(
-            "denormals_as_zero is decided by the first session of a process, and one without it came first.",
+            "denormals_as_zero is decided by the first session of a process, for the thread that makes it and those "
+            "that it starts; here another session came first, or this thread did.",
             hint='Make the session with it first of all, or in a process of its own: options.isolation = "process".',
         )
     # Only tensors of numbers have an address. Other values go through the host, on a device as well.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
         return OrtDeviceEngine(session, options, target, target.device, recording, config, trace)
     return OrtEngine(session, options, target, config, trace, check)
+
+
+def require_options(options: EngineOptions, target: Target) -> None:
+    """Refuses options that the runtime, or the provider, would take and not follow, before anything is compiled.
+
+    Raises:
+        InvalidArgumentError: a key of a configuration that is not known.
+        NotSupportedError: a setting that the provider does not follow.
+    """
+    require_tuning(options.tuning, target)
+    session_options(options)
+    run_config(options, target)
 
 
 def _providers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +37,18 @@ def host_inputs(session: Any) -> frozenset[str]:
     return frozenset(end.name for end, memory in ends if memory.name == "Cpu")
 
 
+def require_elements(array: Array) -> None:
+    """Refuses an array that no device has memory for.
+
+    Raises:
+        SizeMismatchError: if the array has no elements.
+    """
+    if 0 in array.shape:
+        raise SizeMismatchError(
+            f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
+        )
+
+
 class DeviceMemory(NamedTuple):
     """Where a session's memory is. Nothing is allocated there before a session lives, which would end the process.
 
@@ -60,10 +73,7 @@ class DeviceMemory(NamedTuple):
         """
         import onnxruntime
 
-        if 0 in array.shape:
-            raise SizeMismatchError(
-                f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
-            )
+        require_elements(array)
         return onnxruntime.OrtValue.ortvalue_from_numpy(array, *self.location)
 
     def allocate(self, output: Any) -> onnxruntime.OrtValue:
@@ -166,13 +176,19 @@ class RecordedGraph:
         self._recording, self._is_possible = recording, is_possible
         self._id, self._runs = NO_GRAPH, 0
 
-    def prepare(self, run_options: onnxruntime.RunOptions) -> None:
-        """Says in the options of a run what is to be recorded or replayed."""
+    def prepare(self, run_options: onnxruntime.RunOptions, is_right: Callable[[], bool] = lambda: True) -> None:
+        """Says in the options of a run what is to be recorded or replayed.
+
+        Args:
+            run_options: of the run.
+            is_right: asked before a recording is made: whether it will give what the work itself gives.
+        """
         if self._recording is Recording.NONE:
             return
         self._runs += 1
         if self._id == NO_GRAPH and self._runs > 1 and self._is_possible:
-            self._id = new_graph_id()
+            self._is_possible = is_right()
+            self._id = new_graph_id() if self._is_possible else NO_GRAPH
         run_options.add_run_config_entry("gpu_graph_id", str(self._id))
 
     def input_moves(self, session: onnxruntime.InferenceSession, name: str, before: object, after: DeviceArray) -> None:

@@ -307,6 +307,10 @@ class OrtEngine:
             child_process.keep_forever(thing)
 
 
+RECORDED = "its work is recorded once and repeated"
+"""What `explain()` says of an engine that records."""
+
+
 class OrtDeviceEngine(OrtEngine):
     """A compiled model whose inputs and outputs are tensors of numbers in the memory of a device."""
 
@@ -323,7 +327,8 @@ class OrtDeviceEngine(OrtEngine):
         super().__init__(session, options, target, config, trace)
         self._memory = DeviceMemory(provider_of(device.provider), device.number)
         self.location = self._memory.location
-        self._recording, self._recorded = recording, RecordedRuns(self._memory)
+        self._recording = recording
+        self._recorded = RecordedRuns(self._memory, recording is Recording.DEMANDED, self._tell_unrecorded)
 
     @property
     def device(self) -> DeviceEngine:
@@ -348,7 +353,12 @@ class OrtDeviceEngine(OrtEngine):
                 "arrays alone (constraint fixed-shapes).",
                 hint="Override the free sizes in the options, or set options.graph_capture = None.",
             )
-        return DeviceBinding(session, self._memory, lock, self._recording, self._config)
+        return DeviceBinding(session, self._memory, lock, self._recording, self._config, self._recorded.require_right)
+
+    def _tell_unrecorded(self, constraint: str) -> None:
+        """Has `explain()` say that recordings were tried, and are not used."""
+        reason = self.explanation.reason.replace(RECORDED, f"its work is not recorded ({constraint})")
+        self.explanation = self.explanation._replace(reason=reason)
 
     @property
     def is_recordable(self) -> bool:
@@ -358,7 +368,7 @@ class OrtDeviceEngine(OrtEngine):
     def close(self) -> None:
         """Drops the native session, and what it has recorded; see `OrtEngine`."""
         with self._device_lock:
-            self._recorded.close()
+            self._recorded.close()  # for good: a run that waits for the lock keeps nothing in it
         super().close()
 
     def in_child(self) -> None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....errors import NotSupportedError
+from ...base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
 from ..runs import require_open, trim_heap, wrong_output_shape
 from .device_binding import DeviceBinding
-from .device_memory import NO_GRAPH, DeviceMemory, new_graph_id, outputs_of
+from .device_memory import NO_GRAPH, DeviceMemory, new_graph_id, outputs_of, require_elements
 from .errors import translate
 from .session_options import RunConfig, stoppable
 
@@ -29,47 +31,108 @@ _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 class RecordedRuns:
     """The recordings of one engine, which all its bindings repeat where arrays of the host come in and go out.
 
-    The first run of a set of shapes shows what shapes the outputs have; the second is recorded over memory of these
-    shapes, and those that follow repeat it. The set that was not used for longest makes room for a new one.
+    The first run of a set of shapes shows what shapes the outputs have. The second makes a recording over memory of
+    these shapes, and tries it; those that follow repeat it. The set that was not used for longest makes room for a new
+    one.
+
+    A recording may leave work out: WebGPU 0.4 leaves out copies between buffers, as Reshape at the end and ScatterND
+    make them, and its outputs then stay as they were. So a recording is made over zeros, repeated on the inputs, and
+    compared with a run that is not recorded; it is compared again at the runs 4, 8 and 16. What differs is never
+    repeated, nor is anything else of the engine.
+
+    Args:
+        memory: the device's.
+        is_demanded: whether a recording that cannot be used is an error.
+        tell: called once with the constraint that recordings do not meet.
     """
 
-    def __init__(self, memory: DeviceMemory) -> None:
-        self._memory = memory
+    def __init__(self, memory: DeviceMemory, is_demanded: bool, tell: Callable[[str], None]) -> None:
+        self._memory, self._is_demanded, self._tell = memory, is_demanded, tell
         self._runs: OrderedDict[_Shapes, _RecordedRun] = OrderedDict()
+        self._is_right: bool | None = None
+        self._is_closed = False
 
     def run(
         self,
         session: onnxruntime.InferenceSession,
         inputs: Mapping[str, Array],
         targets: Mapping[str, Array | None],
-        options: onnxruntime.RunOptions,
+        config: RunConfig,
+        stop: Stop | None,
     ) -> dict[str, Array]:
-        """Runs the model, writes what has a target there, and gives copies of the rest; under the session's lock."""
-        shapes = tuple((name, value.shape) for name, value in inputs.items())
+        """Runs the model, writes what has a target there, and gives copies of the rest; under the session's lock.
+
+        Raises:
+            NotSupportedError: a recording is demanded, and does not give what a plain run gives.
+            SizeMismatchError: an output does not fit its target.
+        """
+        shapes = tuple(sorted((name, value.shape) for name, value in inputs.items()))
         recorded = self._runs.pop(shapes, None) or _RecordedRun(session, self._memory, inputs)
+        values: Mapping[str, onnxruntime.OrtValue] = {}
         try:
-            values = recorded.run(session, inputs, options)
-        except BaseException:
-            recorded.release(session)  # who knows what has been recorded
-            raise
-        self._runs[shapes] = recorded
-        if len(self._runs) > MOST_RECORDINGS:
-            _, oldest = self._runs.popitem(last=False)
-            oldest.release(session)
-        fresh = {}
-        for name, value in values.items():
-            target = targets.get(name)
-            if target is None:
-                fresh[name] = np.array(value.numpy())
-            elif target.shape != tuple(value.shape()):
-                raise wrong_output_shape(name, target.shape, tuple(value.shape()))
+            try:
+                is_right = recorded.run(session, inputs, config, stop, self._is_right is not False)
+            except BaseException:
+                recorded.release(session)  # who knows what has been recorded
+                raise
+            if self._is_closed:
+                recorded.release(session)
             else:
-                np.copyto(target, value.numpy())
-        return fresh
+                self._runs[shapes] = recorded
+            self._judge(session, is_right)
+            if len(self._runs) > MOST_RECORDINGS:
+                self._runs.popitem(last=False)[1].release(session)
+            fresh, values = {}, recorded.outputs
+            for name, value in values.items():
+                target = targets.get(name)
+                if target is None:
+                    fresh[name] = np.array(value.numpy())
+                elif target.shape != tuple(value.shape()):
+                    raise wrong_output_shape(name, target.shape, tuple(value.shape()))
+                else:
+                    np.copyto(target, value.numpy())
+            return fresh
+        finally:
+            # An error that somebody keeps must not keep these: they go under the lock.
+            del session, recorded, values
+
+    def require_right(self, session: onnxruntime.InferenceSession, inputs: Mapping[str, Array]) -> bool:
+        """Whether a recording over other memory will do: one is tried here, once in the engine's life.
+
+        Raises:
+            NotSupportedError: a recording is demanded, and does not give what a plain run gives.
+        """
+        if self._is_right is None:
+            for _ in range(2):
+                self.run(session, inputs, {}, (), None)
+        elif not self._is_right and self._is_demanded:
+            raise self._not_right()
+        return bool(self._is_right)
+
+    def _judge(self, session: onnxruntime.InferenceSession, is_right: bool | None) -> None:
+        if is_right is False and self._is_right is not False:
+            for recorded in self._runs.values():
+                recorded.release(session)
+            self._tell("same-results")
+        if is_right is not None:
+            self._is_right = is_right and self._is_right is not False
+        if self._is_right is False and self._is_demanded:
+            raise self._not_right()
+
+    def _not_right(self) -> NotSupportedError:
+        return NotSupportedError(
+            "A recording of this model's work does not give what the work itself gives (constraint same-results).",
+            hint="Set options.graph_capture = None to record only where that is possible.",
+        )
 
     def close(self) -> None:
         """Lets go of all memory; the recordings go with the session. Under the session's lock."""
+        self._is_closed = True
         self._runs.clear()
+
+
+_COMPARED_AT = (4, 8, 16)
+"""The runs of a set of shapes at which its recording is compared again."""
 
 
 class _RecordedRun:
@@ -84,28 +147,61 @@ class _RecordedRun:
             self._native.bind_ortvalue_input(name, copy)
         for end in session.get_outputs():
             self._native.bind_output(end.name, *memory.location)
-        self._outputs: dict[str, onnxruntime.OrtValue] = {}
-        self._id = NO_GRAPH
+        self.outputs: dict[str, onnxruntime.OrtValue] = {}
+        """In memory that the next run writes again."""
+        self._id, self._count = NO_GRAPH, 0
+        del session  # the frame of an error would keep it
 
     def run(
         self,
         session: onnxruntime.InferenceSession,
         inputs: Mapping[str, Array],
-        options: onnxruntime.RunOptions,
-    ) -> Mapping[str, onnxruntime.OrtValue]:
-        """The outputs, in memory that the next run writes again."""
-        for name, copy in self._copies.items():
-            copy.update_inplace(inputs[name])
-        if self._outputs and self._id == NO_GRAPH:
-            self._id = new_graph_id()
-        options.add_run_config_entry("gpu_graph_id", str(self._id))
-        session.run_with_iobinding(self._native, options)
-        if not self._outputs:
-            names = [end.name for end in session.get_outputs()]
-            self._outputs = dict(zip(names, outputs_of(self._native), strict=True))
-            for name, value in self._outputs.items():
-                self._native.bind_ortvalue_output(name, value)
-        return self._outputs
+        config: RunConfig,
+        stop: Stop | None,
+        may_record: bool,
+    ) -> bool | None:
+        """Fills the outputs, by the recording where there is one; gives whether that is right, if it was compared."""
+        self._count += 1
+        is_new = self._count == 2 and may_record
+        try:
+            if is_new:
+                self._id = new_graph_id()
+                zeros = {name: np.zeros_like(value) for name, value in inputs.items()}
+                self._run_once(session, zeros, config, stop, self._id)
+            is_compared = self._id != NO_GRAPH and (is_new or self._count in _COMPARED_AT)
+            self._run_once(session, inputs, config, stop, self._id)
+            if not is_compared:
+                return None
+            came = {name: np.array(value.numpy()) for name, value in self.outputs.items()}
+            self._run_once(session, inputs, config, stop, NO_GRAPH)
+            expected = {name: value.numpy() for name, value in self.outputs.items()}
+            is_right = compare_outputs(expected, came, FLOAT_TOLERANCE).is_good
+            if not is_right:
+                self.release(session)
+            return is_right
+        finally:
+            del session
+
+    def _run_once(
+        self,
+        session: onnxruntime.InferenceSession,
+        inputs: Mapping[str, Array],
+        config: RunConfig,
+        stop: Stop | None,
+        number: int,
+    ) -> None:
+        try:
+            for name, copy in self._copies.items():
+                copy.update_inplace(inputs[name])
+            with stoppable(stop or Stop(), (*config, ("gpu_graph_id", str(number)))) as options:
+                session.run_with_iobinding(self._native, options)
+            if not self.outputs:
+                names = [end.name for end in session.get_outputs()]
+                self.outputs = dict(zip(names, outputs_of(self._native), strict=True))
+                for name, value in self.outputs.items():
+                    self._native.bind_ortvalue_output(name, value)
+        finally:
+            del session
 
     def release(self, session: onnxruntime.InferenceSession) -> None:
         """Has the runtime let go of the recording, which it would keep, and this memory, for the session's life."""
@@ -149,6 +245,8 @@ class RecordedBinding:
         require_open(self._session)
         if isinstance(value, DeviceArray) or self._own is not None:
             self._on_device().set_input(name, value)
+        else:
+            require_elements(value)
         self._inputs[name] = value
 
     def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
@@ -181,10 +279,12 @@ class RecordedBinding:
             return self._own.run(stop)
         session = None
         try:
-            with stoppable(stop or Stop(), self._config) as options, held(self._lock, stop):
+            with held(self._lock, stop):
                 session = require_open(self._session)
+                inputs: Any = self._inputs
+                outputs: Any = self._outputs
                 try:
-                    return self._runs.run(session, self._inputs, self._outputs, options)  # type: ignore[arg-type]
+                    return self._runs.run(session, inputs, outputs, self._config, stop)
                 finally:
                     session = None  # under the lock: after `close` this was the last reference
         except Exception as error:  # the runtime raises classes that have no common base

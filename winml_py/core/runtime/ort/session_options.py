@@ -95,7 +95,7 @@ def run_config(options: EngineOptions, target: Target) -> RunConfig:
         on_device = f";gpu:{device.number}" if device is not None and device.hardware != "cpu" else ""
         entries.append(("memory.enable_memory_arena_shrinkage", f"cpu:0{on_device}"))
     for key, value in options.run_config:
-        if key in _SESSIONS_OWN:
+        if key in (*_SESSIONS_OWN, *dict(entries)):
             raise InvalidArgumentError(f"A session sets {key!r} itself.", hint="Leave it out of options.run_config.")
         _require_config_key(key, "run")
         entries.append((key, value))
@@ -124,7 +124,10 @@ def _require_config_key(key: str, kind: str) -> None:
     Raises:
         InvalidArgumentError: there is none.
     """
-    if not key.startswith("ep.") and not _is_in_runtime(key):  # those are a provider's, which may be a plugin
+    prefix, _, _ = key.partition(".")
+    other = {"session": ("memory", *_SESSIONS_OWN), "run": ("session", "optimization")}[kind]
+    # Keys that begin with "ep." are a provider's, which may be a plugin.
+    if prefix in other or (prefix != "ep" and not _is_in_runtime(key)):
         raise InvalidArgumentError(
             f"ONNX Runtime {runtime_version()} has no {kind} configuration {key!r}.",
             hint=f"Its keys are in onnxruntime_{kind}_options_config_keys.h, and differ from version to version.",
