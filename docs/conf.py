@@ -81,6 +81,7 @@ NOT_CALLED = {
     "OutputReport",
     "PicturePlacement",
     "PlacedNode",
+    "ShownPage",
     "Vector",
     "VectorIterator",
     "VectorView",

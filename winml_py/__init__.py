@@ -8,7 +8,19 @@ a name is loaded when it is first used, so that a program pays for what it needs
 __version__ = "0.1.0"
 
 _CAPABILITIES = frozenset(
-    ["authoring", "backend", "experimental", "float16", "operators", "optimize", "perf", "scale", "testing", "vision"]
+    [
+        "authoring",
+        "backend",
+        "experimental",
+        "float16",
+        "operators",
+        "optimize",
+        "perf",
+        "scale",
+        "testing",
+        "view",
+        "vision",
+    ]
 )
 
 

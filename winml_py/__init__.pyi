@@ -9,6 +9,7 @@ from . import optimize as optimize
 from . import perf as perf
 from . import scale as scale
 from . import testing as testing
+from . import view as view
 from . import vision as vision
 from .core.base.async_operation import AsyncOperation as AsyncOperation
 from .core.base.buffers import MemoryBufferReference as MemoryBufferReference

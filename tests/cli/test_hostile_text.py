@@ -25,6 +25,7 @@ from winml_py.core.base.messages import logger, shown
 from winml_py.core.cache import answers
 from winml_py.errors import InvalidArgumentError, WinMLError
 from winml_py.perf import contender
+from winml_py.view.server import PageServer
 
 pytestmark = pytest.mark.one_python
 
@@ -101,6 +102,7 @@ EXTRA = {
     "perf": ["--iterations", "2"],
     "profile": ["--iterations", "1"],
     "run": ["--labels", "labels.txt"],
+    "view": ["--no-browser"],
 }
 
 
@@ -138,6 +140,7 @@ def test_no_command_sends_what_a_terminal_obeys(
     arguments = [name, *arguments_of(main.commands[name], folder, f"in{HOSTILE}.npy")]
     monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
     monkeypatch.setattr(contender, "REST_SECONDS", 0)
+    monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
     if name == "map":
         pytest.importorskip("pyarrow")
     if name == "cache":  # which is to have something to list

@@ -18,6 +18,7 @@ from winml_py.authoring import write_samples
 from winml_py.cli.main import main
 from winml_py.core.base.messages import REPORT_SCHEMA
 from winml_py.perf import contender, tune, turns
+from winml_py.view.server import PageServer
 
 pytestmark = pytest.mark.one_python
 
@@ -49,6 +50,7 @@ def validated(text: str) -> dict[str, Any]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
     for module in (turns, tune):
         monkeypatch.setattr(module, "ROUNDS", 1)
     for path in (MODELS / "digits.onnx", MODELS / "edges.onnx", seven, cat):
@@ -91,6 +93,8 @@ CALLS: dict[str, str] = {
     "run a list": "run list.onnx x.npy",
     "run to infinity": "run large.onnx zeros.npy",
     "tune": "tune digits.onnx --output options.json",
+    "view": "view digits.onnx seven.png --no-browser",
+    "view of no model": "view --no-browser",
 }
 
 
@@ -101,7 +105,7 @@ def test_every_document_is_of_the_schema(name: str, folder: Path) -> None:
     facts = validated(result.stdout)
     assert facts["kind"] == words[0]
     assert result.exit_code == (4 if name == "run on two" else result.exit_code if name == "doctor" else 0)
-    if name in ("contract", "convert", "edit", "info", "join", "map", "optimize", "profile", "tune"):
+    if name in ("contract", "convert", "edit", "info", "join", "map", "optimize", "profile", "tune", "view"):
         assert facts["model"] == words[1]
     if words[0] in ("perf", "run"):
         assert all(one["model"].endswith(".onnx") for one in facts.get("cases", facts.get("results")))

@@ -32,6 +32,7 @@ ARGUMENTS = {
     "MODEL... [INPUT]...",
     "MODEL INPUT...",
     "A B [INPUT]...",
+    "[MODEL] [PICTURE]",
     "",
 }
 
@@ -313,6 +314,8 @@ def probes(command: click.Command) -> dict[int, list[str]]:
     if name == "map":
         calls[4] = ["m.onnx", "missing.csv", *output]
         calls[7] = ["m.onnx", *more, *output, "--on", "ray"]
+    if name == "view":
+        calls[4] = ["m.onnx", "missing.npy"]
     if "--output" in names and name != "run":
         calls[5] = ["m.onnx", *more, "--output", f"nowhere/{written}"]
     elif "--output" in names:

@@ -24,7 +24,8 @@ def test_the_wheel_holds_the_package_and_its_types(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     package = ROOT / "winml_py"
-    sources = {path for path in package.rglob("*") if path.suffix in (".py", ".pyi", ".typed")}
+    endings = (".py", ".pyi", ".typed", ".html", ".css", ".js", ".svg")  # the page of `winml-py view` has all of these
+    sources = {path for path in package.rglob("*") if path.suffix in endings}
     expected = {path.relative_to(ROOT).as_posix() for path in sources | {package / "py.typed"}}
     assert names == expected
     assert {"winml_py/py.typed", "winml_py/__init__.pyi"} <= names

@@ -36,6 +36,7 @@ CAPABILITIES = [
     "perf",
     "scale",
     "testing",
+    "view",
     "vision",
     "winrt",
 ]

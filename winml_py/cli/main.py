@@ -24,6 +24,7 @@ from .profile import profile
 from .run import run
 from .style import show_streams
 from .tune import tune
+from .view import view
 
 _AS_JSON = "winml_py.as_json"
 
@@ -70,6 +71,7 @@ class _Program(click.Group):
         profile,
         run,
         tune,
+        view,
     ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

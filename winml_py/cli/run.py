@@ -17,8 +17,10 @@ from ..core.features.tensor import Tensor
 from ..core.session.check import check_session, require_answers
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
+from ..inputs.answers import AUTO, KINDS, Classes, Finder, score_outputs, summarize
 from ..inputs.files import generated, jobs, models_of, read
 from ..inputs.model import EXAMPLE, Case, input_sizes, to_json
+from ..inputs.tensor_picture import PictureSeen
 from ..perf.placement import nodes_on_cpu
 from .arguments import (
     contract_options,
@@ -38,8 +40,8 @@ from .arguments import (
 from .failures import Failure, error_facts, naming, status_of
 from .samples import check_facts, spell_check, tell_problems
 from .style import emit, progress, say, tell_assumed
-from .summary import AUTO, KINDS, Classes, Finder, print_on_cpu, print_results, score_outputs, summarize
-from .videos import PictureSeen, folders_of, targets_of, video_of, write, write_video
+from .summary import print_on_cpu, print_results
+from .videos import folders_of, targets_of, video_of, write, write_video
 
 
 @click.command()

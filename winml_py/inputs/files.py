@@ -208,10 +208,15 @@ def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict
         InvalidArgumentError: an input is a map or a sequence, or has no rank; or a size is stated that is not free.
     """
     rng = np.random.default_rng(0)
-    return {feature.name: _make(feature, rng) for feature in sizes.applied(model.input_features)}
+    return {feature.name: make_example(feature, rng) for feature in sizes.applied(model.input_features)}
 
 
-def _make(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
+def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
+    """An example value for one input, as `generated` makes them.
+
+    Raises:
+        InvalidArgumentError: it is a map or a sequence, or has no rank.
+    """
     if has_example(feature):
         return example_value(feature, rng)
     if not isinstance(feature, ShapedDescriptor) or (

@@ -12,8 +12,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from ..core.base import child_process
@@ -58,13 +58,50 @@ def call(function: Callable[..., T], *arguments: object) -> T:
     return result
 
 
-def call_foreign(seconds: float, function: Callable[..., T], *arguments: object) -> T:
+class Running:
+    """The processes of calls that another thread may stop.
+
+    Attributes:
+        stops: how often they were stopped.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._children = threading.Lock(), set[_Child]()
+        self.stops = 0
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        with self._lock:
+            return len(self._children)
+
+    def stop(self) -> None:
+        """Kills them all: who called gets a ProcessEndedError."""
+        with self._lock:
+            self.stops += 1
+            for child in self._children:
+                child.kill()
+
+    @contextmanager
+    def holding(self, child: _Child) -> Iterator[None]:
+        """Counts a process among them, for the while."""
+        with self._lock:
+            self._children.add(child)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._children.discard(child)
+
+
+def call_foreign(seconds: float, function: Callable[..., T], *arguments: object, running: Running | None = None) -> T:
     """The same for a function that runs code which is not ours: in a process that nothing else is called in.
 
     Args:
         seconds: so long it may take; then the process is killed.
         function: of a module of ours, by its name; what it takes and returns is pickled.
         arguments: what it is given.
+        running: the calls that this one is stopped with.
 
     Raises:
         ProcessEndedError: the process ended.
@@ -83,7 +120,8 @@ def call_foreign(seconds: float, function: Callable[..., T], *arguments: object)
     timer.daemon = True
     timer.start()
     try:
-        is_good, value = child.ask((function, arguments))
+        with (running or Running()).holding(child):
+            is_good, value = child.ask((function, arguments))
     except ProcessEndedError:
         if is_late.is_set():
             raise TimeoutError from None

@@ -47,7 +47,7 @@ _TENSOR_KINDS = (TensorKind.UINT8, TensorKind.FLOAT, TensorKind.FLOAT16)
 WINDOWS_KEYS = ("Image.BitmapPixelFormat", "Image.NominalPixelRange", "Image.ColorSpaceGamma")
 """The keys Windows ML reads."""
 
-_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
+METADATA_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.BitmapPixelFormat": (
         "pixel_format",
         {"Gray8": BitmapPixelFormat.GRAY8, "Rgb8": BitmapPixelFormat.RGB8, "Bgr8": BitmapPixelFormat.BGR8},
@@ -76,7 +76,7 @@ _FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Gray": ("gray", {gray.name.title(): gray for gray in ImageGray}),
 }
 """For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
-OUR_KEYS = tuple(key for key in _FIELDS if key not in WINDOWS_KEYS)
+OUR_KEYS = tuple(key for key in METADATA_FIELDS if key not in WINDOWS_KEYS)
 """The keys that are ours."""
 
 
@@ -279,13 +279,15 @@ class ImageContract(Fields):
         Raises:
             InvalidArgumentError: an unknown word under a key of Windows ML's or of ours.
         """
-        return cls(**{name: _value(key, metadata[key]) for key, (name, _) in _FIELDS.items() if key in metadata})
+        return cls(
+            **{name: _value(key, metadata[key]) for key, (name, _) in METADATA_FIELDS.items() if key in metadata}
+        )
 
     def to_metadata(self) -> dict[str, str]:
         """The `metadata_props` that state the contract: Windows ML's keys always, ours where they are needed."""
         default = ImageContract(self.pixel_format)
         metadata = {"Image.ColorSpaceGamma": "SRGB"}
-        for key, (name, words) in _FIELDS.items():
+        for key, (name, words) in METADATA_FIELDS.items():
             value = getattr(self, name)
             if key not in WINDOWS_KEYS and value == getattr(default, name):
                 continue
@@ -452,7 +454,7 @@ def size_of(size: Any) -> Size | None:
 
 def _value(key: str, text: str) -> Any:
     """What the text under a key of the metadata means."""
-    words = _FIELDS[key][1]
+    words = METADATA_FIELDS[key][1]
     if key == "Image.Scaling":
         return ImageScaling.from_text(text)
     number = int if key in ("Image.Pad", "Image.Size") else float

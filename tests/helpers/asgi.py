@@ -1,0 +1,73 @@
+"""Asks an ASGI application as a server would, without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status_code: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes = b""
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Client:
+    """Asks the application of some routes. A path reaches it decoded, dots and slashes included."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._app = Starlette(routes=list(routes))
+
+    def get(self, path: str) -> Answer:
+        return asyncio.run(self._ask("GET", path, b""))
+
+    def post(self, path: str, json_body: object = None, content: bytes | None = None) -> Answer:
+        body = json.dumps(json_body).encode() if content is None else content
+        return asyncio.run(self._ask("POST", path, body))
+
+    async def _ask(self, method: str, path: str, body: bytes) -> Answer:
+        answer, requests = Answer(), [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if not requests:
+                await asyncio.Event().wait()  # whoever asks stays until the answer is complete
+            return requests.pop()
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                answer.status_code = message["status"]
+                answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            else:
+                answer.content += message.get("body", b"")
+
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "scheme": "http",
+            "method": method,
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": b"",
+            "headers": [(b"host", b"127.0.0.1")],
+            "server": ("127.0.0.1", 80),
+        }
+        await self._app(scope, receive, send)
+        return answer

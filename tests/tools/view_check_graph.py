@@ -1,0 +1,257 @@
+"""Looks at the pages of the graph and of editing in a browser, with models that are meant to break them.
+
+pip install playwright 'winml-py[view]'
+python tests/tools/view_check_graph.py [--pictures FOLDER]
+
+Needs Chromium (its path in the variable CHROMIUM, or a `chromium` on the path). No request leaves this machine, nothing
+is written to the console, no policy is broken, and nothing of a model becomes an element. The exit code is 1 if
+something is wrong. `check` does it for a page that is served already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from playwright.sync_api import Browser, Page, sync_playwright
+
+MARKUP = '<img src=x onerror="window.struck=1"><style>*{display:none}</style>'
+"""A name that would be seen as a picture that is not there, and as an empty page."""
+
+NODES = 5000
+SECONDS = 60
+VIEWS = {"screen": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
+
+_LOOK = """
+() => {
+  const root = document.documentElement, found = [];
+  if (root.scrollWidth > root.clientWidth) found.push(`is ${root.scrollWidth} wide`);
+  if (window.struck) found.push("ran a script of the model's");
+  if (document.querySelector("#page :is(img, style, script, a[href*='//'])")) found.push("has markup of the model's");
+  return found;
+}
+"""
+_OPEN_MORE = """
+() => {
+  const more = document.querySelectorAll(".sidebar-item-value-expander, .sidebar-item-value-button");
+  more.forEach((button) => button.click());
+  return [];
+}
+"""
+_PLACED = "() => document.querySelectorAll('#origin .placed').length"
+
+
+def hostile_model() -> onnx.ModelProto:
+    """A model whose every name and word is markup, with a function and a weight."""
+    opset = helper.make_opsetid("", 17)
+    body = [helper.make_node("Relu", ["a"], ["b"], name=f"{MARKUP}inner")]
+    function = helper.make_function("own", f"{MARKUP}function", ["a"], ["b"], body, [opset])
+    function.doc_string = (
+        f"{MARKUP} [link](http://example.com) ![picture](http://example.com/x.png) <script>window.struck=1</script>"
+    )
+    nodes = [
+        helper.make_node(f"{MARKUP}function", [f"{MARKUP}in"], ["between"], domain="own", name=f"{MARKUP}call"),
+        helper.make_node("Sin", ["between"], [f"{MARKUP}sine"], name=f"{MARKUP}sin", doc_string=MARKUP),
+        helper.make_node("Add", [f"{MARKUP}sine", f"{MARKUP}weight"], [f"{MARKUP}out"], name=f"{MARKUP}add"),
+    ]
+    taken = helper.make_tensor_value_info(f"{MARKUP}in", TensorProto.FLOAT, [1, f"{MARKUP}size", 8], MARKUP)
+    taken.type.denotation = MARKUP
+    given = helper.make_tensor_value_info(f"{MARKUP}out", TensorProto.FLOAT, None)
+    weight = numpy_helper.from_array(np.ones(8, np.float32), f"{MARKUP}weight")
+    graph = helper.make_graph(nodes, f"{MARKUP}graph", [taken], [given], [weight], doc_string=MARKUP)
+    model = helper.make_model(
+        graph,
+        opset_imports=[opset, helper.make_opsetid("own", 1)],
+        ir_version=9,
+        functions=[function],
+        producer_name=MARKUP,
+        doc_string=MARKUP,
+    )
+    helper.set_model_props(model, {f"{MARKUP}key": MARKUP})
+    return model
+
+
+def large_model(count: int = NODES) -> onnx.ModelProto:
+    """A model of many nodes, every seventh with a second input from further above."""
+    names = ["x", *(f"v{place}" for place in range(count))]
+    nodes = [
+        helper.make_node("Add", [names[place], names[max(0, place - 3)]], [names[place + 1]], name=f"add{place}")
+        if place % 7 == 0
+        else helper.make_node("Sin", [names[place]], [names[place + 1]], name=f"sin{place}")
+        for place in range(count)
+    ]
+    taken = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16])
+    given = helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "large", [taken], [given])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@contextmanager
+def opened(browser: Browser, view: str, wrong: list[str]) -> Iterator[Page]:
+    """A window; what its console says is wrong, and so is a request that leaves this machine or is refused."""
+    width, scheme = VIEWS[view]
+    context = browser.new_context(
+        viewport={"width": width, "height": 844}, color_scheme="dark" if scheme == "dark" else "light"
+    )
+    page = context.new_page()
+    page.on("console", lambda said: wrong.append(f"{view}: the console has: {said.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"{view}: {error}"))
+    local = ("http://127.0.0.1:", "http://localhost:", "blob:", "data:")
+    page.on(
+        "request", lambda asked: None if asked.url.startswith(local) else wrong.append(f"{view}: asked for {asked.url}")
+    )
+    yield page
+    context.close()
+
+
+def check(browser: Browser, address: str, pictures: Path | None = None, name: str = "model") -> list[str]:
+    """What is wrong with both pages of one model.
+
+    Args:
+        browser: Chromium.
+        address: what the page's addresses begin with, the slash at its end included.
+        pictures: a folder for screenshots.
+        name: of the model, for their names.
+    """
+    wrong: list[str] = []
+    for view in VIEWS:
+        with opened(browser, view, wrong) as page:
+            for kind, look in {"graph": _graph, "edit": _edit}.items():
+                page.goto(f"{address}{kind}/")
+                page.wait_for_selector("#page[data-state=ready]", timeout=SECONDS * 1000)
+                wrong += [f"{view}: {name}: {kind}: {what}" for what in (*page.evaluate(_LOOK), *look(page))]
+                page.wait_for_timeout(200)
+                wrong += [f"{view}: {name}: {kind}: {what}" for what in page.evaluate(_LOOK)]
+                if pictures:
+                    page.screenshot(path=pictures / f"{name} {kind} {view}.png", full_page=view == "phone")
+    return wrong
+
+
+def _graph(page: Page) -> Iterator[str]:
+    """Colours, the table, and everything in Netron's drawing that opens something."""
+    kernels = page.locator("#nodes tbody tr.kernel")
+    if not kernels.count():
+        yield f"the table is empty: {page.locator('#notice').inner_text()}"
+        return
+    if not page.evaluate(_PLACED):
+        yield "no node is coloured"
+    for kind in ("time", "device"):
+        page.check(f"input[value={kind}]")
+        fill = "getComputedStyle(document.querySelector('#origin .placed .node-item-type path')).fill"
+        if page.evaluate(fill) == "none":
+            yield f"nodes have no colour by {kind}"
+    order = page.locator("#nodes tbody tr.kernel td.name button")
+    by_time = order.all_inner_texts()[:50]
+    page.click("button[data-column=name]")
+    if order.count() > 5 and order.all_inner_texts()[:50] == by_time:
+        yield "the table is not sorted by name"
+    page.click("button[data-column=time]")
+    page.fill("#filter", "no node has this name")
+    if kernels.count():
+        yield "the filter lets rows through"
+    page.fill("#filter", "")
+    yield from _pick(page)
+    for which in ("#sidebar-model-button", "#sidebar-target-button"):
+        page.click(which)
+        page.wait_for_timeout(250)
+        if not page.locator("#sidebar-content").inner_text().strip():
+            yield f"{which} shows nothing"
+        page.click("#sidebar-closebutton")
+    page.wait_for_timeout(250)
+
+
+def _pick(page: Page) -> Iterator[str]:
+    """A click on a row brings its node into view; a click on a node opens what it is, and its documentation."""
+    rows = page.locator("#nodes tbody tr.kernel")
+    for place in range(min(rows.count(), 30) - 1, -1, -1):
+        rows.nth(place).locator("td.name button").click()
+        if page.locator("#origin .node.select").count():
+            break
+    page.wait_for_timeout(700)
+    inside = """() => {
+      const node = document.querySelector("#origin .node.select")?.getBoundingClientRect();
+      const frame = document.getElementById("target").getBoundingClientRect();
+      return !!node && node.top < frame.bottom && node.bottom > frame.top && node.left < frame.right;
+    }"""
+    if not page.evaluate(inside):
+        yield "a click on a row does not bring its node into view"
+    heads = page.locator("#origin .node-item-type, #origin .node-item-function")
+    for place in range(4):
+        if place >= heads.count():  # a function was opened, which has fewer nodes
+            break
+        heads.nth(place).dispatch_event("click")
+        page.wait_for_timeout(250)
+        if not page.locator("#sidebar-content").inner_text().strip() and not page.locator("#sidebar").is_hidden():
+            yield f"a click on node {place} opens nothing"
+        yield from page.evaluate(_OPEN_MORE)
+        page.wait_for_timeout(250)
+        yield from page.evaluate(_LOOK)
+    if page.locator("#sidebar-closebutton").is_visible():
+        page.click("#sidebar-closebutton")
+    back = page.locator("#toolbar-path-back-button")
+    if back.is_visible():  # a function was opened
+        back.click()
+        page.wait_for_timeout(500)
+
+
+def _edit(page: Page) -> Iterator[str]:
+    """A change of a word is written to a file for downloading, and named as the one difference."""
+    page.locator("#words input").first.fill("another name")
+    if not page.locator("#words input.changed").count():
+        yield "the changed field is not marked"
+    page.click("#write")
+    page.wait_for_selector("#differences:not([hidden]), #words-of-result.error", timeout=SECONDS * 1000)
+    rows = page.locator("#differences tbody tr")
+    if rows.count() != 1 or "another name" not in rows.first.inner_text():
+        yield f"the differences are not the one that was made: {page.locator('#result').inner_text()}"
+        return
+    with page.expect_download() as download:
+        page.click("#link a")
+    written = onnx.load(download.value.path())
+    if written.graph.name != "another name":
+        yield f"the file has the name {written.graph.name!r}"
+
+
+def main() -> None:
+    from winml_py.view.server import PageServer
+    from winml_py.view.workbench import Workbench
+
+    parser = argparse.ArgumentParser(description="Looks at the pages of the graph and of editing.")
+    parser.add_argument("--pictures", type=Path, help="a folder for screenshots")
+    given = parser.parse_args()
+    if given.pictures:
+        given.pictures.mkdir(parents=True, exist_ok=True)
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        paths = {"shapes": Path(__file__).parents[2] / "models" / "shapes.onnx"}
+        for name, model in {"hostile": hostile_model(), "large": large_model()}.items():
+            paths[name] = Path(folder, f"{name}.onnx")
+            onnx.save(model, paths[name])
+        for name, path in paths.items():
+            bench = Workbench()
+            bench.first_model = bench.open_model(str(path))
+            server = PageServer(bench)
+            server.start()
+            try:
+                wrong += check(browser, server.address, given.pictures, name)
+            finally:
+                server.close()
+        browser.close()
+    print(f"{len(paths)} models in {len(VIEWS)} views: {len(wrong)} wrong")
+    print(*wrong, sep="\n")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""`winml_py.view.show` in a notebook, and `winml-py view` from its first line to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.cli import require_failure
+from helpers.pages import Page
+from helpers.paths import MODELS, PICTURES
+from helpers.waiting import wait_until
+from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, view
+from winml_py.errors import InvalidArgumentError, MissingPackageError, PictureNotFoundError
+
+
+def state_of(address: str) -> Any:
+    with urllib.request.urlopen(f"{address}api/state", timeout=20) as answer:
+        return json.load(answer)
+
+
+def evaluate(address: str, state: Any) -> Any:
+    asked = {"model": state["model"]["id"], "inputs": {"image": {"picture": state["picture"]["id"]}}}
+    request = urllib.request.Request(f"{address}api/evaluate", json.dumps(asked).encode())
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+class TestInANotebook:
+    @pytest.mark.parametrize("kind", ["path", "bytes", "Pillow", "value"])
+    def test_a_session_and_a_picture(self, kind: str, seven: Path) -> None:
+        """The program's own session answers, and stays open."""
+        pictures = {
+            "path": seven,
+            "bytes": seven.read_bytes(),
+            "Pillow": ImageFeatureValue.load(seven).to_pil(),
+            "value": ImageFeatureValue.load(seven),
+        }
+        with LearningModelSession(LearningModel.load(MODELS / "digits.onnx")) as session:
+            page = view.show(session, pictures[kind])
+            state = state_of(page.address)
+            assert state["model"]["is_isolated"] is False
+            best = evaluate(page.address, state)["answer"]["outputs"][0]["classes"][0]
+            page.close()
+            page.close()
+            expected = session.evaluate_features({"image": seven}).top_k(1)[0]
+            assert (best["index"], best["score"]) == (expected.index, pytest.approx(expected.score))
+        with pytest.raises(OSError, match="refused"):
+            state_of(page.address)
+
+    def test_a_model_from_bytes(self, seven: Path) -> None:
+        page = view.show(LearningModel.load((MODELS / "digits.onnx").read_bytes()), seven)
+        state = state_of(page.address)
+        assert (state["model"]["name"], state["model"]["path"]) == ("digits", "")
+        assert evaluate(page.address, state)["answer"]["outputs"][0]["classes"][0]["index"] == 7
+        page.close()
+
+    def test_the_frame(self) -> None:
+        page = view.show(LearningModel.load(MODELS / "digits.onnx"))
+        found: list[dict[str, str | None]] = []
+
+        class Reader(HTMLParser):
+            def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+                found.append({"tag": tag, **dict(attrs)})
+
+        Reader().feed(page._repr_html_())
+        (frame,) = found
+        assert (frame["tag"], frame["src"]) == ("iframe", page.address)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", page.address)
+        assert page.address in repr(page)
+        page.close()
+
+    def test_what_cannot_be_shown(self) -> None:
+        with pytest.raises(InvalidArgumentError, match="A session or a model is expected, not str"):
+            view.show("model.onnx")  # type: ignore[arg-type]
+        model = LearningModel.load(MODELS / "digits.onnx")
+        with pytest.raises(PictureNotFoundError):
+            view.show(model, "nope.png")
+        with pytest.raises(InvalidArgumentError, match="int is no picture"):
+            view.show(model, 5)
+        with pytest.raises(InvalidArgumentError, match="ndarray is no picture"):
+            view.show(model, np.zeros((4, 4, 3), np.uint8))
+
+    @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+    def test_without_the_extra(self, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in list(sys.modules):
+            if name.startswith(("winml_py.view.", f"{package}.")) or name == package:
+                monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
+        for name in ("server", "workbench", "app", "guard", "graph", "edit"):  # as if they had not been imported
+            monkeypatch.delattr(view, name, raising=False)
+        with pytest.raises(MissingPackageError, match=rf"needs {package}.*pip install 'winml-py\[view\]'"):
+            view.show(LearningModel.load(MODELS / "digits.onnx"))
+        assert "winml-py[view]" in require_failure(7, "view", MODELS / "digits.onnx")
+
+
+@pytest.mark.once
+class TestTheCommand:
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        code = "from winml_py.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "view", *map(str, words), "--no-browser"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def first_line(self, process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        return process.stdout.readline().strip()
+
+    @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+    def test_it_ends_with_its_terminal_and_leaves_nothing(self, name: str, seven: Path) -> None:
+        process = self.start(MODELS / "digits.onnx", seven)
+        address = self.first_line(process)
+        state = state_of(address)
+        assert evaluate(address, state)["answer"]["outputs"][0]["classes"][0]["index"] == 7
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+        pids = [int(word) for word in children.stdout.split()]
+        assert pids
+        process.send_signal(getattr(signal, name))
+        out, errors = process.communicate(timeout=20)
+        assert (out, process.returncode) == ("", 0), errors
+        assert "Traceback" not in errors
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+
+    def test_json(self, seven: Path) -> None:
+        process = self.start(MODELS / "digits.onnx", seven, "--json")
+        assert process.stdout is not None
+        lines = []
+        while not lines or lines[-1] != "}\n":
+            lines.append(process.stdout.readline())
+        facts = json.loads("".join(lines))
+        assert state_of(facts["address"])["picture"]["name"] == "seven.png"
+        process.terminate()
+        process.communicate(timeout=20)
+
+    def test_without_a_model_there_are_samples(self) -> None:
+        process = self.start()
+        address = self.first_line(process)
+        state = state_of(address)
+        assert "model" not in state
+        page = Page(None, address)  # type: ignore[arg-type]
+        for sample in state["samples"]:
+            came = page.post("api/samples", sample)
+            assert came["model"]["name"] == sample["name"]
+            assert evaluate(address, came)["answer"]
+        process.terminate()
+        process.communicate(timeout=20)
+
+    def test_a_port_that_is_taken(self) -> None:
+        first = self.start()
+        port = re.search(r":(\d+)/", self.first_line(first))
+        assert port
+        second = self.start("--port", port[1])
+        _, errors = second.communicate(timeout=20)
+        assert second.returncode == 4
+        assert f"The port {port[1]} cannot be taken" in errors
+        first.terminate()
+        first.communicate(timeout=20)
+
+
+def test_a_model_and_a_picture_that_are_not_there() -> None:
+    assert "missing.onnx: " in require_failure(3, "view", "missing.onnx")
+    assert "missing.png: " in require_failure(4, "view", MODELS / "digits.onnx", "missing.png")
+    assert "abacus" in require_failure(6, "view", MODELS / "digits.onnx", PICTURES / "seven.png", "--device", "abacus")

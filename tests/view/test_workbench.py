@@ -1,0 +1,618 @@
+"""What the page is told: the tensor that was bound, where it lies in the picture, the answer, the program for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from PIL import Image
+
+from helpers.models import INT64, STRING, data, tensor, unary
+from helpers.pages import Page, served
+from helpers.paths import MODELS, PICTURES
+from helpers.waiting import wait_until
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    ImageScaling,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelPixelRange,
+    LearningModelSession,
+    TensorLayout,
+)
+from winml_py.core.base.winrt_object import inside
+from winml_py.view.switches import contract_of, controls, python_of
+
+ORDERS = {"Rgb8": (0, 1, 2), "Bgr8": (2, 1, 0)}
+RANGES = {"NominalRange_0_255": (1, 0), "Normalized_0_1": (255, 0), "Normalized_1_1": (127.5, 1)}
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with served() as made:
+        yield made
+
+
+def opened(page: Page, model: Path | bytes, name: str = "model.onnx") -> str:
+    """The model, opened; a file only once, for its session is a process."""
+    if isinstance(model, bytes):
+        return str(page.post(f"api/models?name={name}", model)["id"])
+    if model not in page.known:
+        page.known[model] = str(page.post(f"api/models?name={model.name}", model.read_bytes())["id"])
+    return page.known[model]
+
+
+def picture_of(page: Page, path: Path) -> str:
+    return str(page.post(f"api/pictures?name={path.name}", path.read_bytes())["id"])
+
+
+def evaluated(page: Page, model: str, picture: str, words: dict[str, str] | None = None, name: str = "image") -> Any:
+    return page.post("api/evaluate", {"model": model, "inputs": {name: {"picture": picture}}, "contract": words})
+
+
+def raw_binding(
+    model: Path | bytes, picture: Path, contract: ImageContract | None, name: str = "image"
+) -> LearningModelBinding:
+    binding = LearningModelBinding(LearningModelSession(LearningModel.load(model)))
+    properties = {"ImageContract": contract} if contract else {}
+    binding.bind(name, ImageFeatureValue.load(picture), properties)
+    return binding
+
+
+def pixels(png: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(png)))
+
+
+CONTRACTS = {
+    "as shapes has it": ImageContract.yolo(),
+    "imagenet": ImageContract.imagenet(),
+    "inception, stretched": ImageContract(
+        BitmapPixelFormat.RGB8, LearningModelPixelRange.MINUS_ONE_TO_ONE, crop_mode=ImageCropMode.STRETCH
+    ),
+    "bytes of bgr": ImageContract(BitmapPixelFormat.BGR8),
+    "mean of bgr": ImageContract(BitmapPixelFormat.BGR8, mean=(104, 117, 123)),
+    "shorter side, cropped": ImageContract(BitmapPixelFormat.RGB8, scaling=ImageScaling(shortest_side=150)),
+    "longer side, padded": ImageContract(
+        BitmapPixelFormat.RGB8, scaling=ImageScaling(longest_side=100), pad=(9, 99, 199)
+    ),
+}
+
+
+class TestTheTensor:
+    @pytest.mark.parametrize("name", CONTRACTS)
+    def test_it_is_what_was_bound(self, page: Page, name: str, cat: Path) -> None:
+        """The array that the page gives, its numbers, and its picture, beside those of a binding of one's own."""
+        contract = CONTRACTS[name]
+        facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat), contract.to_metadata())
+        bound = inside(raw_binding(MODELS / "shapes.onnx", cat, contract)).pictures.tensors["image"]
+        array = np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input=image")), allow_pickle=False)
+        np.testing.assert_array_equal(array, bound)
+        told = facts["inputs"][0]["tensor"]
+        assert (told["min"], told["max"]) == (float(bound.min()), float(bound.max()))
+        assert told["mean"] == pytest.approx(bound.mean(dtype=np.float64))
+        assert [one["mean"] for one in told["channels"]] == pytest.approx(
+            bound[0].mean((1, 2), dtype=np.float64).tolist()
+        )
+        assert sum(told["histogram"]) == bound.size
+        # The picture: range, mean and std undone, by a formula of its own.
+        words = contract.to_metadata()
+        scale, shift = RANGES[words["Image.NominalPixelRange"]]
+        mean, std = np.array(contract.mean or (0, 0, 0)), np.array(contract.std or (1, 1, 1))
+        levels = np.rint(((bound[0].astype(np.float64).transpose(1, 2, 0) * std + mean) + shift) * scale).clip(0, 255)
+        own = levels[..., ORDERS[words["Image.BitmapPixelFormat"]]]
+        shown = pixels(page.get(f"api/tensors/{facts['id']}?input=image&read=own"))
+        assert np.abs(shown[..., :3] - own).max() <= 1  # float32 and float64 may round a half to either side
+        assert (shown[..., :3] != own).mean() < 1e-3
+        for channel in range(3):
+            plane = pixels(page.get(f"api/tensors/{facts['id']}?input=image&read=own&channel={channel}"))
+            assert np.abs(plane.astype(int) - levels[..., channel]).max() <= 1
+
+    def test_as_the_models_own_contract_reads_it(self, page: Page, cat: Path) -> None:
+        """Numbers of 0 to 255, for a model that takes 0 to 1: white, wherever they are above 1."""
+        model, picture = opened(page, MODELS / "shapes.onnx"), picture_of(page, cat)
+        words = {**ImageContract.yolo().to_metadata(), "Image.NominalPixelRange": "NominalRange_0_255"}
+        facts = evaluated(page, model, picture, words)
+        bound = np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input=image")))
+        shown = pixels(page.get(f"api/tensors/{facts['id']}?input=image&read=model"))
+        expected = np.rint(bound[0].transpose(1, 2, 0).astype(np.float64) * 255).clip(0, 255)
+        np.testing.assert_array_equal(shown[..., :3], expected)
+        own = pixels(page.get(f"api/tensors/{facts['id']}?input=image&read=own"))
+        assert not np.array_equal(own, shown)
+
+    def test_as_numbers(self, page: Page, cat: Path) -> None:
+        """The least black and the highest white; the first channel red, though it holds blue."""
+        contract = CONTRACTS["mean of bgr"]
+        facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat), contract.to_metadata())
+        bound = np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input=image"))).astype(np.float64)[0]
+        expected = np.rint((bound - bound.min()) / (bound.max() - bound.min()) * 255).transpose(1, 2, 0)
+        shown = pixels(page.get(f"api/tensors/{facts['id']}?input=image&read=numbers"))
+        np.testing.assert_array_equal(shown, expected)
+
+    def test_channels_last_and_bytes(self, page: Page, cat: Path) -> None:
+        """A model of uint8, whose contract the page states."""
+        node = helper.make_node("Identity", ["x"], ["y"])
+        ends = [tensor(end, [1, 40, 60, 3], 2) for end in "xy"]
+        model = data([node], ends[:1], ends[1:])
+        contract = ImageContract(BitmapPixelFormat.RGB8, layout=TensorLayout.NHWC, crop_mode=ImageCropMode.STRETCH)
+        facts = evaluated(page, opened(page, model), picture_of(page, cat), contract.to_metadata(), "x")
+        bound = np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input=x")))
+        assert (bound.shape, bound.dtype) == ((1, 40, 60, 3), np.uint8)
+        shown = pixels(page.get(f"api/tensors/{facts['id']}?input=x"))
+        np.testing.assert_array_equal(shown[..., :3], bound[0])
+
+    @pytest.mark.parametrize(
+        "query", ["input=other", "input=image&channel=3", "input=image&channel=x", "read=other", ""]
+    )
+    def test_no_such_picture(self, page: Page, query: str, seven: Path) -> None:
+        facts = evaluated(page, opened(page, MODELS / "digits.onnx"), picture_of(page, seven))
+        assert page.ask(f"/{page.token}/api/tensors/{facts['id']}?{query}")[0] in (404, 422)
+        assert page.ask(f"/{page.token}/api/tensors/nothing?input=image")[0] == 404
+
+
+class TestThePlacement:
+    @pytest.mark.parametrize("name", CONTRACTS)
+    def test_what_is_drawn_is_where_the_picture_lies(self, page: Page, name: str, cat: Path) -> None:
+        contract = CONTRACTS[name]
+        facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat), contract.to_metadata())
+        placement = raw_binding(MODELS / "shapes.onnx", cat, contract).placements["image"][0]
+        drawn = facts["inputs"][0]["placement"]
+        corners = placement.points_to_picture([[0, 0], [placement.tensor_width, placement.tensor_height]])
+        assert drawn["seen"] == pytest.approx(corners.reshape(-1).tolist())
+        assert drawn["picture"] == [451, 300]
+        assert drawn["tensor"] == [placement.tensor_width, placement.tensor_height]
+
+    def test_letterbox_reaches_out_of_the_picture(self, page: Page, cat: Path) -> None:
+        facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat))
+        left, top, right, bottom = facts["inputs"][0]["placement"]["seen"]
+        assert (left, right) == (0, 451)
+        assert top < 0
+        assert bottom > 300
+
+    def test_a_picture_that_its_camera_turned(self, page: Page, tmp_path: Path) -> None:
+        """Upright: what is drawn is on the picture as it is shown."""
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        Image.new("RGB", (300, 100), "red").save(tmp_path / "turned.jpg", exif=exif)
+        picture = picture_of(page, tmp_path / "turned.jpg")
+        facts = evaluated(page, opened(page, MODELS / "digits.onnx"), picture)
+        assert facts["inputs"][0]["placement"]["picture"] == [100, 300]
+        assert facts["inputs"][0]["placement"]["seen"] == [0, 100, 100, 200]
+        assert Image.open(io.BytesIO(page.get(f"api/pictures/{picture}"))).size == (100, 300)
+
+
+class TestTheAnswer:
+    def test_classes(self, page: Page, seven: Path) -> None:
+        facts = evaluated(page, opened(page, MODELS / "digits.onnx"), picture_of(page, seven))
+        binding = raw_binding(MODELS / "digits.onnx", seven, None)
+        (session,) = [LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))]
+        best = session.evaluate_features({"image": seven}).top_k(5)
+        assert [(one["index"], one["score"]) for one in facts["answer"]["outputs"][0]["classes"]] == [
+            (one.index, pytest.approx(one.score)) for one in best
+        ]
+        assert list(facts["times"]) == ["decode", "tensorize", "bind", "evaluate", "back"]
+        assert all(value >= 0 for value in facts["times"].values())
+        assert binding.placements
+
+    def test_objects_are_drawn(self, page: Page) -> None:
+        from winml_py import vision
+
+        path = PICTURES / "shapes.png"
+        facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, path))
+        result = LearningModelSession(LearningModel.load(MODELS / "shapes.onnx")).evaluate_features({"image": path})
+        found = vision.detections(result)
+        assert [one["label"] for one in facts["answer"]["objects"]] == [one.label for one in found]
+        drawn = pixels(page.get(f"api/answers/{facts['id']}/{facts['answer']['drawn']}"))
+        np.testing.assert_array_equal(drawn, np.asarray(found.draw(path)))
+
+    def test_regions_are_drawn(self, page: Page) -> None:
+        facts = evaluated(page, opened(page, MODELS / "shapes_mask.onnx"), picture_of(page, PICTURES / "shapes.png"))
+        assert sum(one["share"] for one in facts["answer"]["regions"]) == pytest.approx(1)
+        assert pixels(page.get(f"api/answers/{facts['id']}/0")).shape[:2] == (480, 480)
+
+    def test_pictures(self, page: Page, cat: Path) -> None:
+        facts = evaluated(page, opened(page, MODELS / "invert.onnx"), picture_of(page, cat))
+        session = LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
+        (output,) = facts["answer"]["outputs"]
+        expected = next(iter(session.evaluate_features({"image": cat}).outputs.values())).to_pil().convert("RGB")
+        shown = pixels(page.get(f"api/answers/{facts['id']}/{output['picture']}"))
+        np.testing.assert_array_equal(shown[..., :3], np.asarray(expected))
+
+    def test_numbers_that_are_not_finite(self, page: Page) -> None:
+        model = opened(page, unary("Log", [4]))
+        facts = page.post("api/evaluate", {"model": model, "inputs": {"x": {"text": "0, 1, -1, 2.718281828"}}})
+        (output,) = facts["answer"]["outputs"]
+        assert output["values"] == ["-Infinity", 0.0, "NaN", pytest.approx(1)]
+        assert output["numbers"]["not_finite"] == 2
+        assert (output["numbers"]["min"], output["numbers"]["max"]) == (0, pytest.approx(1))
+
+
+class TestOtherInputs:
+    @pytest.mark.parametrize(
+        ("element", "shape", "text", "expected"),
+        [
+            (1, [2, 3], "1 2 3 4 5 6", [[1, 2, 3], [4, 5, 6]]),
+            (1, [2, 3], "[[1, 2, 3], [4, 5, 6.5]]", [[1, 2, 3], [4, 5, 6.5]]),
+            (INT64, ["n"], "1, 2, 3", [1, 2, 3]),
+            (INT64, [1], "9007199254740993", [9007199254740993]),
+            (9, [2], "[true, false]", [True, False]),
+            (STRING, [1], "a word, and another", ["a word, and another"]),
+            (STRING, ["n"], '["a", "<b>"]', ["a", "<b>"]),
+        ],
+    )
+    def test_fields(self, page: Page, element: int, shape: list[Any], text: str, expected: list[Any]) -> None:
+        model = opened(page, unary("Identity", shape, element))
+        facts = page.post("api/evaluate", {"model": model, "inputs": {"x": {"text": text}}})
+        values = facts["answer"]["outputs"][0]["values"]
+        assert values == np.array(expected, object).reshape(-1).tolist()
+        assert facts["contract"] is None
+
+    @pytest.mark.parametrize(
+        ("element", "text", "words"),
+        [
+            (1, "one", "no value of the input x"),
+            (1, "[[1], [2, 3]]", "no value of the input x"),
+            (INT64, "1.5 2", "whole numbers"),
+            (3, "300 1", "from -128 to 127"),
+            (1, "[" * 5000, "no value of the input x"),
+            (1, "1 2 3", "expects Float[2,]"),
+        ],
+    )
+    def test_what_is_no_value(self, page: Page, element: int, text: str, words: str) -> None:
+        model = opened(page, unary("Identity", [2], element))
+        answer = page.post("api/evaluate", {"model": model, "inputs": {"x": {"text": text}}}, 422)
+        assert words in answer["error"]
+
+    def test_values_that_are_made_up(self, page: Page) -> None:
+        model = opened(page, unary("Identity", [2, 2]))
+        text = page.post("api/example", {"model": model, "input": "x"})["text"]
+        made = page.post("api/evaluate", {"model": model})["answer"]["outputs"][0]["values"]
+        assert np.array(json.loads(text)).reshape(-1).tolist() == made
+        large = opened(page, unary("Identity", [100, 100]))
+        assert page.post("api/example", {"model": large, "input": "x"}) == {"made_up": "float32 of 100 x 100"}
+
+    def test_a_map(self, page: Page) -> None:
+        from helpers import collateral
+
+        model = opened(page, collateral.dictvectorizer(STRING))
+        (name,) = [
+            one["name"] for one in page.post("api/models?name=m.onnx", collateral.dictvectorizer(STRING))["inputs"]
+        ]
+        facts = page.post("api/evaluate", {"model": model, "inputs": {name: {"text": '{"a": 1.5, "b": 2.5}'}}})
+        session = LearningModelSession(LearningModel.load(collateral.dictvectorizer(STRING)))
+        expected = next(iter(session.evaluate_features({name: {"a": 1.5, "b": 2.5}}).outputs.values())).to_numpy()
+        assert facts["answer"]["outputs"][0]["values"] == expected.reshape(-1).tolist()
+
+
+class TestTheSwitches:
+    @pytest.mark.parametrize("name", CONTRACTS)
+    def test_a_contract_comes_back_as_it_went(self, name: str) -> None:
+        assert contract_of(CONTRACTS[name].to_metadata()) == CONTRACTS[name]
+
+    def test_every_member_of_a_contract_has_a_switch(self) -> None:
+        from dataclasses import fields
+
+        from winml_py.core.imaging.contract import METADATA_FIELDS
+
+        keys = {control["key"] for control in controls()}
+        assert {METADATA_FIELDS[key][0] for key in keys} == {field.name for field in fields(ImageContract)}
+        (scaling,) = [control for control in controls() if control["kind"] == "scaling"]
+        assert [field["name"] for field in scaling["fields"]] == [field.name for field in fields(ImageScaling)]
+        for control in controls():
+            for choice in control.get("choices", []):
+                gray = {"Image.BitmapPixelFormat": "Gray8"} if control["key"] == "Image.Gray" else {}
+                made = contract_of({**gray, control["key"]: choice["value"]})
+                assert made.to_metadata().get(control["key"], control["default"]) in (
+                    choice["value"],
+                    control["default"],
+                )
+
+    @pytest.mark.parametrize("name", CONTRACTS)
+    def test_its_python_is_the_contract(self, name: str) -> None:
+        import winml_py
+
+        text, names = python_of(CONTRACTS[name])
+        assert eval(text, {each: getattr(winml_py, each) for each in names}) == CONTRACTS[name]
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            ({"Image.Std": "0"}, "std of 0"),
+            ({"Image.Mean": "a"}, "Image.Mean"),
+            ({"Image.Other": "1"}, "no Image.Other"),
+            ({"Image.Mean": 1}, "object of texts"),
+            ([1], "object of texts"),
+            ({"Image.Scaling": "shortest_side=0"}, "shortest_side"),
+            ({"Image.Scaling": "shortest_side=5", "Image.CropMode": "Stretch"}, "crop mode STRETCH"),
+        ],
+    )
+    def test_what_is_no_contract(self, page: Page, words: Any, told: str, seven: Path) -> None:
+        model, picture = opened(page, MODELS / "digits.onnx"), picture_of(page, seven)
+        asked = {"model": model, "inputs": {"image": {"picture": picture}}, "contract": words}
+        assert told in page.post("api/evaluate", asked, 422)["error"]
+
+    def test_a_contract_that_does_not_fit(self, page: Page, seven: Path) -> None:
+        model, picture = opened(page, MODELS / "digits.onnx"), picture_of(page, seven)
+        asked = {
+            "model": model,
+            "inputs": {"image": {"picture": picture}},
+            "contract": ImageContract.clip().to_metadata(),
+        }
+        answer = page.post("api/evaluate", asked, 422)
+        assert "channels" in answer["error"] + answer["hint"]
+
+    def test_configs(self, page: Page) -> None:
+        config = {"image_processor_type": "ViTImageProcessor"}
+        words = page.post("api/config", config)["words"]
+        assert contract_of(words) == ImageContract.from_preprocessor_config(config)
+        config = {"input_size": [3, 288, 288], "crop_pct": 1.0}
+        assert contract_of(page.post("api/config", config)["words"]) == ImageContract.from_timm(config)
+        assert "states no image contract" in page.post("api/config", {"a": 1}, 422)["error"]
+        assert "not JSON" in page.post("api/config", b"{", 422)["error"]
+
+    def test_a_size_for_a_model_that_takes_any(self, page: Page, cat: Path) -> None:
+        words = ImageContract(size=(48, 64)).to_metadata()
+        facts = evaluated(page, opened(page, MODELS / "edges.onnx"), picture_of(page, cat), words)
+        assert facts["inputs"][0]["tensor"]["shape"] == [1, 3, 48, 64]
+
+
+class TestTheProgram:
+    def run(self, code: str, folder: Path) -> str:
+        done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @pytest.mark.parametrize("name", ["bytes of bgr", "imagenet", "longer side, padded"])
+    def test_objects_in_a_fresh_interpreter(self, page: Page, name: str, tmp_path: Path) -> None:
+        for path in (MODELS / "shapes.onnx", PICTURES / "shapes.png"):
+            shutil.copy(path, tmp_path)
+        model = opened(page, MODELS / "shapes.onnx")
+        facts = evaluated(page, model, picture_of(page, PICTURES / "shapes.png"), CONTRACTS[name].to_metadata())
+        printed = self.run(facts["code"], tmp_path).splitlines()
+        boxes = "\n".join(printed)
+        assert boxes.count("[") == len(facts["answer"]["objects"])
+        for one in facts["answer"]["objects"]:
+            assert f"{one['label']} {one['score']}" in boxes
+
+    def test_classes(self, page: Page, tmp_path: Path, seven: Path) -> None:
+        for path in (MODELS / "digits.onnx", seven):
+            shutil.copy(path, tmp_path)
+        facts = evaluated(page, opened(page, MODELS / "digits.onnx"), picture_of(page, seven))
+        lines = [line.split() for line in self.run(facts["code"], tmp_path).splitlines()]
+        told = facts["answer"]["outputs"][0]["classes"]
+        assert [(int(index), float(score)) for index, score in lines] == [(one["index"], one["score"]) for one in told]
+
+    def test_numbers_and_a_name_that_ends_a_string(self, page: Page, tmp_path: Path) -> None:
+        name = "'\"\\\n{}"
+        ends = [tensor(name, [3]), tensor("y", [3])]
+        model = data([helper.make_node("Neg", [name], ["y"])], ends[:1], ends[1:])
+        (tmp_path / "m.onnx").write_bytes(model)
+        asked = {"model": opened(page, model, "m.onnx"), "inputs": {name: {"text": "1.5, 2, NaN"}}}
+        asked["inputs"] = {name: {"text": "[1.5, 2, NaN]"}}
+        code = page.post("api/evaluate", asked)["code"]
+        assert "[3]" in self.run(
+            code.replace("print(name, value)", "print(list(value.shape), value.to_numpy())"), tmp_path
+        )
+
+    def test_a_large_array_is_a_file(self, page: Page, tmp_path: Path) -> None:
+        model = unary("Neg", [50, 50])
+        (tmp_path / "m.onnx").write_bytes(model)
+        facts = page.post("api/evaluate", {"model": opened(page, model, "m.onnx")})
+        (tmp_path / "x.npy").write_bytes(page.get(f"api/arrays/{facts['id']}?input=x"))
+        code = facts["code"].replace("print(name, value)", "print(float(value.to_numpy().min()))")
+        assert float(self.run(code, tmp_path)) == facts["answer"]["outputs"][0]["numbers"]["min"]
+
+
+class TestSaving:
+    def test_beside_the_model_and_loaded_again(self, tmp_path: Path, cat: Path) -> None:
+        shutil.copy(MODELS / "edges.onnx", tmp_path / "edges.onnx")
+        before = (tmp_path / "edges.onnx").read_bytes()
+        words = ImageContract.clip().to_metadata()
+        with served() as page:
+            model = page.bench.open_model(str(tmp_path / "edges.onnx"))
+            asked = {"model": model, "contract": words, "inputs": ["image"], "name": "new.onnx", "where": "beside"}
+            saved = page.post("api/save", asked)
+            assert saved["contract"]["words"] == words
+            assert "There is such a file" in page.post("api/save", asked, 422)["error"]
+            for name in ("edges.onnx", "../other.onnx", "/tmp/other.onnx", "other.txt", "", ".onnx", "a/b.onnx"):
+                page.post("api/save", {**asked, "name": name}, 422)
+            facts = evaluated(page, saved["id"], picture_of(page, cat))
+            assert facts["contract"]["words"] == words
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.onnx", "new.onnx"]
+        assert (tmp_path / "edges.onnx").read_bytes() == before
+        assert LearningModel.load(tmp_path / "new.onnx").input_features[0].contract == ImageContract.clip()
+
+    def test_downloaded(self, page: Page) -> None:
+        model = opened(page, MODELS / "edges.onnx")
+        asked = {
+            "model": model,
+            "contract": ImageContract.clip().to_metadata(),
+            "inputs": ["image"],
+            "where": "download",
+        }
+        status, _, body = page.ask(f"/{page.token}/api/save", json.dumps(asked).encode())
+        assert status == 200
+        assert LearningModel.load(body).input_features[0].contract == ImageContract.clip()
+
+
+class TestHostile:
+    def test_names_with_markup_stay_text(self, page: Page) -> None:
+        name = '<img src=x onerror="alert(1)">'
+        ends = [tensor(name, [3], doc=name), tensor("y", [3])]
+        model = data([helper.make_node("Neg", [name], ["y"])], ends[:1], ends[1:], metadata={"Image.Mean": name})
+        status, headers, body = page.ask(f"/{page.token}/api/models?name=%3Cb%3E.onnx", model)
+        assert (status, headers["content-type"]) == (200, "application/json")
+        facts = json.loads(body)
+        assert (facts["inputs"][0]["name"], facts["name"]) == (name, "<b>.onnx")
+
+    def test_names_with_folders_are_names(self, page: Page) -> None:
+        facts = page.post("api/models?name=../../etc/x.onnx", (MODELS / "digits.onnx").read_bytes())
+        assert facts["name"] == "x.onnx"
+        assert all(path.parent == Path(page.bench.folder) for path in Path(page.bench.folder).iterdir())
+
+    @pytest.mark.parametrize("content", [b"", b"no model", b"\x08" * 100, b"\x89PNG\r\n\x1a\n"])
+    def test_what_is_no_model_and_no_picture(self, page: Page, content: bytes) -> None:
+        before = set(Path(page.bench.folder).iterdir())
+        for address in ("api/models?name=x.onnx", "api/pictures?name=x.png"):
+            assert page.post(address, content, 422)["error"]
+        assert set(Path(page.bench.folder).iterdir()) == before
+
+    def test_a_hundred_megapixels(self, page: Page) -> None:
+        file = io.BytesIO()
+        Image.new("1", (10_000, 10_000)).save(file, "PNG")
+        answer = page.post("api/pictures?name=large.png", file.getvalue(), 422)
+        assert "50" in answer["error"]
+        assert "pixels" in answer["error"]
+
+    def test_a_model_that_fails(self, page: Page, seven: Path) -> None:
+        node = helper.make_node("Gather", ["x", "index"], ["y"], axis=0)
+        model = data([node], [tensor("x", [2])], [tensor("y", [1])], {"index": np.array([10**6])})
+        assert page.post("api/evaluate", {"model": opened(page, model)}, 422)["error"]
+        unknown = data([helper.make_node("Unheard", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])])
+        assert page.post("api/evaluate", {"model": opened(page, unknown)}, 422)["error"]
+        assert evaluated(page, opened(page, MODELS / "digits.onnx"), picture_of(page, seven))["answer"]
+
+    @pytest.mark.parametrize("asked", [{}, {"model": 1}, {"model": "x", "inputs": []}, {"model": ["a"]}])
+    def test_requests_that_mean_nothing(self, page: Page, asked: Any) -> None:
+        assert page.post("api/evaluate", asked, 404)["error"]
+
+    def test_json_that_is_too_long(self, page: Page) -> None:
+        answer = page.post("api/evaluate", b'{"a": "' + b"x" * (5 << 20) + b'"}', 422)
+        assert "longer than 4 MB" in answer["error"]
+
+
+def slow() -> bytes:
+    """One kernel that takes five seconds or more, and looks at no request to stop."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.random((1, 512, 1), np.float32),
+        "r": rng.random((1, 512, 128), np.float32),
+        "shape": np.array([1_000_000, 1, 1]),
+    }
+    nodes = [
+        helper.make_node("Expand", ["x", "shape"], ["long"]),
+        helper.make_node("LSTM", ["long", "w", "r"], ["", "y"], hidden_size=128),
+    ]
+    return data(nodes, [tensor("x", [1])], [tensor("y", (1, 1, 128))], weights)
+
+
+def processes(page: Page) -> list[int]:
+    """Of the engines of the page's models."""
+    sessions = [opened.worker._session for opened in list(page.bench._models.values())]
+    engines = [inside(session).engine for session in sessions if session is not None and not session.is_lost]
+    return [engine.process_number for engine in engines]  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such process on Windows yet")
+class TestModelsThatDoNotReturn:
+    def begin(self, page: Page, job: str = "slow") -> tuple[threading.Thread, list[tuple[int, Any]]]:
+        """Asks for an evaluation that takes long, and waits until it runs."""
+        model, came = opened(page, slow()), []
+        body = json.dumps({"model": model, "job": job}).encode()
+
+        def ask() -> None:
+            status, _, answer = page.ask(f"/{page.token}/api/evaluate", body)
+            came.append((status, json.loads(answer)))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        wait_until(lambda: bool(processes(page)))
+        return thread, came
+
+    def require_usable(self, page: Page) -> None:
+        facts = evaluated(page, opened(page, MODELS / "digits.onnx"), picture_of(page, PICTURES / "seven.png"))
+        assert facts["answer"]["outputs"][0]["classes"][0]["index"] == 7
+
+    def test_one_is_stopped(self) -> None:
+        with served() as page:
+            thread, came = self.begin(page)
+            assert page.post("api/cancel", {"job": "slow"}) == {"stopped": True}
+            thread.join(20)
+            ((status, answer),) = came
+            assert (status, answer["type"]) == (409, "CanceledError")
+            self.require_usable(page)
+            assert page.post("api/cancel", {"job": "slow"}) == {"stopped": False}
+
+    def test_one_that_waits_for_its_turn_is_stopped(self) -> None:
+        with served() as page:
+            first, _ = self.begin(page, "first")
+            second, came = self.begin(page, "second")
+            wait_until(lambda: len(page.bench._jobs) == 2)
+            page.post("api/cancel", {"job": "second"})
+            page.post("api/cancel", {"job": "first"})
+            first.join(20)
+            second.join(20)
+            assert came[0][0] == 409
+            self.require_usable(page)
+
+    def test_the_time_is_up(self) -> None:
+        with served(seconds=1) as page:
+            thread, came = self.begin(page)
+            thread.join(20)
+            ((status, answer),) = came
+            assert (status, answer["type"]) == (422, "EvaluationTimeoutError")
+            assert "--time-limit" in answer["hint"]
+            self.require_usable(page)
+
+    def test_one_ends_its_process(self) -> None:
+        with served() as page:
+            thread, came = self.begin(page)
+            os.kill(processes(page)[0], signal.SIGSEGV)
+            thread.join(20)
+            ((status, answer),) = came
+            assert (status, answer["type"]) == (422, "EngineLostError")
+            assert "SIGSEGV" in answer["error"]
+            self.require_usable(page)
+
+    def test_the_page_ends_meanwhile(self) -> None:
+        with served() as page:
+            thread, _ = self.begin(page)
+            (pid,) = processes(page)
+        thread.join(20)
+        assert not thread.is_alive()
+        wait_until(lambda: subprocess.call(["ps", "-p", str(pid)], stdout=subprocess.DEVNULL) != 0)
+        assert not os.path.exists(page.bench.folder)
+
+
+def test_ten_tabs_at_once(page: Page) -> None:
+    """Each has its own picture and settings, and gets its own answer."""
+    digits, shapes = opened(page, MODELS / "digits.onnx"), opened(page, MODELS / "shapes.onnx")
+    pictures = {name: picture_of(page, PICTURES / name) for name in ("seven.png", "shapes.png", "cat.jpg")}
+    asked: list[tuple[str, str, dict[str, str]]] = []
+    for number in range(10):
+        words = list(CONTRACTS.values())[number % len(CONTRACTS)].to_metadata()
+        gray = ImageContract(BitmapPixelFormat.GRAY8, mean=(float(number),)).to_metadata()
+        picture = list(pictures.values())[number % 3]
+        asked.append((shapes, picture, words) if number % 2 else (digits, picture, gray))
+    alone = [evaluated(page, *each) for each in asked]
+    with ThreadPoolExecutor(10) as pool:
+        together = list(pool.map(lambda each: evaluated(page, *each), asked))
+    for one, other in zip(alone, together, strict=True):
+        assert one["answer"] == other["answer"]
+        assert one["inputs"] == other["inputs"]
+
+
+def test_what_is_kept_is_bounded(seven: Path) -> None:
+    with served() as page:
+        model = opened(page, MODELS / "digits.onnx")
+        first = picture_of(page, seven)
+        for _ in range(60):
+            picture_of(page, seven)
+        answer = page.post("api/evaluate", {"model": model, "inputs": {"image": {"picture": first}}}, 404)
+        assert "not kept any more" in answer["error"]
+        assert len(list(Path(page.bench.folder).iterdir())) < 60

@@ -1,0 +1,79 @@
+"""`winml-py view`: a page that shows what a model sees."""
+
+from __future__ import annotations
+
+import webbrowser
+from functools import partial
+from threading import Thread
+from typing import Any
+
+import click
+
+from ..core.base.messages import Facts
+from ..core.contracts.labels import labels_of
+from ..inputs.model import Case
+from ..view import import_server
+from .arguments import device_option, json_option, labels_option
+from .failures import naming
+from .style import emit, say
+
+
+@click.command()
+@click.argument("model", type=click.Path(), required=False)
+@click.argument("picture", type=click.Path(), required=False)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Where; a free one by default.")
+@click.option("--no-browser", is_flag=True, help="Opens no browser; the address is printed.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long an evaluation may take.",
+)
+@labels_option
+@device_option()
+@json_option
+def view(
+    model: str | None,
+    picture: str | None,
+    port: int,
+    no_browser: bool,
+    time_limit: float,
+    labels: str | None,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Show what MODEL sees of PICTURE, on a page of this machine: the part that it takes, its tensor as a picture, the
+    answer, the times.
+
+    It ends with Ctrl-C, or with the terminal.
+    """
+    make_workbench, serve = import_server()
+    Case("", device=device).find_device()  # before a browser opens
+    bench = make_workbench(device, labels_of(labels) if labels else (), time_limit)
+    try:
+        if model is not None:
+            with naming(model):
+                bench.first_model = bench.open_model(model)
+        if picture is not None:
+            with naming(picture):
+                bench.first_picture = bench.open_picture(picture)
+        server = serve(bench, port)
+    except BaseException:
+        bench.close()
+        raise
+    facts: Facts = {"model": model, "picture": picture, "address": server.address}
+    emit(facts, as_json, _print)
+    if not no_browser:
+        Thread(target=partial(_open, server.address_for_a_browser()), daemon=True).start()
+    server.run()
+
+
+def _print(facts: Facts) -> None:
+    click.echo(facts["address"])
+    say("Whoever has this address may use the page. Ctrl-C ends it.", is_error=True)
+
+
+def _open(address: str) -> Any:
+    return webbrowser.open(address)

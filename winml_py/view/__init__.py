@@ -1,0 +1,137 @@
+"""The picture that reached the model: a page on this machine that shows what a model sees, and what it answers.
+
+It needs `pip install 'winml-py[view]'`.
+
+Example:
+    >>> from winml_py import LearningModel, view
+    >>> page = view.show(LearningModel.load("models/digits.onnx"), "samples/pictures/seven.png")
+    >>> page.address.startswith("http://127.0.0.1:")
+    True
+    >>> page.close()
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from html import escape
+from typing import TYPE_CHECKING
+
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.resolve import as_picture
+from ..core.model.model import LearningModel
+from ..core.session.session import LearningModelSession
+from ..errors import InvalidArgumentError, MissingPackageError
+
+if TYPE_CHECKING:
+    from .server import PageServer
+    from .workbench import Workbench
+
+__all__ = ["show"]
+
+
+class ShownPage:
+    """The page in a notebook: the last line of a cell shows it. It ends with the program, or with `close`.
+
+    Attributes:
+        address: for a browser of this machine; who has it may use the page.
+    """
+
+    def __init__(self, server: PageServer) -> None:
+        self._server, self.address = server, server.address
+
+    def close(self) -> None:
+        """Ends the page. Twice is harmless."""
+        self._server.close()
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe src="{escape(self.address)}" width="100%" height="760" allow="camera" '
+            'style="border:0" title="What the model sees"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"<ShownPage {self.address}>"
+
+
+_shown: weakref.WeakSet[ShownPage] = weakref.WeakSet()
+
+
+def show(session_or_model: LearningModelSession | LearningModel, picture: object = None) -> ShownPage:
+    """Shows what a model sees, in a notebook.
+
+    A server in a thread of this process serves the page on this machine's loopback; its address has a token. A session
+    is used as it is; of a model, the page makes one in a process of its own, where the system has such.
+
+    Args:
+        session_or_model: what is shown.
+        picture: to begin with: a path, the bytes of a file, a Pillow image, or another picture.
+
+    Raises:
+        MissingPackageError: what serves the page is not installed.
+        InvalidArgumentError: it is neither a session nor a model, or no picture.
+        PictureError: the file is none.
+
+    Example:
+        >>> from winml_py import LearningModel, view
+        >>> page = view.show(LearningModel.load("models/digits.onnx"))
+        >>> page.close()
+    """
+    if not isinstance(session_or_model, (LearningModelSession, LearningModel)):
+        raise InvalidArgumentError(
+            f"A session or a model is expected, not {type(session_or_model).__name__}.",
+            hint="Load it first: LearningModel.load(path).",
+        )
+    workbench, serve = import_server()
+    bench = workbench()
+    try:
+        bench.first_model = bench.take_session(session_or_model)
+        if picture is not None:
+            bench.first_picture = _keep_picture(bench, picture)
+    except BaseException:
+        bench.close()
+        raise
+    server = serve(bench, in_notebooks=True)
+    server.start()
+    page = ShownPage(server)
+    _shown.add(page)
+    weakref.finalize(page, server.close)
+    return page
+
+
+def _keep_picture(bench: Workbench, picture: object) -> str:
+    if isinstance(picture, (str, os.PathLike)):
+        return bench.open_picture(os.fspath(picture))
+    value = ImageFeatureValue.load(picture) if isinstance(picture, bytes) else as_picture(picture)
+    if value is None:
+        raise InvalidArgumentError(
+            f"{type(picture).__name__} is no picture.", hint="Pass a path, a Pillow image, or an ImageFeatureValue."
+        )
+    path = bench.new_file(".png")
+    value.save(path)
+    return bench.open_picture(path, "picture.png", is_here=False)
+
+
+def import_server() -> tuple[type[Workbench], type[PageServer]]:
+    """What serves the page.
+
+    Raises:
+        MissingPackageError: it is not installed.
+    """
+    try:
+        from .server import PageServer
+        from .workbench import Workbench
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):
+            raise
+        raise MissingPackageError(
+            f"The page needs {error.name}, which is not installed.", hint="pip install 'winml-py[view]'"
+        ) from error
+    return Workbench, PageServer
+
+
+@atexit.register
+def _close_all() -> None:
+    for page in list(_shown):
+        page.close()

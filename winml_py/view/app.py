@@ -1,0 +1,233 @@
+"""The application: addresses, what they are asked, and what they answer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from .. import __version__
+from ..core.base.messages import Facts
+from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
+from . import edit, graph
+from .facts import OWN, READINGS, clean
+from .guard import Guard, TooLargeError, too_large
+from .switches import contract_facts, controls, presets
+from .workbench import Workbench
+
+MOST_JSON = 4 << 20
+"""Bytes of a request that is no file."""
+
+_STATIC = Path(__file__).parent / "static"
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_FILES = ("view.css", "view.js", "parts.js", "switches.js", "answer.js", "icon.svg")
+
+
+def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> Guard:
+    """The page over a workbench.
+
+    Args:
+        workbench: what it works on.
+        token: what every address begins with.
+        hosts: the names of this server, with its port: "127.0.0.1:8000".
+        in_notebooks: whether a notebook of this machine may show it inside.
+    """
+    pages = _Pages(workbench)
+    own: list[BaseRoute] = [
+        Route("/", _file("index.html")),
+        *(Route(f"/static/{name}", _file(name)) for name in _FILES),
+        Route("/api/state", pages.state),
+        Route("/api/models", pages.upload_model, methods=["POST"]),
+        Route("/api/pictures", pages.upload_picture, methods=["POST"]),
+        Route("/api/samples", pages.open_sample, methods=["POST"]),
+        Route("/api/evaluate", pages.evaluate, methods=["POST"]),
+        Route("/api/cancel", pages.cancel, methods=["POST"]),
+        Route("/api/config", pages.read_config, methods=["POST"]),
+        Route("/api/save", pages.save, methods=["POST"]),
+        Route("/api/example", pages.example, methods=["POST"]),
+        Route("/api/pictures/{key}", pages.picture),
+        Route("/api/tensors/{identity}", pages.tensor),
+        Route("/api/arrays/{identity}", pages.array),
+        Route("/api/answers/{identity}/{number:int}", pages.answer),
+    ]
+    app = Starlette(
+        routes=[*own, *graph.routes(workbench), *edit.routes(workbench)],
+        exception_handlers={WinMLError: _refuse, TooLargeError: _too_large},
+    )
+    return Guard(app, token, hosts, in_notebooks)
+
+
+def _file(name: str) -> Callable[[Request], Response]:
+    path = _STATIC / name
+
+    def serve(_: Request) -> Response:
+        return FileResponse(path, media_type=_TYPES[path.suffix])
+
+    return serve
+
+
+def _json(facts: object, status: int = 200) -> Response:
+    text = json.dumps(clean(facts), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode(), status, media_type="application/json")
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, WinMLError)
+    facts = {"error": error.message, "hint": error.hint, "type": type(error).__name__}
+    return _json(facts, {NotBoundError: 404, CanceledError: 409}.get(type(error), 422))
+
+
+async def _too_large(_: Request, __: Exception) -> Response:
+    return too_large()
+
+
+async def _read(request: Request) -> Mapping[str, Any]:
+    """The JSON object that a request carries.
+
+    Raises:
+        InvalidArgumentError: it is none, or too long.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_JSON:
+            raise InvalidArgumentError(f"What was sent is longer than {MOST_JSON >> 20} MB.", hint="Send a file.")
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"What was sent is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise InvalidArgumentError("What was sent is no JSON object.")
+    return values
+
+
+class _Pages:
+    """The endpoints."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+
+    async def state(self, _: Request) -> Response:
+        """What the page begins with."""
+        return _json(await run_in_threadpool(self._state))
+
+    def _state(self) -> Facts:
+        bench = self._workbench
+        first = {"model": bench.model_facts(bench.first_model)} if bench.first_model else {}
+        first |= {"picture": bench.picture_facts(bench.first_picture)} if bench.first_picture else {}
+        return first | {
+            "version": __version__,
+            "samples": bench.samples(),
+            "controls": controls(),
+            "presets": presets(),
+            "seconds": bench.seconds,
+            "device": bench.device,
+        }
+
+    async def upload_model(self, request: Request) -> Response:
+        """Takes an .onnx file."""
+        path = await self._receive(request)
+        key = await run_in_threadpool(
+            self._workbench.upload_model, request.query_params.get("name", ""), lambda target: os.replace(path, target)
+        )
+        return _json(self._workbench.model_facts(key))
+
+    async def upload_picture(self, request: Request) -> Response:
+        """Takes the file of a picture."""
+        path = await self._receive(request)
+        key = await run_in_threadpool(
+            self._workbench.upload_picture,
+            request.query_params.get("name", ""),
+            lambda target: os.replace(path, target),
+        )
+        return _json(self._workbench.picture_facts(key))
+
+    async def _receive(self, request: Request) -> str:
+        """Writes what a request carries to a file, as it comes; the guard counts it."""
+        path = self._workbench.new_file()
+        try:
+            with open(path, "xb") as file:
+                async for part in request.stream():
+                    await run_in_threadpool(file.write, part)
+        except BaseException as error:
+            Path(path).unlink(missing_ok=True)
+            if isinstance(error, ClientDisconnect):
+                raise CanceledError("The upload was broken off.") from error
+            raise
+        return path
+
+    async def open_sample(self, request: Request) -> Response:
+        """Opens a model of the repository."""
+        asked = await _read(request)
+        model, picture = await run_in_threadpool(self._workbench.open_sample, str(asked.get("name")))
+        facts: Facts = {"model": self._workbench.model_facts(model)}
+        return _json(facts | ({"picture": self._workbench.picture_facts(picture)} if picture else {}))
+
+    async def evaluate(self, request: Request) -> Response:
+        """Evaluates."""
+        return _json(await run_in_threadpool(self._workbench.evaluate, await _read(request)))
+
+    async def cancel(self, request: Request) -> Response:
+        """Stops an evaluation."""
+        return _json({"stopped": self._workbench.cancel(str((await _read(request)).get("job")))})
+
+    async def read_config(self, request: Request) -> Response:
+        """Reads a config of another library's."""
+        return _json(contract_facts(self._workbench.read_config(await _read(request))))
+
+    async def save(self, request: Request) -> Response:
+        """Writes a model with the contract, beside it or to be downloaded."""
+        asked = await _read(request)
+        inputs = [str(name) for name in asked.get("inputs", [])]
+        key, data = await run_in_threadpool(
+            self._workbench.save,
+            str(asked.get("model")),
+            asked.get("contract"),
+            str(asked.get("name", "")),
+            inputs,
+            asked.get("where") == "beside",
+        )
+        if key:
+            return _json(self._workbench.model_facts(key))
+        return Response(data, media_type="application/octet-stream")
+
+    async def example(self, request: Request) -> Response:
+        """Makes up a value."""
+        asked = await _read(request)
+        return _json(await run_in_threadpool(self._workbench.example, str(asked.get("model")), str(asked.get("input"))))
+
+    async def picture(self, request: Request) -> Response:
+        """A picture, for looking at it."""
+        return _picture(await run_in_threadpool(self._workbench.picture_file, request.path_params["key"]))
+
+    async def tensor(self, request: Request) -> Response:
+        """What was bound, as a picture."""
+        asked = request.query_params
+        reading, channel = asked.get("read", OWN), asked.get("channel", "-1")
+        if reading not in READINGS or channel not in ("-1", "0", "1", "2"):
+            raise InvalidArgumentError("There is no such reading, or no such channel.")
+        identity, name = request.path_params["identity"], asked.get("input", "")
+        return _picture(await run_in_threadpool(self._workbench.tensor_file, identity, name, reading, int(channel)))
+
+    async def array(self, request: Request) -> Response:
+        """What was bound, as an array."""
+        name = request.query_params.get("input", "")
+        data = await run_in_threadpool(self._workbench.array_file, request.path_params["identity"], name)
+        return Response(data, media_type="application/octet-stream")
+
+    async def answer(self, request: Request) -> Response:
+        """A picture of the answer."""
+        asked = request.path_params
+        return _picture(await run_in_threadpool(self._workbench.answer_file, asked["identity"], asked["number"]))
+
+
+def _picture(data: bytes) -> Response:
+    return Response(data, media_type="image/png" if data.startswith(b"\x89PNG") else "image/jpeg")

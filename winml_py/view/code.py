@@ -1,0 +1,119 @@
+"""The program for what is on the screen: it gives the same answer in a fresh interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.base.agreement import as_numpy
+from ..core.imaging.contract import ImageContract
+from .switches import python_of
+from .values import MOST_WRITTEN
+
+
+class PictureFile(NamedTuple):
+    """The file of a picture that is bound.
+
+    Attributes:
+        path: of the file, or its name where it was dropped on the page.
+        is_here: whether it is a path of this machine.
+    """
+
+    path: str
+    is_here: bool
+
+
+def program(
+    model: str,
+    values: Mapping[str, PictureFile | Any],
+    contract: ImageContract | None,
+    kind: str,
+    *,
+    is_here: bool = True,
+    device: str = "cpu",
+    labels: Sequence[str] = (),
+    output: str = "",
+) -> str:
+    """The program.
+
+    Args:
+        model: the path of the model, or its name where it was dropped on the page.
+        values: what is bound to each input.
+        contract: how pictures are bound.
+        kind: what is printed: see `Answer`.
+        is_here: whether the model is a path of this machine.
+        device: the name of the device.
+        labels: names of the classes, where the model has none.
+        output: the output that has the classes.
+    """
+    names = {"LearningModel", "LearningModelBinding", "LearningModelSession"}
+    lines = [f"model = LearningModel.load({model!r}){_comment(is_here, model)}"]
+    arguments = ""
+    if device != "cpu":
+        names |= {"LearningModelDevice"}
+        arguments = f", LearningModelDevice.find({device!r})"
+    lines += [f"session = LearningModelSession(model{arguments})", "binding = LearningModelBinding(session)"]
+    pictures = {name: value for name, value in values.items() if isinstance(value, PictureFile)}
+    if contract is not None and pictures:
+        text, needed = python_of(contract)
+        names |= needed
+        lines.append(f"contract = {text}")
+    needs_numpy = False
+    for name, value in values.items():
+        if isinstance(value, PictureFile):
+            names.add("ImageFeatureValue")
+            how = ', {"ImageContract": contract}' if contract is not None else ""
+            lines.append(f"picture = ImageFeatureValue.load({value.path!r}){_comment(value.is_here, value.path)}")
+            lines.append(f"binding.bind({name!r}, picture{how})")
+        else:
+            text, uses_numpy = _spell(name, value)
+            needs_numpy |= uses_numpy
+            lines.append(f"binding.bind({name!r}, {text})")
+    lines.append("result = session.evaluate(binding)")
+    lines += _printing(kind, labels, output)
+    names |= {"vision"} if kind in ("objects", "regions") else set()
+    head = ["import numpy as np", ""] if needs_numpy else []
+    imported = f"from winml_py import {', '.join(sorted(names))}"
+    if len(imported) > 100:
+        imported = "from winml_py import (\n" + "".join(f"    {name},\n" for name in sorted(names)) + ")"
+    return "\n".join([*head, imported, "", *lines, ""])
+
+
+def _comment(is_here: bool, path: str) -> str:
+    return "" if is_here else "  # where this file is"
+
+
+def _printing(kind: str, labels: Sequence[str], output: str) -> list[str]:
+    given = f"labels={list(labels)!r}" if labels else ""
+    if kind == "objects":
+        return [
+            f"for one in vision.detections(result{', ' * bool(given)}{given}):",
+            "    print(one.label or one.index, one.score, one.box)",
+        ]
+    if kind == "regions":
+        return [f"print(vision.masks(result{', ' * bool(given)}{given}).shares)"]
+    if kind == "classes":
+        more = f", {given}" if given else ""
+        return [
+            f"for one in result.top_k(5{more}, output={output!r}):",
+            "    print(one.label or one.index, one.score)",
+        ]
+    return ["for name, value in result.outputs.items():", "    print(name, value)"]
+
+
+def _spell(name: str, value: Any) -> tuple[str, bool]:
+    """A value as an expression, and whether that needs numpy."""
+    plain = as_numpy(value)
+    if not isinstance(plain, np.ndarray):
+        return repr(plain), False
+    if plain.size > MOST_WRITTEN:
+        return f"np.load({name + '.npy'!r})", True
+    kind = "object" if plain.dtype == object else f"np.{plain.dtype.name}"
+    text = (
+        repr(plain.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
+        if plain.dtype.kind == "f"
+        else repr(plain.tolist())
+    )
+    return f"np.array({text}, {kind})", True

@@ -1,0 +1,287 @@
+"""What the page shows of an evaluation: as JSON, and as pictures."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core.base.arguments import is_text
+from ..core.base.arrays import Array
+from ..core.base.messages import Facts
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.tensor import Tensor
+from ..core.imaging.bitmap import SoftwareBitmap
+from ..core.imaging.contract import ImageContract
+from ..core.imaging.detensorize import detensorize, to_bytes
+from ..core.imaging.formats import Scratch
+from ..core.imaging.frame import VideoFrame
+from ..core.imaging.picture_placement import PicturePlacement
+from ..core.model.model import LearningModel
+from ..enums import BitmapPixelFormat, TensorLayout
+from ..inputs.answers import Classes, Finder, Finding, score_outputs, summarize
+from ..inputs.tensor_picture import PictureSeen, tensor_picture
+from .worker import Evaluated
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+BINS = 48
+"""Bars of a histogram."""
+
+_MOST_NUMBERS = 256
+"""So many numbers of an output are in its table."""
+
+_MOST_OBJECTS = 100
+
+_LONGEST = 1600
+"""Pixels of the longer side of a picture that is only looked at."""
+
+OWN, MODEL, NUMBERS = "own", "model", "numbers"
+READINGS = (OWN, MODEL, NUMBERS)
+"""How a tensor becomes a picture: its own contract undone; the model's undone; the least number black and the highest
+white, the first channel red."""
+
+
+# JSON: what browsers read has no numbers that are not finite, and no halves of characters.
+
+
+def clean(value: object) -> Any:
+    """Facts as JSON can spell them."""
+    if isinstance(value, Mapping):
+        return {_spell(str(key)): clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(item) for item in value]
+    if isinstance(value, str):
+        return _spell(value)
+    if isinstance(value, np.generic):
+        return clean(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, (bool, int, float)) else _spell(str(value))
+
+
+def _spell(text: str) -> str:
+    return text if is_text(text) else text.encode(errors="backslashreplace").decode()
+
+
+# Numbers: range, mean, and how they are spread.
+
+
+def number_facts(array: Array, has_histogram: bool = True) -> Facts:
+    """The range and the mean of numbers that are finite, and how many there are between them."""
+    numbers = array[np.isfinite(array)].astype(np.float64).reshape(-1)
+    facts: Facts = {"count": int(array.size), "not_finite": int(array.size - numbers.size)}
+    if not numbers.size:
+        return facts
+    facts |= {"min": float(numbers.min()), "max": float(numbers.max()), "mean": float(numbers.mean())}
+    if has_histogram and numbers.size > 1 and facts["max"] > facts["min"]:
+        with np.errstate(over="ignore"):
+            width = facts["max"] - facts["min"]
+        if math.isfinite(width) and width / BINS > 0:
+            bins = np.minimum(((numbers - facts["min"]) / width * BINS).astype(np.int64), BINS - 1)
+            facts["histogram"] = np.bincount(bins, minlength=BINS).tolist()
+    return facts
+
+
+# The tensor that was bound: its numbers, and the picture that they stand for.
+
+
+def channel_names(contract: ImageContract) -> tuple[str, ...]:
+    """What the channels of a tensor are, in their order."""
+    if contract.channels == 1:
+        return ("gray",)
+    names = ("red", "green", "blue")
+    return names[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else names
+
+
+def tensor_facts(tensor: Array, contract: ImageContract) -> Facts:
+    """The numbers of a picture's tensor, and of each channel."""
+    planes = _planes(tensor, contract)
+    channels = [
+        {"name": name} | number_facts(plane, has_histogram=False)
+        for name, plane in zip(channel_names(contract), planes, strict=True)
+    ]
+    return {"type": tensor.dtype.name, "shape": list(tensor.shape), "channels": channels} | number_facts(tensor)
+
+
+def placement_facts(placement: PicturePlacement) -> Facts:
+    """Sizes, and the tensor's edges in pixels of the picture: left, top, right, bottom. Beyond it there is padding."""
+    width, height = placement.tensor_width, placement.tensor_height
+    return {
+        "picture": [placement.picture_width, placement.picture_height],
+        "tensor": [width, height],
+        "seen": placement.boxes_to_picture([0, 0, width, height]).tolist(),
+    }
+
+
+def _planes(tensor: Array, contract: ImageContract) -> Array:
+    """Channels x height x width, of the first picture."""
+    first = tensor[0]
+    return first if contract.layout is TensorLayout.NCHW else np.moveaxis(first, -1, 0)
+
+
+def tensor_as_picture(
+    tensor: Array, contract: ImageContract, reading: str = OWN, model: ImageContract | None = None, channel: int = -1
+) -> SoftwareBitmap:
+    """The numbers that were bound as a picture.
+
+    Args:
+        tensor: what was bound.
+        contract: how it was made.
+        reading: one of `READINGS`.
+        model: the model's own contract, for that reading.
+        channel: which one, in levels of gray; -1 for all of them in their colours.
+    """
+    planes = _planes(tensor, contract)
+    if reading == NUMBERS:
+        levels = _levels(planes)
+        pixels = levels[channel] if channel >= 0 or len(levels) == 1 else np.moveaxis(levels, 0, -1)
+        order = BitmapPixelFormat.GRAY8 if pixels.ndim == 2 else BitmapPixelFormat.RGB8
+        return SoftwareBitmap.from_array(np.ascontiguousarray(pixels), order)
+    if reading == MODEL and model is not None and model.channels == contract.channels:
+        contract = replace(model, layout=contract.layout)  # where the numbers lie is no question of reading them
+    height, width = planes.shape[1:]
+    if channel >= 0:
+        plane = np.empty((height, width), np.uint8)
+        to_bytes(planes[channel], contract, channel, plane, Scratch())
+        return SoftwareBitmap.from_array(plane, BitmapPixelFormat.GRAY8)
+    order = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
+    bitmap = SoftwareBitmap(order, width, height)
+    detensorize(tensor[0], contract, bitmap)
+    return bitmap
+
+
+def _levels(planes: Array) -> Array:
+    finite = planes[np.isfinite(planes)].astype(np.float64)
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    scaled = (np.nan_to_num(planes.astype(np.float64), nan=low, posinf=high, neginf=low) - low) / ((high - low) or 1.0)
+    return np.asarray(np.rint(scaled * 255), np.uint8)
+
+
+# Pictures as files.
+
+
+def png_of(bitmap: SoftwareBitmap) -> bytes:
+    """A picture as a file, exactly."""
+    file = io.BytesIO()
+    bitmap.save(file, kind="PNG")
+    return file.getvalue()
+
+
+def small_file(image: Image) -> bytes:
+    """A picture as a file for looking at it, of 1600 pixels at most."""
+    if max(image.size) > _LONGEST:
+        image.thumbnail((_LONGEST, _LONGEST))
+    file = io.BytesIO()
+    is_small = image.width * image.height <= 1 << 18
+    image.save(file, "PNG") if is_small else image.convert("RGB").save(file, "JPEG", quality=90)
+    return file.getvalue()
+
+
+# The answer.
+
+
+class Answer(NamedTuple):
+    """What a model answered.
+
+    Attributes:
+        facts: for JSON: `outputs`, and `objects` or `regions` that were found.
+        kind: what code prints: "objects", "regions", "classes" or "outputs".
+        pictures: by the numbers that the facts have for them, what makes the file of each.
+        drawing: seconds that drawing took, which only the page needs.
+    """
+
+    facts: Facts
+    kind: str
+    pictures: list[Callable[[], bytes]]
+    drawing: float = 0.0
+
+
+def answer_of(
+    evaluated: Evaluated,
+    model: LearningModel,
+    values: Mapping[str, object],
+    labels: Sequence[str],
+    contract: ImageContract | None,
+) -> Answer:
+    """What was answered.
+
+    Args:
+        evaluated: the result.
+        model: what was evaluated.
+        values: on what.
+        labels: of the classes; none for the model's own.
+        contract: how pictures were bound.
+    """
+    result = evaluated.result
+    labels = labels or model.labels
+    finding = Finder(labels=labels).find(result)
+    pictures: list[Callable[[], bytes]] = []
+    facts: Facts = {}
+    drawing = 0.0
+    if finding is not None:
+        facts |= _finding_facts(finding)
+        if finding.draw is not None:
+            picture = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
+            started = time.perf_counter()
+            drawn = small_file(finding.draw(picture))
+            drawing = time.perf_counter() - started
+            facts["drawn"] = len(pictures)
+            pictures.append(lambda: drawn)
+    classes = Classes(None, labels, score_outputs(model))
+    outputs = [_output_facts(name, value, classes, pictures) for name, value in result.outputs.items()]
+    if (
+        not pictures
+        and (found := tensor_picture(result.outputs, _seen(evaluated, model, values, contract))) is not None
+    ):
+        one = next(output for output in outputs if output["name"] == found.name)
+        one |= {"picture": len(pictures), "taken_for": found.contract.describe()}
+        pictures.append(lambda: png_of(found.bitmap))
+    facts["outputs"] = outputs
+    has_classes = any("classes" in output for output in outputs)
+    kind = next((name for name in ("objects", "regions") if name in facts), "classes" if has_classes else "outputs")
+    return Answer(facts, kind, pictures, drawing)
+
+
+def _seen(
+    evaluated: Evaluated, model: LearningModel, values: Mapping[str, object], contract: ImageContract | None
+) -> PictureSeen:
+    """As `run` sees it; the order of colours is that of the page's contract, which the model has not."""
+    seen = PictureSeen.of(evaluated.result, model, values)
+    return seen if contract is None or contract.channels == 1 else seen._replace(order=contract.pixel_format)
+
+
+def _finding_facts(finding: Finding) -> Facts:
+    facts = dict(finding.facts)
+    if len(facts.get("objects", ())) > _MOST_OBJECTS:
+        facts |= {"objects": facts["objects"][:_MOST_OBJECTS], "more_objects": len(facts["objects"]) - _MOST_OBJECTS}
+    return facts
+
+
+def _output_facts(name: str, value: Any, classes: Classes, pictures: list[Callable[[], bytes]]) -> Facts:
+    facts: Facts = {"name": name}
+    frame = value[0] if isinstance(value, list) and value and isinstance(value[0], VideoFrame) else value
+    frame = frame.video_frame if isinstance(frame, ImageFeatureValue) else frame
+    if isinstance(frame, VideoFrame):
+        bitmap = frame.software_bitmap
+        facts |= {"picture": len(pictures), "width": bitmap.pixel_width, "height": bitmap.pixel_height}
+        pictures.append(lambda: png_of(bitmap))
+        return facts
+    if not isinstance(value, Tensor):
+        return facts | {"other": summarize(name, value, classes)}
+    array = value.to_numpy()
+    facts |= {"type": array.dtype.name, "shape": list(array.shape)}
+    if best := classes.best(name, array):
+        facts["classes"] = [{"index": one.index, "label": one.label, "score": one.score} for one in best]
+        # Bars need a length: shares of one are their own.
+        facts["are_shares"] = bool(array.min() >= 0 and array.max() <= 1)
+    if array.dtype.kind in "fiub":
+        facts["numbers"] = number_facts(array)
+    flat = array.reshape(-1)[:_MOST_NUMBERS].tolist()
+    return facts | {"values": flat, "more": max(0, array.size - _MOST_NUMBERS)}

@@ -1,0 +1,126 @@
+"""Who may talk to the page: a token in the address, this host's own names, the page's own origin; and how much."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES = 64 << 20
+"""What a request may carry."""
+
+METHODS = ("GET", "HEAD", "POST")
+
+_POLICY = (
+    "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors {frames}"
+)
+NOTEBOOKS = "'self' http://127.0.0.1:* http://localhost:* https://127.0.0.1:* https://localhost:* vscode-webview:"
+"""Who may show the page inside: notebooks of this machine. The address, with its token, is in their own page; a site of
+the network could not read it, and has no business in showing it."""
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), display-capture=()",
+    "Cache-Control": "no-store",
+}
+
+
+class TooLargeError(Exception):
+    """A request carries more than it may: the application answers with `too_large`."""
+
+
+class Guard:
+    """Lets through what the page itself asks, and nothing else.
+
+    The token is the first part of every address, `/TOKEN/...`: unlike a cookie, the browser adds it to no request that
+    another page makes, it works inside a notebook's page, and a reload has it.
+
+    Args:
+        app: what is guarded.
+        token: what addresses begin with.
+        hosts: the names that a browser may call this server by, each with its port.
+        in_notebooks: whether a notebook of this machine may show the page inside.
+
+    Attributes:
+        tickets: words that stand for the token once: the browser that is started gets one on its command line, which
+            other users of the machine can read.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> None:
+        self._app, self._token, self._hosts = app, token, frozenset(hosts)
+        self._policy = _POLICY.format(frames=NOTEBOOKS if in_notebooks else "'self'")
+        self.tickets: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, or refuses."""
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = MutableHeaders(scope=message)
+                added["Content-Security-Policy"] = self._policy
+                for name, value in _HEADERS.items():
+                    added[name] = value
+            await send(message)
+
+        refused = self._refuse(scope, headers) or self._enter(scope)
+        if refused is not None:
+            await refused(scope, receive, sending)
+            return
+        taken = 0
+
+        async def receiving() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > MOST_BYTES:
+                raise TooLargeError
+            return message
+
+        await self._app(scope, receiving, sending)
+
+    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
+        """What is wrong with a request, whatever it asks for."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host not in self._hosts:
+            return PlainTextResponse("This host is not served here.", 421)
+        if origin is not None and origin not in {f"http://{name}" for name in self._hosts}:
+            return PlainTextResponse("Pages of another origin are not answered.", 403)
+        if scope["method"] not in METHODS:
+            return PlainTextResponse("This method is not served.", 405, {"Allow": ", ".join(METHODS)})
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            return too_large()
+        return None
+
+    def _enter(self, scope: Scope) -> Response | None:
+        """Takes the token from the address; refuses where it is not there."""
+        _, first, *rest = scope["path"].split("/", 2)
+        if first == "open" and rest and rest[0] in self.tickets:
+            self.tickets.discard(rest[0])
+            return RedirectResponse(f"/{self._token}/", 303)
+        if not secrets.compare_digest(first.encode(), self._token.encode()):
+            return PlainTextResponse("Open the address that winml-py printed: it has a token.", 403)
+        if not rest:  # relative addresses need the slash
+            return RedirectResponse(f"/{self._token}/", 303)
+        scope["path"] = f"/{rest[0]}"
+        scope["raw_path"] = scope["path"].encode()
+        return None
+
+
+def too_large() -> Response:
+    """The refusal of a request that carries more than it may."""
+    return PlainTextResponse(
+        f"A request carries {MOST_BYTES >> 20} MB at most. Open a larger model by its path: winml-py view MODEL.",
+        413,
+        {"Connection": "close"},
+    )

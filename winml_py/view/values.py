@@ -1,0 +1,137 @@
+"""What is written in a field for an input that takes no picture: numbers, text, JSON; and values that are made up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.base.agreement import as_numpy
+from ..core.base.messages import Facts
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.streams.file_values import as_feature
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
+from ..inputs.examples import MAX_NUMBERS
+from ..inputs.files import make_example
+
+MOST_WRITTEN = 1024
+"""So many numbers a field shows, and code spells."""
+
+
+def read_value(feature: FeatureDescriptor, text: str) -> Any:
+    """The value for an input that a field holds.
+
+    Args:
+        feature: the input.
+        text: JSON, or numbers with spaces or commas between them; of an input of words, also the words themselves.
+
+    Raises:
+        InvalidArgumentError: it cannot be one.
+    """
+    if isinstance(feature, MapFeatureDescriptor):
+        return _read_map(feature, _json(feature, text))
+    if isinstance(feature, SequenceFeatureDescriptor):
+        items = _json(feature, text)
+        if not isinstance(items, list):
+            raise _unlike(feature, text, "a list in JSON is expected")
+        element = feature.element_descriptor
+        if isinstance(element, MapFeatureDescriptor):
+            return [_read_map(element, item) for item in items]
+        return [_read_array(element, item, text) for item in items]
+    if isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING:
+        return _read_words(feature, text)
+    try:
+        numbers = json.loads(text)
+    except (ValueError, RecursionError):
+        numbers = text.replace(",", " ").split()
+    return _read_array(feature, numbers, text)
+
+
+def _json(feature: FeatureDescriptor, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _unlike(feature, text, f"it is not JSON: {error}") from error
+
+
+def _unlike(feature: FeatureDescriptor, text: str, why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{text[:60]!r} is no value of the input {feature.name}, which takes {feature.expects()}: {why}."
+    )
+
+
+def _read_map(feature: MapFeatureDescriptor, items: object) -> dict[Any, Any]:
+    if not isinstance(items, Mapping):
+        raise _unlike(feature, str(items), 'an object in JSON is expected, such as {"1": 0.5}')
+    values = feature.value_descriptor
+    kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
+    convert = {TensorKind.STRING: str, TensorKind.INT64: int}.get(kind, float)
+    key = int if feature.key_kind is TensorKind.INT64 else str
+    try:
+        return {key(name): convert(value) for name, value in items.items()}
+    except (TypeError, ValueError) as error:
+        raise _unlike(feature, str(items), str(error)) from error
+
+
+def _read_words(feature: TensorFeatureDescriptor, text: str) -> Any:
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        words = text
+    if not isinstance(words, (str, list)):
+        words = text  # a number, say, is a word here
+    array = np.array(words, object)
+    if not all(isinstance(word, str) for word in array.reshape(-1)):
+        raise _unlike(feature, text, "a text, or a list of texts of one length in JSON, is expected")
+    shape = [1 if size < 0 else size for size in feature.shape]
+    if not isinstance(words, list) and feature.has_rank and np.prod(shape) == 1:
+        array = array.reshape(shape)
+    return array
+
+
+def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
+    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
+        raise _unlike(feature, text, "no text stands for such a value")
+    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+    try:
+        array = np.array(numbers, np.float64 if dtype.kind == "f" else None)
+        if dtype.kind != "f" and array.dtype.kind not in "iub":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _unlike(feature, text, str(error)) from error
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        is_whole = np.array_equal(array, np.rint(array))
+        if array.size and not (is_whole and array.min() >= limits.min and array.max() <= limits.max):
+            raise _unlike(feature, text, f"whole numbers from {limits.min} to {limits.max} are expected")
+    has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
+    if has_rank and array.ndim != len(feature.shape):
+        return as_feature(feature, array.reshape(-1), feature.name)
+    return np.ascontiguousarray(array.astype(dtype))
+
+
+def make_up(feature: FeatureDescriptor) -> Any:
+    """A value that is made up, always the same.
+
+    Raises:
+        InvalidArgumentError: it cannot be.
+    """
+    return make_example(feature, np.random.default_rng(0))
+
+
+def spell_value(value: Any) -> Facts:
+    """A value as the page shows it: what a field can hold, or what it is."""
+    array = np.asarray(as_numpy(value))
+    if array.size <= MOST_WRITTEN and array.size < MAX_NUMBERS:
+        return {"text": json.dumps(array.tolist())}
+    return {"made_up": f"{array.dtype.name} of {' x '.join(map(str, array.shape))}"}
