@@ -170,3 +170,27 @@ def test_a_model_and_a_picture_that_are_not_there() -> None:
     assert "missing.onnx: " in require_failure(3, "view", "missing.onnx")
     assert "missing.png: " in require_failure(4, "view", MODELS / "digits.onnx", "missing.png")
     assert "abacus" in require_failure(6, "view", MODELS / "digits.onnx", PICTURES / "seven.png", "--device", "abacus")
+
+
+def test_a_model_with_functions_of_the_program() -> None:
+    """They are in this process, and so is its engine."""
+    from onnx import helper
+
+    from helpers.models import data, tensor
+    from winml_py import CustomOperator
+
+    def twice(x: np.ndarray) -> np.ndarray:
+        return x * 2
+
+    ends = [tensor(end, [3]) for end in "xy"]
+    node = helper.make_node("Twice", ["x"], ["y"], domain="test")
+    model = data([node], ends[:1], ends[1:], domains={"test": 1})
+    operator = CustomOperator(twice, "Twice", "test", outputs=[(np.float32, 1)])
+    page = view.show(LearningModel.load(model, operators=[operator]))
+    state = state_of(page.address)
+    assert state["model"]["is_isolated"] is False
+    came = Page(None, page.address).post(  # type: ignore[arg-type]
+        "api/evaluate", {"model": state["model"]["id"], "inputs": {"x": {"text": "1 2 3"}}}
+    )
+    assert came["answer"]["outputs"][0]["values"] == [2, 4, 6]
+    page.close()

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,14 +21,12 @@ from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_another_file
 from ..core.base.messages import Facts
 from ..core.contracts.files import read_contract
-from ..core.features.bind_properties import NO_PROPERTIES
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
-from ..core.features.pictures import ImageFeatureValue, contract_for_bind
+from ..core.features.descriptors import FeatureDescriptor
+from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..enums import TensorKind, TensorLayout
-from ..errors import InvalidArgumentError, NotBoundError, StorageExistsError, WinMLError
+from ..errors import InvalidArgumentError, NotBoundError, StorageExistsError
 from ..inputs.model import Case
 from ..inputs.trial import Running
 from ..perf.measure import Stopwatch
@@ -45,6 +42,7 @@ from .facts import (
     tensor_as_picture,
     tensor_facts,
 )
+from .opened import OpenModel, PictureOnDisk, file_of, plain_name
 from .switches import contract_facts, contract_of
 from .values import make_up, read_value, spell_value
 from .worker import Evaluated, Job, Worker, stated
@@ -66,103 +64,6 @@ _SESSIONS = 2
 _ROOT = Path(__file__).parents[2]
 _SAMPLES = {"digits.onnx": "seven.png", "shapes.onnx": "shapes.png", "edges.onnx": "cat.jpg"}
 """Models of the repository, each with a picture to begin with."""
-
-
-class PictureOnDisk(NamedTuple):
-    """A picture that the page was given.
-
-    Attributes:
-        path: its file.
-        name: what it was called.
-        is_here: whether the file is the user's own, and not a copy.
-        width: pixels.
-        height: pixels.
-    """
-
-    path: str
-    name: str
-    is_here: bool
-    width: int
-    height: int
-
-
-class OpenModel:
-    """A model that the page can be asked about.
-
-    Args:
-        path: its file; "" where a program's own model has none.
-        name: what it is called.
-        model: what was loaded.
-        worker: evaluates it.
-        is_here: whether the file is the user's own, and not a copy.
-    """
-
-    def __init__(self, path: str, name: str, model: LearningModel, worker: Worker, is_here: bool) -> None:
-        self.path, self.name, self.model, self.worker, self.is_here = path, name, model, worker, is_here
-        self.features = {feature.name: feature for feature in model.input_features}
-
-    @property
-    def stated_contract(self) -> ImageContract | None:
-        """What the model states of its pictures, or its exporter did."""
-        images = [one.contract for one in self.features.values() if isinstance(one, ImageFeatureDescriptor)]
-        return images[0] if images else None
-
-    @property
-    def contract(self) -> ImageContract | None:
-        """What pictures are bound by at first; None where no input can be one."""
-        stated = self.stated_contract
-        if stated is not None:
-            return stated
-        features = [feature for feature in self.features.values() if may_be_picture(feature)]
-        if not features:
-            return None
-        (feature, *_) = features
-        assert isinstance(feature, ShapedDescriptor)
-        if feature.shape[1] in (1, 3):
-            return contract_for_bind(feature, NO_PROPERTIES)
-        contract = contract_for_bind(
-            replace(feature, shape=type(feature.shape)((-1, feature.shape[3], -1, -1))), NO_PROPERTIES
-        )
-        return replace(contract, layout=TensorLayout.NHWC)
-
-    def facts(self) -> Facts:
-        """For JSON."""
-        contract, is_stated = self.contract, self.stated_contract is not None
-        return {
-            "name": self.name,
-            "path": self.path if self.is_here else "",
-            "title": self.model.name,
-            "description": self.model.description,
-            "contract": None if contract is None else contract_facts(contract),
-            "is_stated": is_stated,
-            "labels": len(self.model.labels),
-            "is_isolated": self.worker.is_isolated,
-            "inputs": [
-                {
-                    "name": one.name,
-                    "words": one.describe(),
-                    "is_picture": may_be_picture(one),
-                    "free_size": _is_free(one),
-                }
-                for one in self.features.values()
-            ],
-            "outputs": [{"name": one.name, "words": one.describe()} for one in self.model.output_features],
-        }
-
-
-def may_be_picture(feature: FeatureDescriptor) -> bool:
-    """Whether the page offers a picture for an input: four dimensions, one or three channels, floats or bytes."""
-    if isinstance(feature, ImageFeatureDescriptor):
-        return True
-    if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4:
-        return False
-    kinds = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8)
-    channels = [feature.shape[1]] if feature.shape[1] in (1, 3) else [feature.shape[3]]
-    return feature.tensor_kind in kinds and channels[0] in (1, 3)
-
-
-def _is_free(feature: FeatureDescriptor) -> bool:
-    return isinstance(feature, ShapedDescriptor) and -1 in tuple(feature.shape)[1:]
 
 
 class Kept(NamedTuple):
@@ -247,7 +148,7 @@ class Workbench:
     def take_session(self, session: LearningModelSession | LearningModel) -> str:
         """The same for what a program has: a session, which stays its own, or a model."""
         model = session.model if isinstance(session, LearningModelSession) else session
-        path, own = _file_of(model), session if isinstance(session, LearningModelSession) else None
+        path, own = file_of(model), session if isinstance(session, LearningModelSession) else None
         worker = Worker(model, Case(path, device=self.device), own)
         return self._keep_model(
             OpenModel(path, os.path.basename(path) or model.name or "model", model, worker, bool(path))
@@ -271,7 +172,7 @@ class Workbench:
         path = self.new_file(".onnx")
         try:
             write(path)
-            return self.open_model(path, _plain_name(name, "model.onnx"), is_here=False)
+            return self.open_model(path, plain_name(name, "model.onnx"), is_here=False)
         except BaseException:
             _remove(path)
             raise
@@ -367,7 +268,7 @@ class Workbench:
         path = self.new_file("")
         try:
             write(path)
-            return self.open_picture(path, _plain_name(name, "picture.png"), is_here=False)
+            return self.open_picture(path, plain_name(name, "picture.png"), is_here=False)
         except BaseException:
             _remove(path)
             raise
@@ -591,22 +492,6 @@ def _times(evaluated: Evaluated, decoding: float, reading: float) -> dict[str, f
     phases = {name: spent.get(name, 0.0) for name in ("tensorize", "bind", "evaluate")}
     all_phases = {"decode": decoding, **phases, "back": spent.get("back", 0.0) + reading}
     return {name: round(seconds * 1e3, 3) for name, seconds in all_phases.items() if math.isfinite(seconds)}
-
-
-def _file_of(model: LearningModel) -> str:
-    from ..core.base.winrt_object import inside
-    from ..core.onnx_file.source import FileSource
-
-    try:
-        source = inside(model).open()
-    except WinMLError:
-        return ""  # disposed of: a session goes on without it
-    return source.path if isinstance(source, FileSource) else ""
-
-
-def _plain_name(name: str, otherwise: str) -> str:
-    """The name of a file without folders, of either system's."""
-    return name.replace("\\", "/").rpartition("/")[2][:200] or otherwise
 
 
 def _remove(path: str) -> None:

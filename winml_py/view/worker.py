@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
+from ..core.base.child_process import is_available
 from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -21,6 +22,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
+from ..core.runtime.isolated.wire import require_system
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
@@ -127,7 +129,7 @@ class Worker:
     def __init__(self, model: LearningModel, case: Case, session: LearningModelSession | None = None) -> None:
         self._model, self._case = model, case
         self._given, self._session = session, session
-        self.is_isolated = session is None and _can_isolate()
+        self.is_isolated = session is None and _can_isolate(model)
 
     def evaluate(
         self, job: Job, values: Mapping[str, Any], contract: ImageContract | None, watch: Stopwatch
@@ -207,12 +209,10 @@ def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | N
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 
 
-def _can_isolate() -> bool:
-    from ..core.base.child_process import is_available
-    from ..core.runtime.isolated.wire import require_system
-
+def _can_isolate(model: LearningModel) -> bool:
+    """Whether the system has such processes, and all that the model needs can be there: no functions of this one."""
     try:
         require_system()
     except NotSupportedError:
         return False
-    return is_available()
+    return is_available() and not inside(model).operators.functions
