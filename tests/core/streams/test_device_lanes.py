@@ -26,7 +26,7 @@ from winml_py import (
     ModelDisposedError,
     SizeMismatchError,
 )
-from winml_py.core.runtime.ort.device_binding import DeviceBinding
+from winml_py.core.runtime.ort.recorded import RecordedBinding
 from winml_py.testing import FakeDevice
 
 Inputs = Any
@@ -260,8 +260,8 @@ def test_the_software_gpu_beside_the_cpu(
 ) -> None:
     """Results are those of raw ONNX Runtime on the CPU, in order, and both devices have a part in them."""
     runs: list[int] = []
-    run = DeviceBinding.run
-    monkeypatch.setattr(DeviceBinding, "run", lambda *arguments: runs.append(1) or run(*arguments))
+    run = RecordedBinding.run
+    monkeypatch.setattr(RecordedBinding, "run", lambda *arguments: runs.append(1) or run(*arguments))
     path = MODELS / "digits_batch.onnx"
     session = LearningModelSession(LearningModel.load(path))
     raw = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -282,7 +282,7 @@ def test_the_software_gpu_is_lost_and_the_cpu_goes_on(
     gpu: LearningModelDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[int] = []
-    run = DeviceBinding.run
+    run = RecordedBinding.run
 
     def failing(self: Any, stop: Any = None) -> Any:
         runs.append(1)
@@ -290,7 +290,7 @@ def test_the_software_gpu_is_lost_and_the_cpu_goes_on(
             raise DeviceLostError("The software GPU has gone.", hint="Start again.")
         return run(self, stop)
 
-    monkeypatch.setattr(DeviceBinding, "run", failing)
+    monkeypatch.setattr(RecordedBinding, "run", failing)
     session = LearningModelSession(LearningModel.load(MODELS / "edges.onnx"))
     alone = session.evaluate_features({"image": Image.open(PICTURES / "cat.jpg")}).outputs["result"].to_numpy()
     stream = session.evaluate_many([PICTURES / "cat.jpg"] * 16, devices=[gpu, session.device], concurrency=1)
