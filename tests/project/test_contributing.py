@@ -1,4 +1,4 @@
-"""The files for contributors: what they name exists, and the workflows test the Pythons that the package supports."""
+"""The files for contributors: what they name exists. The workflows are tested in test_workflows.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.once
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 YAML = [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml"]
-WORKFLOWS = [path for path in YAML if path.parent.name == "workflows"]
 CODE = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", GUIDE, flags=re.DOTALL | re.MULTILINE))
 COMMANDS = [
     command.split("#")[0].strip()
@@ -47,6 +46,8 @@ def test_every_yaml_file_is_listed_here() -> None:
         ".github/ISSUE_TEMPLATE/bug.yml",
         ".github/ISSUE_TEMPLATE/config.yml",
         ".github/ISSUE_TEMPLATE/feature.yml",
+        ".github/dependabot.yml",
+        ".github/workflows/coming-versions.yml",
         ".github/workflows/release.yml",
         ".github/workflows/test.yml",
         ".pre-commit-config.yaml",
@@ -58,25 +59,6 @@ def test_yaml_parses(path: Path) -> None:
     assert isinstance(parsed(path), dict)
 
 
-def test_the_workflow_tests_the_pythons_of_the_classifiers() -> None:
-    matrix = parsed(ROOT / ".github/workflows/test.yml")["jobs"]["test"]["strategy"]["matrix"]
-    python = "Programming Language :: Python :: "
-    supported = [name.removeprefix(python) for name in PROJECT["classifiers"] if name.startswith(python)]
-    assert matrix["python"] == supported
-    assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "windows", "macos"}
-    assert PROJECT["requires-python"] == f">={supported[0]}"
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_have_few_rights_and_pinned_actions(path: Path) -> None:
-    workflow = parsed(path)
-    rights = [workflow["permissions"], *(job.get("permissions", {}) for job in workflow["jobs"].values())]
-    writes = [name for right in rights for name, level in right.items() if level == "write"]
-    assert writes == (["id-token"] if path.name == "release.yml" else [])
-    actions = [step["uses"] for step in steps(workflow) if "uses" in step]
-    assert all(re.search(r"@(release/)?v\d+$", action) for action in actions)
-
-
 def test_the_workflows_run_what_the_guide_says() -> None:
     runs = [step["run"] for step in steps(parsed(ROOT / ".github/workflows/test.yml")) if "run" in step]
     linters = ["ruff check .", "ruff format --check .", "mypy", "lint-imports"]
@@ -84,12 +66,6 @@ def test_the_workflows_run_what_the_guide_says() -> None:
     assert set(linters) <= set(COMMANDS)
     hooks = {hook["id"] for repo in parsed(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]}
     assert {"ruff-check", "ruff-format", "mypy", "lint-imports"} <= hooks
-
-
-def test_a_release_is_published_last() -> None:
-    jobs = parsed(ROOT / ".github/workflows/release.yml")["jobs"]
-    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
-    assert jobs["publish"]["environment"] == "pypi"
 
 
 def test_the_bug_form_asks_for_what_the_guide_names() -> None:
