@@ -5,7 +5,8 @@
 
 The package tokenizers cuts texts into tokens, as it does for language models, and learns here which ones from the pages
 themselves. The model is a table: how much each token says of each page (tf-idf). It takes the tokens of a question,
-any number of them, and gives a score for each page. The folder is that of these docs, unless another one is given.
+any number of them, and gives a score for each page. A page is a file that ends in .md, .txt or .py. Without a folder,
+the pages are the docs of a checkout, or else the samples beside this one.
 """
 
 import sys
@@ -20,6 +21,7 @@ from winml_py.experimental import LearningModelBuilder, LearningModelOperator
 ROOT = Path(__file__).parent.parent
 QUESTION = "How do I draw the boxes of a detector on a video?"
 UNKNOWN = "?"
+ENDINGS = (".md", ".txt", ".py")
 
 
 def trained(texts: list[str]) -> Tokenizer:
@@ -57,8 +59,9 @@ def searcher(table: np.ndarray) -> LearningModel:
 
 def main() -> None:
     question = sys.argv[1] if len(sys.argv) > 1 else QUESTION
-    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs"
-    files = sorted(path for path in folder.rglob("*.md") if "index" not in path.name)
+    docs = ROOT / "docs"
+    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else docs if docs.is_dir() else Path(__file__).parent
+    files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS and "index" not in path.name)
     texts = [path.read_text("utf-8") for path in files]
     tokenizer = trained(texts)
     table = weights([tokenizer.encode(text).ids for text in texts], tokenizer.get_vocab_size())

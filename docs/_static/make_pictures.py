@@ -161,7 +161,8 @@ def service() -> Card:
     for top, sent, answer in ((80, "seven.png", good), (320, "no picture", bad)):
         status, body = re.fullmatch(r"HTTP/1.1 (.*?) (\{.*\})", answer).groups()
         card.write(f"POST {sent}", 290, top, colour=SOFT)
-        for number, line in enumerate([status, *textwrap.wrap(body, 36)[:3]]):
+        lines = textwrap.wrap(textwrap.shorten(body, 100, placeholder=' …"}'), 36)
+        for number, line in enumerate([status, *lines]):
             card.write(line, 290, top + 50 + number * 44, 32, TEXT if number else ACCENT)
     return card
 

@@ -24,7 +24,6 @@ from winml_py.cli.main import main
 from winml_py.core.base.messages import logger, shown
 from winml_py.core.cache import answers
 from winml_py.errors import InvalidArgumentError, WinMLError
-from winml_py.perf import contender
 from winml_py.view.server import PageServer
 
 pytestmark = pytest.mark.one_python
@@ -132,14 +131,13 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
 
 
 @pytest.mark.kept
+@pytest.mark.usefixtures("short_tune")
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("name", main.commands)
 def test_no_command_sends_what_a_terminal_obeys(
     name: str, as_json: bool, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = [name, *arguments_of(main.commands[name], folder, f"in{HOSTILE}.npy")]
-    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
-    monkeypatch.setattr(contender, "REST_SECONDS", 0)
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
     if name == "map":
         pytest.importorskip("pyarrow")

@@ -17,7 +17,6 @@ from helpers.paths import MODELS, ROOT
 from winml_py.authoring import write_samples
 from winml_py.cli.main import main
 from winml_py.core.base.messages import REPORT_SCHEMA
-from winml_py.perf import contender, tune, turns
 from winml_py.view.server import PageServer
 
 pytestmark = pytest.mark.one_python
@@ -47,12 +46,9 @@ def validated(text: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path, short_tune: None) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
-    for module in (turns, tune):
-        monkeypatch.setattr(module, "ROUNDS", 1)
     for path in (MODELS / "digits.onnx", MODELS / "edges.onnx", seven, cat):
         shutil.copy(path, path.name)
     Path("broken.png").write_text("no picture")
@@ -77,6 +73,7 @@ CALLS: dict[str, str] = {
     "doctor": "doctor",
     "doctor of a model": "doctor digits.onnx",
     "edit": "edit digits.onnx --name other --output out.onnx",
+    "examples": "examples new/folder",
     "info": "info digits.onnx",
     "info of a list": "info list.onnx",
     "join": "join edges.onnx edges.onnx --link result=image --output out.onnx",

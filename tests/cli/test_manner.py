@@ -33,6 +33,7 @@ ARGUMENTS = {
     "MODEL INPUT...",
     "A B [INPUT]...",
     "[MODEL] [PICTURE]",
+    "[FOLDER]",
     "",
 }
 
@@ -314,6 +315,8 @@ def probes(command: click.Command) -> dict[int, list[str]]:
     if name == "map":
         calls[4] = ["m.onnx", "missing.csv", *output]
         calls[7] = ["m.onnx", *more, *output, "--on", "ray"]
+    if name == "examples":
+        calls[5] = ["m.onnx"]  # a file in the place of the folder
     if name == "view":
         calls[4] = ["m.onnx", "missing.npy"]
     if "--output" in names and name != "run":

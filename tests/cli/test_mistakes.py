@@ -513,8 +513,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "classify digits.onnx seven.png",
         2,
-        "There is no command 'classify'. Known: cache, contract, convert, devices, doctor, edit, info, join, "
-        "map, optimize, perf, profile, run, tune, view.",
+        "There is no command 'classify'. Known: cache, contract, convert, devices, doctor, edit, examples, info, "
+        "join, map, optimize, perf, profile, run, tune, view.",
     ),
     (
         "run digits.onnx seven.png --topk 3",

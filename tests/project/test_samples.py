@@ -7,6 +7,7 @@ import http.client
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,6 +162,12 @@ def test_search_docs(tmp_path: Path) -> None:
     assert run("search_docs", "Blue WHALES dive", tmp_path, folder=tmp_path) == expected
     lines = run("search_docs", "Convert a model to float16", folder=tmp_path)
     assert {line.split()[1] for line in lines} >= {"float16.md", "api/float16.md"}
+    (tmp_path / "samples").mkdir()
+    for path in SAMPLES.glob("*.py"):
+        shutil.copy(path, tmp_path / "samples" / path.name)
+    alone = [sys.executable, "-W", "error", tmp_path / "samples" / "search_docs.py", "Filter sound block by block"]
+    done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines()[0].split()[1] == "audio_stream.py"
 
 
 def test_classify(tmp_path: Path, scores: np.ndarray) -> None:

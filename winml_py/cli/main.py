@@ -14,6 +14,7 @@ from .convert import convert
 from .devices import devices
 from .doctor import doctor
 from .edit import edit
+from .examples import examples
 from .failures import asks_for_json, cautions, errors_in_json, failures, output_asked_for
 from .info import info
 from .join import join
@@ -63,6 +64,7 @@ class _Program(click.Group):
         devices,
         doctor,
         edit,
+        examples,
         info,
         join,
         map_command,

@@ -26,7 +26,8 @@ from winml_py import (
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parents[2] / "samples" / "pictures" / "cat.jpg"
-SIDE, GAP, TITLE = 224, 12, 30
+SIDE, GAP, TITLE = 224, 12, 36
+GROUND = "#f4f5f7"  # as of the pictures of tasks: a tensor that is all white shows
 
 RIGHT = ImageContract.imagenet()
 BGR = replace(RIGHT, pixel_format=BitmapPixelFormat.BGR8, mean=RIGHT.mean, std=RIGHT.std)
@@ -36,7 +37,7 @@ SHOWN = {
     "range 0 to 255": replace(RIGHT, pixel_range=LearningModelPixelRange.ZERO_TO255),
     "no mean, no std": replace(RIGHT, mean=(), std=()),
     "stretched": replace(RIGHT, scaling=None, crop_mode=ImageCropMode.STRETCH),
-    "no crop of 0.875": replace(RIGHT, scaling=None),
+    "no crop": replace(RIGHT, scaling=None),
     "scaled to 512 first": replace(RIGHT, scaling=ImageScaling(shortest_side=512)),
     "letterbox": replace(RIGHT, scaling=None, crop_mode=ImageCropMode.LETTERBOX),
 }
@@ -63,8 +64,8 @@ def main() -> None:
     columns = 4
     rows = -(-len(SHOWN) // columns)
     size = (columns * (SIDE + GAP) + GAP, rows * (SIDE + GAP + TITLE) + GAP)
-    sheet = Image.new("RGB", size, (255, 255, 255))
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(17)
+    sheet = Image.new("RGB", size, GROUND)
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(24)
     for number, (title, contract) in enumerate(SHOWN.items()):
         x = GAP + number % columns * (SIDE + GAP)
         y = GAP + number // columns * (SIDE + GAP + TITLE)

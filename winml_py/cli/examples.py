@@ -1,0 +1,34 @@
+"""`winml-py examples`: the models, pictures and programs of the documentation, to try it with."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..core.base.messages import Facts
+from ..inputs.example_files import copy_examples
+from .arguments import json_option
+from .style import emit, say
+
+
+@click.command()
+@click.argument("folder", type=click.Path(), default=".")
+@json_option
+def examples(folder: str, as_json: bool) -> None:
+    """Copy the files of the documentation's examples to FOLDER.
+
+    These are models, in FOLDER/models, and programs and pictures, in FOLDER/samples. FOLDER is the current one by
+    default, and is made if it is missing. If a file of yours has the name of an example, it stays, and nothing is
+    copied.
+    """
+    emit({"folder": folder, "files": copy_examples(folder)}, as_json, _print)
+
+
+def _print(facts: Facts) -> None:
+    files, folder = facts["files"], facts["folder"]
+    models, programs = (sum(name.endswith(ending) for name in files) for ending in (".onnx", ".py"))
+    pictures = sum(name.endswith((".jpg", ".png")) for name in files)
+    say(f"{folder}: {models} models in models, {programs} programs and {pictures} pictures in samples")
+    say("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")
+    say("    winml-py run models/digits.onnx samples/pictures/seven.png --labels models/digits.labels.txt --top-k 3")

@@ -1,0 +1,76 @@
+"""The models, pictures and programs that the documentation uses: where they are, and copies of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..core.base.atomic_files import write_whole, written_to
+from ..errors import StorageExistsError, StorageNotFoundError
+
+_PATTERNS = (
+    "models/*.onnx",
+    "models/*.txt",
+    "samples/*.py",
+    "samples/pictures/*.jpg",
+    "samples/pictures/*.md",
+    "samples/pictures/*.png",
+)
+"""The files that are examples; `pyproject.toml` takes the same ones into the wheel."""
+
+
+def find_examples() -> Path:
+    """Finds the folder that holds `models` and `samples`.
+
+    A wheel has it inside the package. Without it, the package is that of a checkout, which has both beside the package.
+
+    Raises:
+        StorageNotFoundError: neither is there.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package / "examples", package.parent):
+        if (folder / "models" / "digits.onnx").is_file():
+            return folder
+    raise StorageNotFoundError(
+        f"{package / 'examples'}: This installation has no examples.", hint="Install winml-py from its wheel again."
+    )
+
+
+def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
+    """Copies the examples into a folder, which is made where it is missing.
+
+    Nothing is written if a file of another content is in the way; a file of the same content stays as it is.
+
+    Returns:
+        The paths of the copies below `folder`, with `/` between their parts, in order.
+
+    Raises:
+        StorageExistsError: a file of another content has the name of an example.
+        StorageAccessError: a file or a folder cannot be written.
+        StorageNotFoundError: this installation has no examples.
+
+    Example:
+        >>> import os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> copy_examples(folder)[0]
+        'models/blur.onnx'
+        >>> sorted(os.listdir(folder))
+        ['models', 'samples']
+    """
+    root, target = find_examples(), Path(folder)
+    files = {path.relative_to(root): path.read_bytes() for pattern in _PATTERNS for path in root.glob(pattern)}
+    missing = []
+    for path in sorted(files):
+        with written_to(target / path):
+            if not (target / path).exists():
+                missing.append(path)
+            elif (target / path).read_bytes() != files[path]:
+                raise StorageExistsError(
+                    f"{target / path}: This file is there, and differs from the example of that name.",
+                    hint="Name another folder, or move the file.",
+                )
+    for path in missing:
+        with written_to(target / path):
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target / path, files[path])
+    return [path.as_posix() for path in sorted(files)]
