@@ -16,10 +16,18 @@ from winml_py.core.runtime.cpu import decision
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
+from winml_py.perf import contender, tune, turns
+
+ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
 
 def pytest_configure() -> None:
-    """Programs that tests interrupt inherit an ignored Ctrl-C, with which shells start what runs in the background."""
+    # Of the processes of pytest-xdist, each has a core of its own. The threads of sessions spin for a while after their
+    # work: on the cores of others, this would take half of the time of all tests.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker and ALL_CORES:
+        os.sched_setaffinity(0, {sorted(ALL_CORES)[int(worker.removeprefix("gw")) % len(ALL_CORES)]})
+    # Programs that tests interrupt inherit an ignored Ctrl-C, with which shells start what runs in the background.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -61,6 +69,27 @@ def _apart(
         )
     if not {"gpu", "openvino", "openvino_plugin", "real_plugins"} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
+
+
+@pytest.fixture
+def all_cores() -> Iterator[None]:
+    """Threads that the test starts run at the same time, on every core of the machine."""
+    if not ALL_CORES:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, ALL_CORES)
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture
+def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `tune` measures takes no time, and says nothing about times."""
+    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(contender, "REST_SECONDS", 0)
+    for module in (turns, tune):
+        monkeypatch.setattr(module, "ROUNDS", 1)
 
 
 @pytest.fixture

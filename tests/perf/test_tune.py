@@ -38,7 +38,6 @@ from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.providers.catalogue import PROVIDERS
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.inputs import trial
-from winml_py.perf import contender, turns
 from winml_py.perf import tune as tuning
 from winml_py.perf.changes import Change
 from winml_py.perf.contender import THROUGHPUT, Contender
@@ -413,11 +412,9 @@ def test_whole_numbers_must_be_the_same() -> None:
     assert compare_outputs({"y": one}, {"y": two}, 1e-3).error == float("inf")
 
 
-def test_the_command_really_tunes(tmp_path: Path, seven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("short_tune")
+def test_the_command_really_tunes(tmp_path: Path, seven: Path) -> None:
     target = tmp_path / "options.json"
-    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
-    for module in (turns, tuning):
-        monkeypatch.setattr(module, "ROUNDS", 1)
     result = call("tune", DIGITS, seven, "--output", target, "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)

@@ -14,6 +14,8 @@ from helpers import collateral, reference
 from winml_py import LearningModelBinding, LearningModelSession
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 THREADS, ROUNDS = 10, 20
 NAMES = ("cat", "fish")
 

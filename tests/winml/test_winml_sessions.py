@@ -228,6 +228,8 @@ def test_raw_evaluate_many_buffers(image: np.ndarray, expected: np.ndarray) -> N
 @pytest.mark.once
 @pytest.mark.winml("ModelTest.Run")
 def test_every_model_with_stored_data() -> None:
+    """ONNX's conformance suite, which is through `winml_py.backend`: what passes raw passes through ours."""
     total, raw, failures = conformance.judge()
     assert total > 1900
-    assert [name for name in raw if name in failures] == []
+    assert len(raw) > 1300
+    assert {name: failures[name] for name in raw if name in failures} == {}

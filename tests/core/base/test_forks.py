@@ -10,7 +10,10 @@ import pytest
 
 from helpers.paths import MODELS, PICTURES
 
-pytestmark = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork")
+pytestmark = [
+    pytest.mark.usefixtures("all_cores"),
+    pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork"),
+]
 
 CHILD = """
 import os, sys, warnings

@@ -195,10 +195,8 @@ def test_run_takes_a_contract_or_a_preset(files: tuple[Path, Path, Path], tmp_pa
     ).stderr.replace("\n", " ")
 
 
-SLOW = [pytest.mark.once, pytest.mark.one_python]
-
-
-@pytest.mark.parametrize("command", ["perf", "profile", pytest.param("tune", marks=SLOW)])
+@pytest.mark.usefixtures("short_tune")
+@pytest.mark.parametrize("command", ["perf", "profile", "tune"])
 def test_commands_that_measure_take_a_contract(command: str, files: tuple[Path, Path, Path]) -> None:
     model, picture, contract = files
     short = [] if command == "tune" else ["-n", "2"]

@@ -31,6 +31,8 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import inside
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 CHANGED: dict[str, Any] = {
     "execution_mode": "parallel",
     "inter_op_num_threads": 2,

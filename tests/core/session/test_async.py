@@ -35,6 +35,8 @@ from winml_py import (
 from winml_py.core.base.winrt_object import inside
 from winml_py.testing import FakeDevice
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 IMAGE = np.zeros((1, 1, 28, 28), np.float32)
 
 

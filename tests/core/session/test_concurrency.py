@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import helper
 
 from helpers.models import model, tensor, unary
@@ -28,6 +29,8 @@ from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import Engine
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.testing import FakeCompiler, FakeDevice
+
+pytestmark = pytest.mark.usefixtures("all_cores")
 
 THREADS, TIMES = 8, 1000
 

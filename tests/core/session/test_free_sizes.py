@@ -14,7 +14,6 @@ from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
 from winml_py.inputs.examples import StatedSizes, example_shape
-from winml_py.perf import contender, tune, turns
 
 pytestmark = pytest.mark.one_python
 
@@ -28,12 +27,9 @@ COMMANDS = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_tune: None) -> Path:
     """A folder with a model whose height and width are free, and a contract that states them."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
-    for module in (turns, tune):
-        monkeypatch.setattr(module, "ROUNDS", 1)
     Path("free.onnx").write_bytes(unary("Neg", ["batch", 3, "height", "width"]))
     Path("contract.json").write_text(json.dumps(ImageContract(size=(20, 30)).to_metadata()))
     return tmp_path

@@ -26,7 +26,7 @@ from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("all_cores")]
 
 THREADS, ROUNDS, TIMES = 8, 10, 60
 BGRA8, GRAY8 = w.BitmapPixelFormat.BGRA8, w.BitmapPixelFormat.GRAY8

@@ -29,6 +29,8 @@ from winml_py import (
 from winml_py.core.runtime.ort.recorded import RecordedBinding
 from winml_py.testing import FakeDevice
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 Inputs = Any
 
 

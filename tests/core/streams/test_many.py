@@ -25,6 +25,8 @@ from winml_py import (
 )
 from winml_py.testing import FakeDevice
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 
 def negated(results: Any) -> list[list[float]]:
     return [result.outputs["y"].to_numpy().tolist() for result in results]

@@ -33,6 +33,8 @@ from winml_py.core.base.buffers import Buffer
 from winml_py.core.streams.jobs import detach
 from winml_py.testing import FakeDevice
 
+pytestmark = pytest.mark.usefixtures("all_cores")
+
 COUNT = 100
 
 
