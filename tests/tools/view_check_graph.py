@@ -1,40 +1,30 @@
-"""Looks at the pages of the graph and of editing in a browser, with models that are meant to break them.
+"""Uses the pages of the graph and of edits of `winml-py view`, with models that are meant to break them.
 
-pip install playwright 'winml-py[view]'
-python tests/tools/view_check_graph.py [--pictures FOLDER]
-
-Needs Chromium (its path in the variable CHROMIUM, or a `chromium` on the path). No request leaves this machine, nothing
-is written to the console, no policy is broken, and nothing of a model becomes an element. The exit code is 1 if
-something is wrong. `check` does it for a page that is served already.
+`view_check` runs it. Each page is used on a screen, in the dark, and on a phone: nodes are coloured and found, the
+table is sorted and filtered, a word is edited, and nothing of a model becomes an element.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
+
+from helpers.paths import MODELS
+from tools.view_check_browser import SECONDS, VIEWS, Window, program
 
 MARKUP = '<img src=x onerror="window.struck=1"><style>*{display:none}</style>'
 """A name that would be seen as a picture that is not there, and as an empty page."""
 
 NODES = 5000
-SECONDS = 60
-VIEWS = {"screen": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
 
 _LOOK = """
 () => {
-  const root = document.documentElement, found = [];
-  if (root.scrollWidth > root.clientWidth) found.push(`is ${root.scrollWidth} wide`);
+  const found = [];
   if (window.struck) found.push("ran a script of the model's");
   if (document.querySelector("#page :is(img, style, script, a[href*='//'])")) found.push("has markup of the model's");
   return found;
@@ -95,45 +85,34 @@ def large_model(count: int = NODES) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-@contextmanager
-def opened(browser: Browser, view: str, wrong: list[str]) -> Iterator[Page]:
-    """A window; what its console says is wrong, and so is a request that leaves this machine or is refused."""
-    width, scheme = VIEWS[view]
-    context = browser.new_context(
-        viewport={"width": width, "height": 844}, color_scheme="dark" if scheme == "dark" else "light"
-    )
-    page = context.new_page()
-    page.on("console", lambda said: wrong.append(f"{view}: the console has: {said.text}"))
-    page.on("pageerror", lambda error: wrong.append(f"{view}: {error}"))
-    local = ("http://127.0.0.1:", "http://localhost:", "blob:", "data:")
-    page.on(
-        "request", lambda asked: None if asked.url.startswith(local) else wrong.append(f"{view}: asked for {asked.url}")
-    )
-    yield page
-    context.close()
-
-
-def check(browser: Browser, address: str, pictures: Path | None = None, name: str = "model") -> list[str]:
-    """What is wrong with both pages of one model.
+def check_graphs(browser: Browser, folder: Path, pictures: Path | None) -> list[Window]:
+    """Uses both pages of each model in each view.
 
     Args:
         browser: Chromium.
-        address: what the page's addresses begin with, the slash at its end included.
+        folder: for models.
         pictures: a folder for screenshots.
-        name: of the model, for their names.
+
+    Returns:
+        A window of each model, with everything that is wrong in it.
     """
-    wrong: list[str] = []
-    for view in VIEWS:
-        with opened(browser, view, wrong) as page:
-            for kind, look in {"graph": _graph, "edit": _edit}.items():
-                page.goto(f"{address}{kind}/")
-                page.wait_for_selector("#page[data-state=ready]", timeout=SECONDS * 1000)
-                wrong += [f"{view}: {name}: {kind}: {what}" for what in (*page.evaluate(_LOOK), *look(page))]
-                page.wait_for_timeout(200)
-                wrong += [f"{view}: {name}: {kind}: {what}" for what in page.evaluate(_LOOK)]
-                if pictures:
-                    page.screenshot(path=pictures / f"{name} {kind} {view}.png", full_page=view == "phone")
-    return wrong
+    paths, windows = {"shapes": MODELS / "shapes.onnx"}, []
+    for name, model in {"hostile": hostile_model(), "large": large_model()}.items():
+        paths[name] = folder / f"{name}.onnx"
+        onnx.save(model, paths[name])
+    for name, path in paths.items():
+        with program(path) as address:
+            window = Window(browser.new_context(), address, pictures)
+            for view in VIEWS:
+                window.turn(view)
+                for kind, work in {"graph": _graph, "edit": _edit}.items():
+                    window.page.goto(f"{address}{kind}/")
+                    window.page.wait_for_selector("#page[data-state=ready]", timeout=SECONDS * 1000)
+                    found = [*window.page.evaluate(_LOOK), *work(window.page), *window.page.evaluate(_LOOK)]
+                    window.wrong += [f"{view}, {name}, {kind}: {what}" for what in found]
+                    window.look_at(view, f"{name} {kind}")
+            windows.append(window)
+    return windows
 
 
 def _graph(page: Page) -> Iterator[str]:
@@ -219,39 +198,3 @@ def _edit(page: Page) -> Iterator[str]:
     written = onnx.load(download.value.path())
     if written.graph.name != "another name":
         yield f"the file has the name {written.graph.name!r}"
-
-
-def main() -> None:
-    from winml_py.view.server import PageServer
-    from winml_py.view.workbench import Workbench
-
-    parser = argparse.ArgumentParser(description="Looks at the pages of the graph and of editing.")
-    parser.add_argument("--pictures", type=Path, help="a folder for screenshots")
-    given = parser.parse_args()
-    if given.pictures:
-        given.pictures.mkdir(parents=True, exist_ok=True)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    wrong: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        paths = {"shapes": Path(__file__).parents[2] / "models" / "shapes.onnx"}
-        for name, model in {"hostile": hostile_model(), "large": large_model()}.items():
-            paths[name] = Path(folder, f"{name}.onnx")
-            onnx.save(model, paths[name])
-        for name, path in paths.items():
-            bench = Workbench()
-            bench.first_model = bench.open_model(str(path))
-            server = PageServer(bench)
-            server.start()
-            try:
-                wrong += check(browser, server.address, given.pictures, name)
-            finally:
-                server.close()
-        browser.close()
-    print(f"{len(paths)} models in {len(VIEWS)} views: {len(wrong)} wrong")
-    print(*wrong, sep="\n")
-    sys.exit(bool(wrong))
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 import threading
+import uuid
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +25,7 @@ from helpers.asgi import Client
 from helpers.pages import served
 from helpers.paths import ROOT
 from helpers.waiting import wait_until
-from winml_py.errors import CanceledError
+from winml_py.errors import CanceledError, ModelNotFoundError
 from winml_py.inputs.model import Case
 from winml_py.inputs.trial import Running
 from winml_py.perf.placement import NodeOnCpu
@@ -31,23 +36,41 @@ NETRON = graph.netron_folder() or Path()
 
 
 @dataclass
+class Opened:
+    """A model that is open, as the pages need it."""
+
+    path: str
+    is_here: bool = True
+    running: Running = field(default_factory=Running)
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+    @property
+    def case(self) -> Case:
+        return Case(self.path)
+
+
 class Bench:
     """What the pages need of a workbench."""
 
-    path: str | None
-    running: Running = field(default_factory=Running)
-    is_here: bool = True
+    def __init__(self, *paths: str, is_here: bool = True) -> None:
+        self.folder = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, self.folder)
+        self.models = {str(place): Opened(path, is_here) for place, path in enumerate(paths)}
 
-    @property
-    def title(self) -> tuple[str, bool]:
-        return Path(self.path or "").name, self.is_here
+    def find_model(self, key: str = "") -> Opened:
+        if not self.models:
+            raise ModelNotFoundError("There is no model file to show.", hint="Open a model first.")
+        return self.models[key or "0"]
 
-    def case(self) -> Case:
-        return Case(self.path or "")
+    def new_file(self, ending: str = "") -> str:
+        return os.path.join(self.folder, f"{uuid.uuid4()}{ending}")
 
 
 def client_of(path: str | Path | None) -> Client:
-    return Client(graph.routes(Bench(None if path is None else str(path))))
+    return Client(graph.routes(Bench(*([] if path is None else [str(path)]))))
 
 
 @pytest.fixture
@@ -269,9 +292,9 @@ def test_a_measurement_ends_with_the_page(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(placed_nodes, "measure", _wait)
     with ThreadPoolExecutor(1) as pool:
         with served() as page:
-            page.bench.open_model(str(ROOT / "models" / "edges.onnx"))
+            opened = page.bench.find_model(page.bench.open_model(str(ROOT / "models" / "edges.onnx")))
             asked = pool.submit(page.ask, f"/{page.token}/graph/nodes")
-            wait_until(lambda: page.bench.running.count == 1)
+            wait_until(lambda: opened.running.count == 1)
         assert json.loads(asked.result()[2])["error"] == "It was stopped."
 
 

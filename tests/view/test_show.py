@@ -106,20 +106,26 @@ class TestInANotebook:
 
 @pytest.mark.once
 class TestTheCommand:
-    def start(self, *words: object) -> subprocess.Popen[str]:
+    def start(self, *words: object, temporary: Path | None = None) -> subprocess.Popen[str]:
         code = "from winml_py.cli.main import main; main()"
         command = [sys.executable, "-c", code, "view", *map(str, words), "--no-browser"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        env = os.environ | ({} if temporary is None else {"TMPDIR": str(temporary)})
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
     def first_line(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
         return process.stdout.readline().strip()
 
     @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-    def test_it_ends_with_its_terminal_and_leaves_nothing(self, name: str, seven: Path) -> None:
-        process = self.start(MODELS / "digits.onnx", seven)
+    def test_it_ends_with_its_terminal_and_leaves_nothing(self, name: str, seven: Path, tmp_path: Path) -> None:
+        process = self.start(MODELS / "digits.onnx", seven, temporary=tmp_path)
         address = self.first_line(process)
         state = state_of(address)
+        dropped = Page(None, address)  # type: ignore[arg-type]
+        dropped.post("api/pictures?name=a.png", seven.read_bytes())
+        dropped.post(f"edit/write?model={state['model']['id']}", {"edits": {"name": "another"}, "name": None})
+        (folder,) = tmp_path.glob("winml-py-view-*")
+        assert len(list(folder.iterdir())) == 2
         assert evaluate(address, state)["answer"]["outputs"][0]["classes"][0]["index"] == 7
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
         pids = [int(word) for word in children.stdout.split()]
@@ -129,6 +135,7 @@ class TestTheCommand:
         assert (out, process.returncode) == ("", 0), errors
         assert "Traceback" not in errors
         wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+        assert list(tmp_path.iterdir()) == []
 
     def test_json(self, seven: Path) -> None:
         process = self.start(MODELS / "digits.onnx", seven, "--json")

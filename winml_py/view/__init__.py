@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import weakref
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -44,6 +43,7 @@ class ShownPage:
     def close(self) -> None:
         """Ends the page. Twice is harmless."""
         self._server.close()
+        _shown.discard(self)
 
     def _repr_html_(self) -> str:
         return (
@@ -55,7 +55,8 @@ class ShownPage:
         return f"<ShownPage {self.address}>"
 
 
-_shown: weakref.WeakSet[ShownPage] = weakref.WeakSet()
+_shown: set[ShownPage] = set()
+"""Pages that are open: a notebook shows them also where no variable has them any more."""
 
 
 def show(session_or_model: LearningModelSession | LearningModel, picture: object = None) -> ShownPage:
@@ -96,7 +97,6 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
     server.start()
     page = ShownPage(server)
     _shown.add(page)
-    weakref.finalize(page, server.close)
     return page
 
 

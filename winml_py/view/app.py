@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from .. import __version__
 from ..core.base.messages import Facts
 from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
 from . import edit, graph
 from .facts import OWN, READINGS, clean
-from .guard import Guard, TooLargeError, too_large
+from .guard import MOST_BYTES, Guard, TooLargeError, too_large
 from .switches import contract_facts, controls, presets
 from .workbench import Workbench
 
@@ -28,7 +30,7 @@ MOST_JSON = 4 << 20
 
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_FILES = ("view.css", "view.js", "parts.js", "switches.js", "answer.js", "icon.svg")
+_FILES = ("view.css", "view.js", "parts.js", "switches.js", "answer.js", "trials.js", "icon.svg")
 
 
 def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> Guard:
@@ -56,11 +58,16 @@ def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebook
         Route("/api/pictures/{key}", pages.picture),
         Route("/api/tensors/{identity}", pages.tensor),
         Route("/api/arrays/{identity}", pages.array),
-        Route("/api/answers/{identity}/{number:int}", pages.answer),
+        Route("/api/answers/{identity}/{number}", pages.answer),
     ]
     app = Starlette(
         routes=[*own, *graph.routes(workbench), *edit.routes(workbench)],
-        exception_handlers={WinMLError: _refuse, TooLargeError: _too_large},
+        exception_handlers={
+            WinMLError: _refuse,
+            TooLargeError: _too_large,
+            MemoryError: _no_memory,
+            ClientDisconnect: _nobody,
+        },
     )
     return Guard(app, token, hosts, in_notebooks)
 
@@ -89,6 +96,14 @@ async def _too_large(_: Request, __: Exception) -> Response:
     return too_large()
 
 
+async def _no_memory(_: Request, __: Exception) -> Response:
+    return _json({"error": "There is not enough memory for this.", "hint": "Choose smaller sizes."}, 422)
+
+
+async def _nobody(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # nobody reads it
+
+
 async def _read(request: Request) -> Mapping[str, Any]:
     """The JSON object that a request carries.
 
@@ -115,21 +130,26 @@ class _Pages:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
 
-    async def state(self, _: Request) -> Response:
-        """What the page begins with."""
-        return _json(await run_in_threadpool(self._state))
+    async def state(self, request: Request) -> Response:
+        """What the page begins with: what its address names, where that is still kept, or else what the program did."""
+        asked = request.query_params
+        return _json(await run_in_threadpool(self._state, asked.get("model", ""), asked.get("picture", "")))
 
-    def _state(self) -> Facts:
-        bench = self._workbench
-        first = {"model": bench.model_facts(bench.first_model)} if bench.first_model else {}
-        first |= {"picture": bench.picture_facts(bench.first_picture)} if bench.first_picture else {}
-        return first | {
-            "version": __version__,
+    def _state(self, model: str, picture: str) -> Facts:
+        bench, facts = self._workbench, {}
+        for name, keys, find in (
+            ("model", (model, bench.first_model), bench.model_facts),
+            ("picture", (picture, bench.first_picture), bench.picture_facts),
+        ):
+            for key in filter(None, keys):
+                with suppress(NotBoundError):
+                    facts[name] = find(key)
+                    break
+        return facts | {
             "samples": bench.samples(),
             "controls": controls(),
             "presets": presets(),
-            "seconds": bench.seconds,
-            "device": bench.device,
+            "most_bytes": MOST_BYTES,
         }
 
     async def upload_model(self, request: Request) -> Response:
@@ -157,10 +177,8 @@ class _Pages:
             with open(path, "xb") as file:
                 async for part in request.stream():
                     await run_in_threadpool(file.write, part)
-        except BaseException as error:
+        except BaseException:
             Path(path).unlink(missing_ok=True)
-            if isinstance(error, ClientDisconnect):
-                raise CanceledError("The upload was broken off.") from error
             raise
         return path
 
@@ -172,8 +190,20 @@ class _Pages:
         return _json(facts | ({"picture": self._workbench.picture_facts(picture)} if picture else {}))
 
     async def evaluate(self, request: Request) -> Response:
-        """Evaluates."""
-        return _json(await run_in_threadpool(self._workbench.evaluate, await _read(request)))
+        """Evaluates, as long as somebody waits for the answer."""
+        asked = await _read(request)
+        job = str(asked.get("job", "")) or secrets.token_hex(8)
+        waiting = asyncio.create_task(self._stop_for_nobody(request, job))
+        try:
+            return _json(await run_in_threadpool(self._workbench.evaluate, {**asked, "job": job}))
+        finally:
+            waiting.cancel()
+
+    async def _stop_for_nobody(self, request: Request, job: str) -> None:
+        """Stops an evaluation whose page was closed, or loaded again."""
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        self._workbench.cancel(job)
 
     async def cancel(self, request: Request) -> Response:
         """Stops an evaluation."""
@@ -186,13 +216,15 @@ class _Pages:
     async def save(self, request: Request) -> Response:
         """Writes a model with the contract, beside it or to be downloaded."""
         asked = await _read(request)
-        inputs = [str(name) for name in asked.get("inputs", [])]
+        inputs = asked.get("inputs")
+        if not isinstance(inputs, list):
+            raise InvalidArgumentError("The inputs that take pictures are a list of names.")
         key, data = await run_in_threadpool(
             self._workbench.save,
             str(asked.get("model")),
             asked.get("contract"),
-            str(asked.get("name", "")),
-            inputs,
+            asked.get("name"),
+            [str(name) for name in inputs],
             asked.get("where") == "beside",
         )
         if key:
@@ -215,18 +247,20 @@ class _Pages:
         if reading not in READINGS or channel not in ("-1", "0", "1", "2"):
             raise InvalidArgumentError("There is no such reading, or no such channel.")
         identity, name = request.path_params["identity"], asked.get("input", "")
-        return _picture(await run_in_threadpool(self._workbench.tensor_file, identity, name, reading, int(channel)))
+        return _picture(
+            await run_in_threadpool(self._workbench.kept.tensor_file, identity, name, reading, int(channel))
+        )
 
     async def array(self, request: Request) -> Response:
         """What was bound, as an array."""
         name = request.query_params.get("input", "")
-        data = await run_in_threadpool(self._workbench.array_file, request.path_params["identity"], name)
+        data = await run_in_threadpool(self._workbench.kept.array_file, request.path_params["identity"], name)
         return Response(data, media_type="application/octet-stream")
 
     async def answer(self, request: Request) -> Response:
         """A picture of the answer."""
         asked = request.path_params
-        return _picture(await run_in_threadpool(self._workbench.answer_file, asked["identity"], asked["number"]))
+        return _picture(await run_in_threadpool(self._workbench.kept.answer_file, asked["identity"], asked["number"]))
 
 
 def _picture(data: bytes) -> Response:

@@ -12,6 +12,9 @@ from ..core.imaging.contract import ImageContract
 from .switches import python_of
 from .values import MOST_WRITTEN
 
+_KINDS = {"gpu-high-performance": "DIRECTX_HIGH_PERFORMANCE", "gpu-min-power": "DIRECTX_MIN_POWER"}
+"""Devices that are named by what they are for, and their members of LearningModelDeviceKind."""
+
 
 class PictureFile(NamedTuple):
     """The file of a picture that is bound.
@@ -19,16 +22,17 @@ class PictureFile(NamedTuple):
     Attributes:
         path: of the file, or its name where it was dropped on the page.
         is_here: whether it is a path of this machine.
+        contract: how it is bound.
     """
 
     path: str
     is_here: bool
+    contract: ImageContract | None
 
 
 def program(
     model: str,
     values: Mapping[str, PictureFile | Any],
-    contract: ImageContract | None,
     kind: str,
     *,
     is_here: bool = True,
@@ -41,7 +45,6 @@ def program(
     Args:
         model: the path of the model, or its name where it was dropped on the page.
         values: what is bound to each input.
-        contract: how pictures are bound.
         kind: what is printed: see `Answer`.
         is_here: whether the model is a path of this machine.
         device: the name of the device.
@@ -49,23 +52,26 @@ def program(
         output: the output that has the classes.
     """
     names = {"LearningModel", "LearningModelBinding", "LearningModelSession"}
-    lines = [f"model = LearningModel.load({model!r}){_comment(is_here, model)}"]
+    lines = [f"model = LearningModel.load({model!r}){_comment(is_here)}"]
     arguments = ""
-    if device != "cpu":
+    if device in _KINDS:
+        names |= {"LearningModelDevice", "LearningModelDeviceKind"}
+        arguments = f", LearningModelDevice(LearningModelDeviceKind.{_KINDS[device]})"
+    elif device != "cpu":
         names |= {"LearningModelDevice"}
         arguments = f", LearningModelDevice.find({device!r})"
     lines += [f"session = LearningModelSession(model{arguments})", "binding = LearningModelBinding(session)"]
-    pictures = {name: value for name, value in values.items() if isinstance(value, PictureFile)}
-    if contract is not None and pictures:
-        text, needed = python_of(contract)
-        names |= needed
-        lines.append(f"contract = {text}")
-    needs_numpy = False
+    contract, needs_numpy = None, False
     for name, value in values.items():
         if isinstance(value, PictureFile):
             names.add("ImageFeatureValue")
-            how = ', {"ImageContract": contract}' if contract is not None else ""
-            lines.append(f"picture = ImageFeatureValue.load({value.path!r}){_comment(value.is_here, value.path)}")
+            if value.contract is not None and value.contract != contract:
+                contract = value.contract
+                text, needed = python_of(contract)
+                names |= needed
+                lines.append(f"contract = {text}")
+            how = ', {"ImageContract": contract}' if value.contract is not None else ""
+            lines.append(f"picture = ImageFeatureValue.load({value.path!r}){_comment(value.is_here)}")
             lines.append(f"binding.bind({name!r}, picture{how})")
         else:
             text, uses_numpy = _spell(name, value)
@@ -81,7 +87,7 @@ def program(
     return "\n".join([*head, imported, "", *lines, ""])
 
 
-def _comment(is_here: bool, path: str) -> str:
+def _comment(is_here: bool) -> str:
     return "" if is_here else "  # where this file is"
 
 

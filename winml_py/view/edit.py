@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
-import tempfile
 import threading
-import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import chain
@@ -20,13 +17,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..core.base.arguments import is_text
 from ..core.base.messages import Facts, shown
 from ..core.contracts.labels import LABELS_KEY, read_written_labels
-from ..errors import InvalidArgumentError, StorageExistsError, WinMLError
+from ..errors import InvalidArgumentError, WinMLError
 from ..graphs.edit_features import Edits, edit_model
-from ..inputs.trial import Running
-from .graph import Model, answer, own_file, refusal, require_path
+from .graph import Model, Models, answer, own_file, refusal, require_model
+from .opened import new_file_beside
 from .placed_nodes import call_apart
 
 if TYPE_CHECKING:
@@ -42,11 +38,10 @@ _KEPT = 4
 _ROWS = 300
 """So many differences are shown."""
 
-_RESERVED = frozenset('<>:"/\\|?*')
 _STATIC = Path(__file__).parent / "static" / "graph"
 
 
-def routes(workbench: Model) -> list[BaseRoute]:
+def routes(workbench: Models) -> list[BaseRoute]:
     """What is served under `/edit/`."""
     files = {"": "edit.html", "edit.js": "edit.js", "edit.css": "edit.css", "icon.svg": "icon.svg"}
     editor = _Editor(workbench)
@@ -59,18 +54,18 @@ def routes(workbench: Model) -> list[BaseRoute]:
 
 
 class _Editor:
-    """Edits the workbench's model, one at a time."""
+    """Edits models, one at a time."""
 
-    def __init__(self, workbench: Model) -> None:
+    def __init__(self, workbench: Models) -> None:
         self._workbench = workbench
         self._lock = threading.Lock()
-        self._folder = ""
         self._made: dict[str, tuple[str, str]] = {}
 
     def facts(self, request: Request) -> Facts:
         """What the fields of the page begin with."""
-        path, (title, is_here) = require_path(self._workbench), self._workbench.title
-        return described(_read(path)) | {"file": shown(title), "proposal": shown(_free_name(path)) if is_here else ""}
+        model = require_model(self._workbench, request)
+        proposal = shown(_free_name(model.path)) if model.is_here else ""
+        return described(_read(model.path)) | {"file": shown(model.name), "proposal": proposal}
 
     async def write(self, request: Request) -> Response:
         """Writes the new file, and tells what differs."""
@@ -78,39 +73,27 @@ class _Editor:
         try:
             if len(body) > _MOST_BYTES:
                 raise InvalidArgumentError(f"The changes are of {len(body)} bytes.", hint="Send 8 MB at most.")
-            return JSONResponse(await run_in_threadpool(self._write, _object(body)))
+            model = require_model(self._workbench, request)
+            return JSONResponse(await run_in_threadpool(self._write, model, _object(body)))
         except WinMLError as error:
             return refusal(error)
 
-    def _write(self, facts: Facts) -> Facts:
-        source = require_path(self._workbench)
-        edits, name, running = edits_of(facts.get("edits")), facts.get("name"), self._workbench.running
+    def _write(self, model: Model, facts: Facts) -> Facts:
+        edits, name = edits_of(facts.get("edits")), facts.get("name")
         if edits == Edits():
             raise InvalidArgumentError("Nothing was changed.", hint="Change a field, and write then.")
+        if name is not None and not model.is_here:
+            raise InvalidArgumentError("The model was dropped on the page, and lies in no folder.", hint="Download it.")
         with self._lock:
-            if name is not None and not self._workbench.title[1]:
-                raise InvalidArgumentError(
-                    "The model was dropped on the page, and lies in no folder.", hint="Download it."
-                )
             if name is not None:
-                destination = os.path.join(os.path.dirname(source), _require_new_name(name, source))
-                return _edit(source, destination, edits, running) | {"file": name}
-            key = secrets.token_hex(8)
-            return _edit(source, self._place(key, source), edits, running) | {
-                "file": self._made[key][1],
-                "download": key,
-            }
-
-    def _place(self, key: str, source: str) -> str:
-        """Where a file waits for being downloaded; those before the last few are removed."""
-        if not self._folder:
-            self._folder = tempfile.mkdtemp(prefix="winml-py-")
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        while len(self._made) >= _KEPT:
-            Path(self._made.pop(next(iter(self._made)))[0]).unlink(missing_ok=True)
-        path = os.path.join(self._folder, f"{key}.onnx")
-        self._made[key] = path, f"{Path(self._workbench.title[0]).stem}-edited.onnx"
-        return path
+                with new_file_beside(model.path, name) as (path, _):
+                    return _edit(model, path, edits) | {"file": name}
+            key, path = secrets.token_hex(8), self._workbench.new_file(".onnx")
+            report = _edit(model, path, edits)
+            while len(self._made) >= _KEPT:
+                Path(self._made.pop(next(iter(self._made)))[0]).unlink(missing_ok=True)
+            self._made[key] = path, f"{Path(model.name).stem}-edited.onnx"
+            return report | {"file": self._made[key][1], "download": key}
 
     def file(self, request: Request) -> Response:
         """A file that was made for being downloaded."""
@@ -120,10 +103,10 @@ class _Editor:
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
 
-def _edit(source: str, destination: str, edits: Edits, running: Running) -> Facts:
+def _edit(model: Model, destination: str, edits: Edits) -> Facts:
     """Writes the copy, in a process of its own: comparing results evaluates the model."""
-    report = call_apart(SECONDS, running, edit_model, source, destination, edits)
-    rows = differences(_read(source), _read(destination))
+    report = call_apart(SECONDS, model.running, edit_model, model.path, destination, edits)
+    rows = differences(_read(model.path), _read(destination))
     return asdict(report) | {"report": str(report), "differences": rows[:_ROWS], "more": max(0, len(rows) - _ROWS)}
 
 
@@ -133,18 +116,6 @@ def _free_name(path: str) -> str:
     while os.path.lexists(os.path.join(os.path.dirname(path), name)):
         name, count = f"{Path(path).stem}-edited-{count}.onnx", count + 1
     return name
-
-
-def _require_new_name(name: object, source: str) -> str:
-    """The name of a file that is not there yet, in the model's folder."""
-    is_name = is_text(name) and isinstance(name, str) and name.endswith(".onnx") and not name.startswith(".")
-    if not is_name or any(letter in _RESERVED or ord(letter) < 32 for letter in str(name)):
-        raise InvalidArgumentError(
-            f"{name!r} is not the name of a model file.", hint="Give a name without folders that ends with .onnx."
-        )
-    if os.path.lexists(os.path.join(os.path.dirname(source), str(name))):
-        raise StorageExistsError(f"{name} is there already.", hint="Choose a new name: no file is written over.")
-    return str(name)
 
 
 # What the page sends, checked.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +25,7 @@ from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorLayout
 from ..inputs.answers import Classes, Finder, Finding, score_outputs, summarize
 from ..inputs.tensor_picture import PictureSeen, tensor_picture
+from .switches import describe
 from .worker import Evaluated
 
 if TYPE_CHECKING:
@@ -35,9 +35,18 @@ BINS = 48
 """Bars of a histogram."""
 
 _MOST_NUMBERS = 256
-"""So many numbers of an output are in its table."""
+"""So many numbers of an output are in its table, and so many entries of a map or a sequence."""
+
+_MOST_LETTERS = 1000
+"""So many letters of a text are shown."""
 
 _MOST_OBJECTS = 100
+
+_PART = 1 << 20
+"""Numbers that are looked at at once: copies of all of them would be several times a large output."""
+
+_EXACT = 1 << 53
+"""The whole numbers that browsers count exactly end here."""
 
 _LONGEST = 1600
 """Pixels of the longer side of a picture that is only looked at."""
@@ -63,6 +72,8 @@ def clean(value: object) -> Any:
         return clean(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return str(value)
     return value if value is None or isinstance(value, (bool, int, float)) else _spell(str(value))
 
 
@@ -75,18 +86,35 @@ def _spell(text: str) -> str:
 
 def number_facts(array: Array, has_histogram: bool = True) -> Facts:
     """The range and the mean of numbers that are finite, and how many there are between them."""
-    numbers = array[np.isfinite(array)].astype(np.float64).reshape(-1)
-    facts: Facts = {"count": int(array.size), "not_finite": int(array.size - numbers.size)}
-    if not numbers.size:
-        return facts
-    facts |= {"min": float(numbers.min()), "max": float(numbers.max()), "mean": float(numbers.mean())}
-    if has_histogram and numbers.size > 1 and facts["max"] > facts["min"]:
+    lows, highs, total, count = [], [], 0.0, 0
+    for part in _finite_parts(array):
+        lows.append(part.min().item())
+        highs.append(part.max().item())
         with np.errstate(over="ignore"):
-            width = facts["max"] - facts["min"]
-        if math.isfinite(width) and width / BINS > 0:
-            bins = np.minimum(((numbers - facts["min"]) / width * BINS).astype(np.int64), BINS - 1)
-            facts["histogram"] = np.bincount(bins, minlength=BINS).tolist()
+            total += float(part.sum(dtype=np.float64))
+        count += part.size
+    facts: Facts = {"count": int(array.size), "not_finite": int(array.size - count)}
+    if not count:
+        return facts
+    low, high = min(lows), max(highs)
+    facts |= {"min": low, "max": high, "mean": total / count}
+    width = float(high) - float(low)
+    if has_histogram and math.isfinite(width) and width / BINS > 0:
+        counts = np.zeros(BINS, np.int64)
+        for part in _finite_parts(array):
+            places = ((part.astype(np.float64) - low) / width * BINS).astype(np.int64)
+            counts += np.bincount(np.minimum(places, BINS - 1), minlength=BINS)
+        facts["histogram"] = counts.tolist()
     return facts
+
+
+def _finite_parts(array: Array) -> Iterator[Array]:
+    numbers = array.reshape(-1)
+    for start in range(0, numbers.size, _PART):
+        part = numbers[start : start + _PART]
+        finite = part[np.isfinite(part)]
+        if finite.size:
+            yield finite.astype(np.uint8) if finite.dtype.kind == "b" else finite
 
 
 # The tensor that was bound: its numbers, and the picture that they stand for.
@@ -111,13 +139,37 @@ def tensor_facts(tensor: Array, contract: ImageContract) -> Facts:
 
 
 def placement_facts(placement: PicturePlacement) -> Facts:
-    """Sizes, and the tensor's edges in pixels of the picture: left, top, right, bottom. Beyond it there is padding."""
-    width, height = placement.tensor_width, placement.tensor_height
+    """How a picture became a tensor.
+
+    Returns:
+        Width and height of the `picture`, of the part that is `taken` of it, of what that `fills` in the `tensor`;
+        `scale`, across and down; and `seen`: the tensor's edges in pixels of the picture, left, top, right, bottom,
+        beyond which there is padding.
+    """
+    picture = (placement.picture_width, placement.picture_height)
+    tensor = (placement.tensor_width, placement.tensor_height)
+    seen = placement.boxes_to_picture([0, 0, *tensor]).tolist()
+    scale = [tensor[axis] / (seen[axis + 2] - seen[axis]) for axis in (0, 1)]
+    taken = [min(seen[axis + 2], picture[axis]) - max(seen[axis], 0) for axis in (0, 1)]
     return {
-        "picture": [placement.picture_width, placement.picture_height],
-        "tensor": [width, height],
-        "seen": placement.boxes_to_picture([0, 0, width, height]).tolist(),
+        "picture": picture,
+        "taken": [round(side) for side in taken],
+        "scale": scale,
+        "fills": [round(side * factor) for side, factor in zip(taken, scale, strict=True)],
+        "tensor": tensor,
+        "seen": seen,
     }
+
+
+def share_outside(tensor: Array, contract: ImageContract) -> float:
+    """How many of a tensor's numbers stand for no level from 0 to 255 by a contract: a share of 1."""
+    outside = 0
+    for plane, (factor, summand) in zip(_planes(tensor, contract), contract.affine(), strict=True):
+        for start in range(0, plane.size, _PART):
+            levels = (plane.reshape(-1)[start : start + _PART].astype(np.float64) - summand) / factor
+            # Half a level is rounding; what is not finite is no level.
+            outside += int(np.count_nonzero(~((levels >= -0.5) & (levels <= 255.5))))
+    return outside / max(1, int(tensor[0].size))
 
 
 def _planes(tensor: Array, contract: ImageContract) -> Array:
@@ -178,13 +230,17 @@ def small_file(image: Image) -> bytes:
     """A picture as a file for looking at it, of 1600 pixels at most."""
     if max(image.size) > _LONGEST:
         image.thumbnail((_LONGEST, _LONGEST))
-    file = io.BytesIO()
+    file, opaque = io.BytesIO(), image.convert("RGB")  # a tensor has no alpha channel: it is not seen here, either
     is_small = image.width * image.height <= 1 << 18
-    image.save(file, "PNG") if is_small else image.convert("RGB").save(file, "JPEG", quality=90)
+    opaque.save(file, "PNG") if is_small else opaque.save(file, "JPEG", quality=90)
     return file.getvalue()
 
 
 # The answer.
+
+
+AnswerPicture = SoftwareBitmap | bytes
+"""A picture of an answer: one that the model gave, or a file with what was drawn."""
 
 
 class Answer(NamedTuple):
@@ -193,14 +249,12 @@ class Answer(NamedTuple):
     Attributes:
         facts: for JSON: `outputs`, and `objects` or `regions` that were found.
         kind: what code prints: "objects", "regions", "classes" or "outputs".
-        pictures: by the numbers that the facts have for them, what makes the file of each.
-        drawing: seconds that drawing took, which only the page needs.
+        pictures: by the numbers that the facts have for them.
     """
 
     facts: Facts
     kind: str
-    pictures: list[Callable[[], bytes]]
-    drawing: float = 0.0
+    pictures: list[AnswerPicture]
 
 
 def answer_of(
@@ -208,7 +262,7 @@ def answer_of(
     model: LearningModel,
     values: Mapping[str, object],
     labels: Sequence[str],
-    contract: ImageContract | None,
+    contracts: Mapping[str, ImageContract],
 ) -> Answer:
     """What was answered.
 
@@ -217,44 +271,41 @@ def answer_of(
         model: what was evaluated.
         values: on what.
         labels: of the classes; none for the model's own.
-        contract: how pictures were bound.
+        contracts: how pictures were bound, by input.
     """
     result = evaluated.result
     labels = labels or model.labels
     finding = Finder(labels=labels).find(result)
-    pictures: list[Callable[[], bytes]] = []
+    pictures: list[AnswerPicture] = []
     facts: Facts = {}
-    drawing = 0.0
     if finding is not None:
         facts |= _finding_facts(finding)
         if finding.draw is not None:
             picture = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
-            started = time.perf_counter()
-            drawn = small_file(finding.draw(picture))
-            drawing = time.perf_counter() - started
             facts["drawn"] = len(pictures)
-            pictures.append(lambda: drawn)
+            pictures.append(small_file(finding.draw(picture)))
     classes = Classes(None, labels, score_outputs(model))
     outputs = [_output_facts(name, value, classes, pictures) for name, value in result.outputs.items()]
     if (
         not pictures
-        and (found := tensor_picture(result.outputs, _seen(evaluated, model, values, contract))) is not None
+        and (found := tensor_picture(result.outputs, _seen(evaluated, model, values, contracts))) is not None
     ):
         one = next(output for output in outputs if output["name"] == found.name)
-        one |= {"picture": len(pictures), "taken_for": found.contract.describe()}
-        pictures.append(lambda: png_of(found.bitmap))
+        one |= {"picture": len(pictures), "taken_for": describe(found.contract)}
+        pictures.append(found.bitmap)
     facts["outputs"] = outputs
     has_classes = any("classes" in output for output in outputs)
     kind = next((name for name in ("objects", "regions") if name in facts), "classes" if has_classes else "outputs")
-    return Answer(facts, kind, pictures, drawing)
+    return Answer(facts, kind, pictures)
 
 
 def _seen(
-    evaluated: Evaluated, model: LearningModel, values: Mapping[str, object], contract: ImageContract | None
+    evaluated: Evaluated, model: LearningModel, values: Mapping[str, object], contracts: Mapping[str, ImageContract]
 ) -> PictureSeen:
-    """As `run` sees it; the order of colours is that of the page's contract, which the model has not."""
+    """As `run` sees it; the order of colours is that of the page's first contract, which the model has not."""
     seen = PictureSeen.of(evaluated.result, model, values)
-    return seen if contract is None or contract.channels == 1 else seen._replace(order=contract.pixel_format)
+    orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
+    return seen._replace(order=orders[0]) if orders else seen
 
 
 def _finding_facts(finding: Finding) -> Facts:
@@ -264,17 +315,17 @@ def _finding_facts(finding: Finding) -> Facts:
     return facts
 
 
-def _output_facts(name: str, value: Any, classes: Classes, pictures: list[Callable[[], bytes]]) -> Facts:
+def _output_facts(name: str, value: Any, classes: Classes, pictures: list[AnswerPicture]) -> Facts:
     facts: Facts = {"name": name}
     frame = value[0] if isinstance(value, list) and value and isinstance(value[0], VideoFrame) else value
     frame = frame.video_frame if isinstance(frame, ImageFeatureValue) else frame
     if isinstance(frame, VideoFrame):
         bitmap = frame.software_bitmap
         facts |= {"picture": len(pictures), "width": bitmap.pixel_width, "height": bitmap.pixel_height}
-        pictures.append(lambda: png_of(bitmap))
+        pictures.append(bitmap)
         return facts
     if not isinstance(value, Tensor):
-        return facts | {"other": summarize(name, value, classes)}
+        return facts | {"other": _shorten(summarize(name, value, classes))}
     array = value.to_numpy()
     facts |= {"type": array.dtype.name, "shape": list(array.shape)}
     if best := classes.best(name, array):
@@ -284,4 +335,18 @@ def _output_facts(name: str, value: Any, classes: Classes, pictures: list[Callab
     if array.dtype.kind in "fiub":
         facts["numbers"] = number_facts(array)
     flat = array.reshape(-1)[:_MOST_NUMBERS].tolist()
-    return facts | {"values": flat, "more": max(0, array.size - _MOST_NUMBERS)}
+    return facts | {"values": _shorten(flat), "more": max(0, array.size - _MOST_NUMBERS)}
+
+
+def _shorten(value: Any) -> Any:
+    """What is shown of values of any length."""
+    if isinstance(value, str) and len(value) > _MOST_LETTERS:
+        return f"{value[:_MOST_LETTERS]}… and {len(value) - _MOST_LETTERS} more letters"
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+        more = {"…": f"and {len(pairs) - _MOST_NUMBERS} more"} if len(pairs) > _MOST_NUMBERS else {}
+        return {_shorten(name): _shorten(item) for name, item in pairs[:_MOST_NUMBERS]} | more
+    if isinstance(value, list):
+        more_items = [f"… and {len(value) - _MOST_NUMBERS} more"] if len(value) > _MOST_NUMBERS else []
+        return [_shorten(item) for item in value[:_MOST_NUMBERS]] + more_items
+    return value

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..core.base.messages import Facts, shown
-from ..errors import MissingPackageError, ModelNotFoundError, WinMLError
+from ..errors import MissingPackageError, ModelNotFoundError, NotBoundError, WinMLError
 from ..inputs.model import Case
 from ..inputs.trial import Running
 from .placed_nodes import placed_nodes
@@ -55,25 +55,34 @@ _TRACKERS = ("google", "sendBeacon", "ipinfo")
 
 
 class Model(Protocol):
+    """A model that is open.
+
+    Attributes:
+        path: of its file; "" where it has none.
+        name: what it is called.
+        is_here: whether the file lies in a folder of the user's: what was dropped does not.
+        case: the model, where it runs, and on which inputs.
+        running: stops what is evaluated of it here, when the page ends.
+    """
+
+    path: str
+    name: str
+    is_here: bool
+    case: Case
+    running: Running
+
+
+class Models(Protocol):
     """What these pages need of the workbench."""
 
-    @property
-    def path(self) -> str | None:
-        """The model's file, once there is one."""
+    def find_model(self, key: str = "") -> Model:
+        """A model that is open; by default the one that was opened last."""
 
-    @property
-    def title(self) -> tuple[str, bool]:
-        """What the file is called, and whether it lies in a folder of the user's: what was dropped does not."""
-
-    @property
-    def running(self) -> Running:
-        """Stops what is evaluated for these pages, when the page ends."""
-
-    def case(self) -> Case:
-        """The model, where it runs, and on which inputs."""
+    def new_file(self, ending: str = "") -> str:
+        """The path of a file that is not there yet, and goes with the workbench."""
 
 
-def routes(workbench: Model) -> list[BaseRoute]:
+def routes(workbench: Models) -> list[BaseRoute]:
     """What is served under `/graph/`."""
     pages = [
         Route(f"/graph/{address}", own_file(_STATIC / name), methods=["GET"]) for address, name in _OWN_FILES.items()
@@ -93,7 +102,7 @@ def routes(workbench: Model) -> list[BaseRoute]:
 class _Graph:
     """The model's graph, and the last measurement of it."""
 
-    def __init__(self, workbench: Model) -> None:
+    def __init__(self, workbench: Models) -> None:
         self._workbench = workbench
         # One measurement at a time: the times of two would be those of a busy processor.
         self._lock = threading.Lock()
@@ -101,23 +110,23 @@ class _Graph:
 
     def facts(self, request: Request) -> Facts:
         """What the page says before anything has been measured."""
-        path = require_path(self._workbench)
-        size = os.path.getsize(path)
+        model = require_model(self._workbench, request)
+        size = os.path.getsize(model.path)
         netron = netron_folder()
         is_usable = netron is not None and is_known(netron)
         hint = "" if is_usable else "Install it: pip install 'winml-py[view]'"
         return {
-            "name": shown(self._workbench.title[0]),
+            "name": shown(model.name),
             "netron": is_usable,
             "hint": hint,
-            "device": self._workbench.case().device,
+            "device": model.case.device,
             "whole": size <= WHOLE_MODEL,
         }
 
     def model(self, request: Request) -> Response:
         """The model's file; of a large one without its large weights."""
         try:
-            path = require_path(self._workbench)
+            path = require_model(self._workbench, request).path
         except WinMLError as error:
             return refusal(error)
         if os.path.getsize(path) <= WHOLE_MODEL:
@@ -126,25 +135,25 @@ class _Graph:
 
     def nodes(self, request: Request) -> Facts:
         """What ran where, as it was measured for this file and case."""
-        return self._nodes(is_again=False)
+        return self._nodes(request, is_again=False)
 
     def nodes_again(self, request: Request) -> Facts:
         """The same, measured now."""
-        return self._nodes(is_again=True)
+        return self._nodes(request, is_again=True)
 
     def stop(self, request: Request) -> Facts:
         """Stops the measurement."""
-        self._workbench.running.stop()
+        require_model(self._workbench, request).running.stop()
         return {}
 
-    def _nodes(self, is_again: bool) -> Facts:
-        path, case = require_path(self._workbench), self._workbench.case()
-        status = os.stat(path)
+    def _nodes(self, request: Request, is_again: bool) -> Facts:
+        model = require_model(self._workbench, request)
+        case, status = model.case, os.stat(model.path)
         key = case, status.st_mtime_ns, status.st_size
         with self._lock:
             if is_again or self._measured is None or self._measured[0] != key:
                 self._measured = None  # should this fail, the one before is not of this file
-                self._measured = key, placed_nodes(case, self._workbench.running)
+                self._measured = key, placed_nodes(case, model.running)
             return self._measured[1]
 
 
@@ -178,20 +187,21 @@ def answer(facts: Callable[[Request], Facts]) -> Callable[[Request], Response]:
 
 def refusal(error: WinMLError) -> Response:
     """An error as JSON."""
-    status = 404 if isinstance(error, ModelNotFoundError) else 400
+    status = 404 if isinstance(error, (ModelNotFoundError, NotBoundError)) else 400
     return JSONResponse({"error": shown(error.message), "hint": shown(error.hint)}, status)
 
 
-def require_path(workbench: Model) -> str:
-    """The model's file.
+def require_model(workbench: Models, request: Request) -> Model:
+    """The model that a request is about, which has a file: its address says which, for each tab has one of its own.
 
     Raises:
-        ModelNotFoundError: there is none yet, or it is gone.
+        ModelNotFoundError: there is none yet, or its file is gone.
+        NotBoundError: it is not kept any more.
     """
-    path = workbench.path
-    if path is None or not os.path.isfile(path):
+    model = workbench.find_model(request.query_params.get("model", ""))
+    if not os.path.isfile(model.path):
         raise ModelNotFoundError("There is no model file to show.", hint="Open a model first.")
-    return path
+    return model
 
 
 # Netron's files, and what is taken out of them.

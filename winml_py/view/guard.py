@@ -104,7 +104,7 @@ class Guard:
 
     def _enter(self, scope: Scope) -> Response | None:
         """Takes the token from the address; refuses where it is not there."""
-        _, first, *rest = scope["path"].split("/", 2)
+        _, first, *rest = f"/{scope['path'].removeprefix('/')}".split("/", 2)  # "*" is a path, too
         if first == "open" and rest and rest[0] in self.tickets:
             self.tickets.discard(rest[0])
             return RedirectResponse(f"/{self._token}/", 303)

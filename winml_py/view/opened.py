@@ -1,10 +1,18 @@
-"""What the page has open: models, with what they take, and pictures."""
+"""What the page has open: models, with what they take, and pictures; and new files beside them."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from ..core.base.arguments import is_text
+from ..core.base.atomic_files import written_to
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import inside
 from ..core.features.bind_properties import NO_PROPERTIES
@@ -14,9 +22,14 @@ from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
 from ..enums import TensorKind, TensorLayout
-from ..errors import WinMLError
-from .switches import contract_facts
+from ..errors import InvalidArgumentError, StorageExistsError, WinMLError
+from ..inputs.model import Case
+from ..inputs.trial import Running
+from .switches import contract_facts, describe
 from .worker import Worker
+
+_RESERVED = frozenset('<>:"/\\|?*')
+"""Characters that a system has no names of files with."""
 
 
 class PictureOnDisk(NamedTuple):
@@ -28,6 +41,7 @@ class PictureOnDisk(NamedTuple):
         is_here: whether the file is the user's own, and not a copy.
         width: pixels.
         height: pixels.
+        seconds: what it took to decode it.
     """
 
     path: str
@@ -35,6 +49,7 @@ class PictureOnDisk(NamedTuple):
     is_here: bool
     width: int
     height: int
+    seconds: float
 
 
 class OpenModel:
@@ -46,74 +61,88 @@ class OpenModel:
         model: what was loaded.
         worker: evaluates it.
         is_here: whether the file is the user's own, and not a copy.
+
+    Attributes:
+        features: its inputs, by name.
+        stated: the contracts that the model or its exporter states, by input.
+        contracts: what pictures are bound by at first, by input: each that can take one is there.
+        turn: held by who evaluates it.
+        case: the model, where it runs, and what it was evaluated on last, for the page of the graph.
+        running: what the pages of the graph and of edits evaluate of it.
     """
 
     def __init__(self, path: str, name: str, model: LearningModel, worker: Worker, is_here: bool) -> None:
         self.path, self.name, self.model, self.worker, self.is_here = path, name, model, worker, is_here
         self.features = {feature.name: feature for feature in model.input_features}
-
-    @property
-    def stated_contract(self) -> ImageContract | None:
-        """What the model states of its pictures, or its exporter did."""
-        images = [one.contract for one in self.features.values() if isinstance(one, ImageFeatureDescriptor)]
-        return images[0] if images else None
-
-    @property
-    def contract(self) -> ImageContract | None:
-        """What pictures are bound by at first; None where no input can be one."""
-        stated = self.stated_contract
-        if stated is not None:
-            return stated
-        features = [feature for feature in self.features.values() if may_be_picture(feature)]
-        if not features:
-            return None
-        (feature, *_) = features
-        assert isinstance(feature, ShapedDescriptor)
-        if feature.shape[1] in (1, 3):
-            return contract_for_bind(feature, NO_PROPERTIES)
-        contract = contract_for_bind(
-            replace(feature, shape=type(feature.shape)((-1, feature.shape[3], -1, -1))), NO_PROPERTIES
-        )
-        return replace(contract, layout=TensorLayout.NHWC)
+        self.stated = {
+            name: one.contract for name, one in self.features.items() if isinstance(one, ImageFeatureDescriptor)
+        }
+        assumed = {name: _assumed_contract(one) for name, one in self.features.items()}
+        self.contracts = {name: contract for name, contract in assumed.items() if contract is not None}
+        self.turn, self.running = threading.Lock(), Running()
+        self.case: Case = worker.case
 
     def facts(self) -> Facts:
         """For JSON."""
-        contract, is_stated = self.contract, self.stated_contract is not None
         return {
             "name": self.name,
             "path": self.path if self.is_here else "",
-            "title": self.model.name,
             "description": self.model.description,
-            "contract": None if contract is None else contract_facts(contract),
-            "is_stated": is_stated,
-            "labels": len(self.model.labels),
             "is_isolated": self.worker.is_isolated,
-            "inputs": [
-                {
-                    "name": one.name,
-                    "words": one.describe(),
-                    "is_picture": may_be_picture(one),
-                    "free_size": _is_free(one),
-                }
-                for one in self.features.values()
-            ],
+            "inputs": [self._input_facts(one) for one in self.features.values()],
             "outputs": [{"name": one.name, "words": one.describe()} for one in self.model.output_features],
         }
 
+    def complete(self, name: str, contract: ImageContract) -> ImageContract:
+        """A contract for an input: one of bytes must say so itself."""
+        feature = self.features[name]
+        is_bytes = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.UINT8
+        return (
+            replace(contract, tensor_kind=TensorKind.UINT8) if is_bytes and contract.tensor_kind is None else contract
+        )
 
-def may_be_picture(feature: FeatureDescriptor) -> bool:
-    """Whether the page offers a picture for an input: four dimensions, one or three channels, floats or bytes."""
+    def _input_facts(self, feature: FeatureDescriptor) -> Facts:
+        contract = self.contracts.get(feature.name)
+        return {
+            "name": feature.name,
+            "words": _describe(feature),
+            "channels": _fixed(feature, contract, 0),
+            "is_free": not _fixed(feature, contract, 1) and not _fixed(feature, contract, 2),
+            "contract": None if contract is None else contract_facts(contract),
+        }
+
+
+def _describe(feature: FeatureDescriptor) -> str:
+    """The type in a line, and what the file says of pictures in the words of the page."""
+    if not isinstance(feature, ImageFeatureDescriptor):
+        return feature.describe()
+    kind = feature.describe().removesuffix(feature.contract.describe()).rstrip(", ")
+    return f"{kind}; in the file: {describe(feature.contract)}"
+
+
+def _fixed(feature: FeatureDescriptor, contract: ImageContract | None, place: int) -> int:
+    """Channels, height or width (0, 1, 2) that the model fixes for a picture; 0 where it does not, or takes none."""
+    if contract is None or not isinstance(feature, ShapedDescriptor):
+        return 0
+    return max(0, feature.shape[contract.axes()[place]])
+
+
+def _assumed_contract(feature: FeatureDescriptor) -> ImageContract | None:
+    """What an input states of pictures, or Windows ML's rule; None where it takes none.
+
+    The page offers a picture for four dimensions, one or three channels, floats or bytes.
+    """
     if isinstance(feature, ImageFeatureDescriptor):
-        return True
-    if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4:
-        return False
+        return feature.contract
     kinds = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8)
-    channels = [feature.shape[1]] if feature.shape[1] in (1, 3) else [feature.shape[3]]
-    return feature.tensor_kind in kinds and channels[0] in (1, 3)
-
-
-def _is_free(feature: FeatureDescriptor) -> bool:
-    return isinstance(feature, ShapedDescriptor) and -1 in tuple(feature.shape)[1:]
+    if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4 or feature.tensor_kind not in kinds:
+        return None
+    if feature.shape[1] in (1, 3):
+        return contract_for_bind(feature, NO_PROPERTIES)
+    if feature.shape[3] not in (1, 3):
+        return None
+    channels_first = replace(feature, shape=type(feature.shape)((-1, feature.shape[3], -1, -1)))
+    return replace(contract_for_bind(channels_first, NO_PROPERTIES), layout=TensorLayout.NHWC)
 
 
 def file_of(model: LearningModel) -> str:
@@ -128,3 +157,44 @@ def file_of(model: LearningModel) -> str:
 def plain_name(name: str, otherwise: str) -> str:
     """The name of a file without folders, of either system's."""
     return name.replace("\\", "/").rpartition("/")[2][:200] or otherwise
+
+
+@contextmanager
+def new_file_beside(path: str, name: object) -> Iterator[tuple[str, str]]:
+    """A new model file in a model's folder: it is there whole when the block ends, and no file is written over.
+
+    Args:
+        path: of the model.
+        name: of the new file, as the page sent it.
+
+    Yields:
+        The path to write to, and the one that it will have.
+
+    Raises:
+        InvalidArgumentError: it is no name of a model file.
+        StorageExistsError: there is such a file.
+        StorageAccessError: it cannot be written.
+    """
+    is_name = isinstance(name, str) and is_text(name) and name.endswith(".onnx") and not name.startswith(".")
+    if not is_name or any(letter in _RESERVED or ord(letter) < 32 for letter in str(name)):
+        raise InvalidArgumentError(
+            f"{name!r} is not the name of a model file.", hint="Give a name without folders that ends with .onnx."
+        )
+    folder = os.path.dirname(path)
+    final, written = os.path.join(folder, str(name)), os.path.join(folder, f".{secrets.token_hex(8)}.onnx")
+    is_there = StorageExistsError(f"{name}: There is such a file beside the model.", hint="Choose a new name.")
+    if os.path.lexists(final):
+        raise is_there
+    try:
+        yield written, final
+        with written_to(final):
+            try:
+                os.link(written, final)  # unlike a move, it never replaces a file that came meanwhile
+            except FileExistsError:
+                raise is_there from None
+            except OSError:  # a file system without links
+                if os.path.lexists(final):
+                    raise is_there from None
+                os.rename(written, final)
+    finally:
+        Path(written).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 import socket
@@ -70,6 +71,8 @@ class PageServer:
     def __init__(self, workbench: Workbench, port: int = 0, in_notebooks: bool = False) -> None:
         self._workbench = workbench
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if os.name == "posix":  # a server that has just ended leaves its port to the next; Windows means something else
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((HOST, port))
             self._socket.listen(128)  # whoever comes from now on waits, and is not refused

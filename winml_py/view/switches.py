@@ -58,6 +58,27 @@ _WORDS = {
 }
 """Words of the metadata as the page shows them, where they are not clear."""
 
+_SCALING = {
+    "height": "pixels; with width, the picture is stretched to both",
+    "width": "pixels; with height",
+    "keeps_aspect": "with height and width: as large as fits into both",
+    "shortest_side": "pixels of the shorter side; the other one follows",
+    "longest_side": "pixels of the longer side; with a shortest side, the most that it may have",
+    "crop_ratio": "the shorter side becomes the model's divided by this; 0.875 is 256 for 224",
+    "crops_first": "with a crop ratio: the middle is cropped first, and then scaled",
+    "changes_least": "with both sides: whichever of them changes the picture less",
+    "limits_rounded": "with both sides: the longest side limits the rounded one",
+    "enlarges": "no: a small picture keeps its size",
+    "shrinks": "no: a large picture keeps its size",
+    "rounding": "of the side that follows",
+    "multiple": "both sides become multiples of this",
+    "multiple_rounding": "to which multiple",
+    "crop_rounding": "of the place where the crop begins",
+    "pad_multiple": "a free side is padded to a multiple of this",
+    "anchor": "where the picture lies in the padding; a crop is always the middle",
+}
+"""What each member of a scaling does."""
+
 _NUMBERS = {"Image.Mean": "channels", "Image.Std": "channels", "Image.Pad": "3", "Image.Size": "2"}
 """How many numbers these take."""
 
@@ -100,7 +121,7 @@ def _scaling_fields() -> list[Facts]:
     found = []
     for field in fields(ImageScaling):
         default = getattr(ImageScaling(), field.name)
-        facts: Facts = {"name": field.name, "default": _scaling_word(default)}
+        facts: Facts = {"name": field.name, "default": _scaling_word(default), "about": _SCALING[field.name]}
         if isinstance(default, (ImageRounding, ImageAnchor)):
             facts["choices"] = [_scaling_word(member) for member in type(default)]
         elif isinstance(default, bool):
@@ -126,12 +147,33 @@ def contract_of(words: object) -> ImageContract:
         raise InvalidArgumentError(
             f"There is no {unknown[0]} in a contract.", hint=f"Known: {', '.join(sorted(known))}."
         )
-    return ImageContract.from_metadata({key: word for key, word in words.items() if word})
+    try:
+        return ImageContract.from_metadata({key: word for key, word in words.items() if word})
+    except InvalidArgumentError as error:
+        for key, label in _LABELS.items():  # it speaks of a model's metadata; here somebody wrote it into a field
+            if f"{key} is " in error.message:
+                raise InvalidArgumentError(f"The setting {label} is {words[key]!r}.", hint=error.hint) from error
+        raise
 
 
 def contract_facts(contract: ImageContract) -> Facts:
     """A contract as the page keeps it, and in one line."""
-    return {"words": contract.to_metadata(), "text": contract.describe(), "channels": contract.channels}
+    return {"words": contract.to_metadata(), "text": describe(contract), "channels": contract.channels}
+
+
+def describe(contract: ImageContract) -> str:
+    """A contract in one line, in the words of the switches, without the members that have their default."""
+    words, parts = contract.to_metadata(), []
+    for key, label in _LABELS.items():
+        if key not in words:
+            continue
+        word = words[key].replace(",", ", ")
+        if METADATA_FIELDS[key][1]:
+            word = _WORDS.get(word) or _spell(word)
+        elif key == "Image.Scaling":
+            word = word.replace("_", " ").replace("=", " ") or "none"
+        parts.append(f"{label.lower()} {word}")
+    return "; ".join(parts)
 
 
 def presets() -> list[Facts]:

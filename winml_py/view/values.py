@@ -103,16 +103,19 @@ def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
     if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
         raise _unlike(feature, text, "no text stands for such a value")
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+    if "null" in text:  # numpy would make it NaN
+        raise _unlike(feature, text, "null is no number")
     try:
         array = np.array(numbers, np.float64 if dtype.kind == "f" else None)
         if dtype.kind != "f" and array.dtype.kind not in "iub":
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise _unlike(feature, text, str(error)) from error
-    if dtype.kind in "iu":
+    if dtype.kind in "iu" and array.size:
         limits = np.iinfo(dtype)
-        is_whole = np.array_equal(array, np.rint(array))
-        if array.size and not (is_whole and array.min() >= limits.min and array.max() <= limits.max):
+        is_whole = bool(np.isfinite(array).all()) and np.array_equal(array, np.rint(array))
+        # As Python's integers: 2**63 as a float is not above the largest int64 as a float.
+        if not (is_whole and int(array.min()) >= limits.min and int(array.max()) <= limits.max):
             raise _unlike(feature, text, f"whole numbers from {limits.min} to {limits.max} are expected")
     has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
     if has_rank and array.ndim != len(feature.shape):
@@ -126,6 +129,8 @@ def make_up(feature: FeatureDescriptor) -> Any:
     Raises:
         InvalidArgumentError: it cannot be.
     """
+    if isinstance(feature, ShapedDescriptor) and feature.tensor_kind not in {TensorKind.STRING, *TENSOR_CLASSES}:
+        raise InvalidArgumentError(f"There is no way to give the input {feature.name}, {feature.expects()}, a value.")
     return make_example(feature, np.random.default_rng(0))
 
 

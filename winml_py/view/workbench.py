@@ -1,4 +1,4 @@
-"""What the page works on: models, pictures, and the evaluations that were asked for, one at a time."""
+"""What the page works on: models, pictures, and the evaluations that were asked for, of each model one at a time."""
 
 from __future__ import annotations
 
@@ -10,76 +10,47 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any, TypeVar
 
 from ..authoring.write_contract import write_contract
-from ..core.base.arrays import Array
-from ..core.base.atomic_files import require_another_file
 from ..core.base.messages import Facts
 from ..core.contracts.files import read_contract
-from ..core.features.descriptors import FeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError, NotBoundError, StorageExistsError
+from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError
 from ..inputs.model import Case
-from ..inputs.trial import Running
-from ..perf.measure import Stopwatch
 from .code import PictureFile, program
-from .facts import (
-    MODEL,
-    OWN,
-    answer_of,
-    number_facts,
-    placement_facts,
-    png_of,
-    small_file,
-    tensor_as_picture,
-    tensor_facts,
-)
-from .opened import OpenModel, PictureOnDisk, file_of, plain_name
+from .facts import answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
+from .kept import Kept, KeptEvaluations
+from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_name
+from .stand_ins import stand_in
 from .switches import contract_facts, contract_of
 from .values import make_up, read_value, spell_value
-from .worker import Evaluated, Job, Worker, stated
+from .worker import AGAIN_SECONDS, Evaluated, Job, Worker
 
 T = TypeVar("T")
 
 MOST_PIXELS = 50_000_000
 """Of a picture that the page is given: 200 MB once it is decoded."""
 
-_KEPT = {"pictures": 48, "models": 48, "evaluations": 32}
-"""So many the page can be asked for again, the latest ones."""
+MOST_JOBS = 20
+"""Evaluations that are there at once. Each holds a thread, and the page needs some of its forty for the rest."""
 
-_KEPT_BYTES = 256 << 20
-"""Of the tensors of evaluations."""
+_MOST_OPEN = 48
+"""So many models the page can be asked for again, and so many pictures: the latest ones."""
 
 _SESSIONS = 2
-"""Models whose session stays open."""
+"""Models whose session stays open when they are not evaluated."""
 
 _ROOT = Path(__file__).parents[2]
 _SAMPLES = {"digits.onnx": "seven.png", "shapes.onnx": "shapes.png", "edges.onnx": "cat.jpg"}
 """Models of the repository, each with a picture to begin with."""
-
-
-class Kept(NamedTuple):
-    """An evaluation whose pictures the page may ask for.
-
-    Attributes:
-        tensors: what was bound, by input.
-        contracts: how pictures were, by input.
-        model: the model's own contract, where it states one.
-        pictures: makes the files of the answer's pictures.
-    """
-
-    tensors: dict[str, Array]
-    contracts: dict[str, ImageContract]
-    model: ImageContract | None
-    pictures: Sequence[Callable[[], bytes]]
 
 
 class Workbench:
@@ -94,44 +65,32 @@ class Workbench:
         first_model: what the page shows at first, or "".
         first_picture: the same of a picture.
         folder: for files that go with the workbench.
+        kept: the last evaluations.
     """
 
     def __init__(self, device: str = "cpu", labels: Sequence[str] = (), seconds: float = 60.0) -> None:
         self.device, self._labels, self.seconds = device, tuple(labels), seconds
         self.folder = tempfile.mkdtemp(prefix="winml-py-view-")
-        self._lock, self._turn = threading.RLock(), threading.Lock()
+        self._lock, self._decoding = threading.RLock(), threading.Lock()
         self._models: OrderedDict[str, OpenModel] = OrderedDict()
         self._pictures: OrderedDict[str, PictureOnDisk] = OrderedDict()
-        self._evaluations: OrderedDict[str, Kept] = OrderedDict()
-        self._decoded: tuple[str, ImageFeatureValue, float] | None = None
+        self._decoded: tuple[str, ImageFeatureValue] | None = None
         self._jobs: dict[str, Job] = {}
-        self.running = Running()  # what the pages of the graph evaluate
-        self.first_model = self.first_picture = self._current = ""
-        self._case = Case("", device=device)
-
-    # What the pages of the graph ask for.
-
-    @property
-    def path(self) -> str | None:
-        """The file of the model that was opened or evaluated last."""
-        with self._lock:
-            opened = self._models.get(self._current)
-            return opened.path or None if opened else None
-
-    @property
-    def title(self) -> tuple[str, bool]:
-        """What that file is called, and whether it lies in a folder of the user's."""
-        with self._lock:
-            opened = self._models.get(self._current)
-            return (opened.name, opened.is_here) if opened else ("", False)
-
-    def case(self) -> Case:
-        """That model, where it runs, and on what it was evaluated last."""
-        with self._lock:
-            path = self.path or ""
-            return self._case if self._case.model == path else Case(path, device=self.device)
+        self.kept = KeptEvaluations()
+        self.first_model = self.first_picture = self._latest = ""
 
     # Models.
+
+    def find_model(self, key: str = "") -> OpenModel:
+        """A model that is open; by default the one that was opened last.
+
+        Raises:
+            ModelNotFoundError: none has been opened.
+            NotBoundError: it is not kept any more.
+        """
+        if not key and not self._latest:
+            raise ModelNotFoundError("There is no model file to show.", hint="Open a model first.")
+        return self._find(self._models, key or self._latest, "model")
 
     def open_model(self, path: str, name: str = "", *, is_here: bool = True) -> str:
         """Loads a model; gives what it is asked for by.
@@ -148,8 +107,10 @@ class Workbench:
     def take_session(self, session: LearningModelSession | LearningModel) -> str:
         """The same for what a program has: a session, which stays its own, or a model."""
         model = session.model if isinstance(session, LearningModelSession) else session
-        path, own = file_of(model), session if isinstance(session, LearningModelSession) else None
-        worker = Worker(model, Case(path, device=self.device), own)
+        path, own, device = file_of(model), None, self.device
+        if isinstance(session, LearningModelSession):
+            own, device = session, "cpu" if session.device.hardware == "cpu" else session.device.name
+        worker = Worker(model, Case(path, device=device), own)
         return self._keep_model(
             OpenModel(path, os.path.basename(path) or model.name or "model", model, worker, bool(path))
         )
@@ -157,27 +118,26 @@ class Workbench:
     def _keep_model(self, opened: OpenModel) -> str:
         key = secrets.token_hex(8)
         with self._lock:
-            self._models[key], self._current = opened, key
-            gone = self._shorten(self._models, _KEPT["models"])
+            self._models[key], self._latest = opened, key
+            gone = self._shorten(self._models, self.first_model)
         for each in gone:
             each.worker.close()
+            if not each.is_here and each.path:
+                _remove(each.path)
         return key
 
     def model_facts(self, key: str) -> Facts:
         """What the page shows of a model."""
-        return {"id": key} | self._find(self._models, key, "model").facts()
+        return {"id": key} | self.find_model(key).facts()
 
     def upload_model(self, name: str, write: Callable[[str], None]) -> str:
         """Keeps the file that somebody dropped, and loads it."""
         path = self.new_file(".onnx")
-        try:
+        with _removing_where_it_fails(path):
             write(path)
             return self.open_model(path, plain_name(name, "model.onnx"), is_here=False)
-        except BaseException:
-            _remove(path)
-            raise
 
-    def save(self, key: str, words: object, name: str, inputs: Sequence[str], is_beside: bool) -> tuple[str, bytes]:
+    def save(self, key: str, words: object, name: object, inputs: Sequence[str], is_beside: bool) -> tuple[str, bytes]:
         """Writes the contract into a copy of a model.
 
         Args:
@@ -194,24 +154,19 @@ class Workbench:
             StorageExistsError: there is such a file.
             WinMLError: it cannot be written.
         """
-        opened, contract = self._find(self._models, key, "model"), contract_of(words)
+        opened, contract = self.find_model(key), contract_of(words)
         if not opened.path:
             raise InvalidArgumentError("This model has no file.", hint="Save it first, and load it from its path.")
-        if not is_beside or not opened.is_here:
-            path = self.new_file(".onnx")
-            try:
+        if is_beside and opened.is_here:
+            with new_file_beside(opened.path, name) as (path, final):
                 write_contract(opened.path, path, contract, inputs)
-                return "", Path(path).read_bytes()
-            finally:
-                _remove(path)
-        if name != os.path.basename(name) or name.startswith(".") or not name.endswith(".onnx"):
-            raise InvalidArgumentError(f"{name!r} is no name of a model's file.", hint="Write one such as fixed.onnx.")
-        path = os.path.join(os.path.dirname(opened.path), name)
-        if os.path.lexists(path):
-            raise StorageExistsError(f"{name}: There is such a file beside the model.", hint="Name another.")
-        require_another_file(path, opened.path)
-        write_contract(opened.path, path, contract, inputs)
-        return self.open_model(path), b""
+            return self.open_model(final), b""
+        path = self.new_file(".onnx")
+        try:
+            write_contract(opened.path, path, contract, inputs)
+            return "", Path(path).read_bytes()
+        finally:
+            _remove(path)
 
     def read_config(self, values: object) -> ImageContract:
         """The contract that a config of another library's states.
@@ -225,7 +180,10 @@ class Workbench:
 
     def example(self, key: str, name: str) -> Facts:
         """A value that is made up for an input, as a field shows it."""
-        return spell_value(make_up(self._feature(key, name)))
+        feature = self.find_model(key).features.get(name)
+        if feature is None:
+            raise NotBoundError(f"The model has no input {name!r}.")
+        return spell_value(make_up(feature))
 
     def samples(self) -> list[Facts]:
         """The models of the repository, where this is one."""
@@ -237,9 +195,8 @@ class Workbench:
         if name not in {sample["name"] for sample in self.samples()}:
             raise NotBoundError(f"There is no sample {name!r}.")
         picture = _ROOT / "samples" / "pictures" / _SAMPLES[name]
-        return self.open_model(str(_ROOT / "models" / name)), self.open_picture(
-            str(picture)
-        ) if picture.is_file() else ""
+        key = self.open_model(str(_ROOT / "models" / name))
+        return key, self.open_picture(str(picture)) if picture.is_file() else ""
 
     # Pictures.
 
@@ -249,15 +206,15 @@ class Workbench:
         Raises:
             PictureError: it is none, or of more than 50 megapixels.
         """
-        started = time.perf_counter()
-        value = ImageFeatureValue.load(path, max_pixels=MOST_PIXELS)
-        seconds = time.perf_counter() - started
+        value, seconds = self._load(path)
+        if seconds < AGAIN_SECONDS:
+            value, seconds = self._load(path)
         ((width, height),) = value.sizes
         key = secrets.token_hex(8)
-        picture = PictureOnDisk(os.path.abspath(path), name or os.path.basename(path), is_here, width, height)
+        picture = PictureOnDisk(os.path.abspath(path), name or os.path.basename(path), is_here, width, height, seconds)
         with self._lock:
-            self._pictures[key], self._decoded = picture, (key, value, seconds)
-            gone = self._shorten(self._pictures, _KEPT["pictures"])
+            self._pictures[key], self._decoded = picture, (key, value)
+            gone = self._shorten(self._pictures, self.first_picture)
         for each in gone:
             if not each.is_here:
                 _remove(each.path)
@@ -265,13 +222,14 @@ class Workbench:
 
     def upload_picture(self, name: str, write: Callable[[str], None]) -> str:
         """Keeps the file that somebody dropped."""
-        path = self.new_file("")
-        try:
+        path, name = self.new_file(), plain_name(name, "picture.png")
+        with _removing_where_it_fails(path):
             write(path)
-            return self.open_picture(path, plain_name(name, "picture.png"), is_here=False)
-        except BaseException:
-            _remove(path)
-            raise
+            try:
+                return self.open_picture(path, name, is_here=False)
+            except PictureError as error:  # its name here says nothing to anybody
+                hint = "The page takes 50 megapixels at most." if "max_pixels" in error.hint else error.hint
+                raise PictureError(error.message.replace(path, name), hint=hint) from error
 
     def picture_facts(self, key: str) -> Facts:
         """What the page shows of a picture."""
@@ -280,20 +238,25 @@ class Workbench:
 
     def picture_file(self, key: str) -> bytes:
         """The picture, upright, for looking at it."""
-        return small_file(self._decode(key)[0].to_pil())
+        return small_file(self._decode(key).to_pil())
 
-    def _decode(self, key: str) -> tuple[ImageFeatureValue, float]:
-        """A picture's pixels, and how long it took to decode them; only the last one's are kept."""
+    def _decode(self, key: str) -> ImageFeatureValue:
+        """A picture's pixels; only the last one's are kept."""
         picture = self._find(self._pictures, key, "picture")
         with self._lock:
             if self._decoded is not None and self._decoded[0] == key:
-                return self._decoded[1:]
-        started = time.perf_counter()
-        value = ImageFeatureValue.load(picture.path, max_pixels=MOST_PIXELS)
-        seconds = time.perf_counter() - started
+                return self._decoded[1]
+        value, _ = self._load(picture.path)
         with self._lock:
-            self._decoded = (key, value, seconds)
-        return value, seconds
+            self._decoded = (key, value)
+        return value
+
+    def _load(self, path: str) -> tuple[ImageFeatureValue, float]:
+        """Decodes a picture, and takes the time: one at a time, for the largest need 200 MB each."""
+        with self._decoding:
+            started = time.perf_counter()
+            value = ImageFeatureValue.load(path, max_pixels=MOST_PIXELS)
+            return value, time.perf_counter() - started
 
     # Evaluations.
 
@@ -301,8 +264,9 @@ class Workbench:
         """Evaluates what the page asks for.
 
         Args:
-            asked: the `model`; for each of `inputs` a `picture`, a `text` or nothing, which is made up; the words of
-                the `contract`; a `job` to stop it by.
+            asked: the `model`; for each of `inputs` a `picture` with the words of its `contract`, a `text`, or nothing,
+                which is made up; a `job` to stop it by. A `stand_in` is evaluated in place of all pictures. Of one that
+                `is_trial` there is the answer alone, and it leaves nothing behind.
 
         Raises:
             WinMLError: something is wrong with it, or with the model.
@@ -313,10 +277,19 @@ class Workbench:
         with self._lock:
             if name in self._jobs:
                 raise InvalidArgumentError("There is such a job already.")
+            if len(self._jobs) >= MOST_JOBS:
+                raise InvalidArgumentError(f"{MOST_JOBS} evaluations wait already.", hint="Try again later.")
             self._jobs[name] = job
         try:
-            with self._turn:
-                return self._evaluate(key, opened, asked, job)
+            while not opened.turn.acquire(timeout=0.1):
+                job.require_wanted()
+            try:
+                job.begin()
+                self._close_others(key)
+                inputs, is_trial = _objects(asked.get("inputs", {})), asked.get("is_trial") is True
+                return self._evaluate(opened, inputs, job, str(asked.get("stand_in", "")), is_trial)
+            finally:
+                opened.turn.release()
         finally:
             with self._lock:
                 del self._jobs[name]
@@ -329,112 +302,77 @@ class Workbench:
             job.cancel()
         return job is not None
 
-    def _evaluate(self, key: str, opened: OpenModel, asked: Mapping[str, Any], job: Job) -> Facts:
-        job.begin()
-        inputs = asked.get("inputs", {})
-        contract = contract_of(asked["contract"]) if asked.get("contract") else opened.contract
-        watch, decoding, values, files = Stopwatch(), 0.0, {}, {}
+    def _evaluate(
+        self, opened: OpenModel, inputs: Mapping[str, Mapping[str, Any]], job: Job, other: str, is_trial: bool
+    ) -> Facts:
+        decoding, values, files, contracts = 0.0, dict[str, Any](), {}, {}
         for name, feature in opened.features.items():
-            given = inputs.get(name, {}) if isinstance(inputs, Mapping) else {}
+            given = inputs.get(name, {})
             if "picture" in given:
-                files[name] = self._find(self._pictures, str(given["picture"]), "picture")
-                values[name], seconds = self._decode(str(given["picture"]))
-                decoding += seconds
+                key = str(given["picture"])
+                files[name], values[name] = self._find(self._pictures, key, "picture"), self._decode(key)
+                if other:
+                    values[name] = stand_in(values[name], other)
+                decoding += files[name].seconds
+                stated = contract_of(given["contract"]) if given.get("contract") else opened.contracts.get(name)
+                if stated is not None:
+                    contracts[name] = opened.complete(name, stated)
             else:
                 values[name] = read_value(feature, str(given["text"])) if "text" in given else make_up(feature)
-        self._keep_open(key)
-        evaluated = opened.worker.evaluate(job, values, contract if files else None, watch)
-        started = time.perf_counter()
+        evaluated = opened.worker.evaluate(job, values, contracts, needs_times=not is_trial)
         labels = () if opened.model.labels else self._labels
-        answer = answer_of(evaluated, opened.model, values, labels, contract if files else None)
-        reading = time.perf_counter() - started - answer.drawing
-        contracts = {} if contract is None else {name: stated(contract, opened.model, name) for name in files}
-        identity = self._keep(Kept(evaluated.tensors, contracts, opened.stated_contract, answer.pictures))
-        with self._lock:
-            self._current, self._case = key, self._case_of(opened, files, contract)
+        answer = answer_of(evaluated, opened.model, values, labels, contracts)
+        if is_trial:
+            return {"answer": answer.facts}
+        opened.case = self._case_of(opened, files, contracts)
         spelled = {
-            name: PictureFile(files[name].path if files[name].is_here else files[name].name, files[name].is_here)
+            name: PictureFile(
+                files[name].path if files[name].is_here else files[name].name, files[name].is_here, contracts.get(name)
+            )
             if name in files
             else value
             for name, value in values.items()
         }
         scores = [output["name"] for output in answer.facts["outputs"] if "classes" in output]
         return {
-            "id": identity,
-            "contract": None if contract is None or not files else contract_facts(contract),
-            "inputs": [_input_facts(name, values[name], evaluated, contracts.get(name)) for name in opened.features],
+            "id": self.kept.keep(Kept(evaluated.tensors, contracts, opened.stated, answer.pictures)),
+            "inputs": [_input_facts(name, evaluated, contracts.get(name), opened) for name in opened.features],
             "answer": answer.facts,
-            "times": _times(evaluated, decoding, reading),
+            "times": _times(evaluated, decoding),
+            "is_first": evaluated.is_first,
             "engine": opened.worker.engine,
-            "device": self.device,
+            "device": opened.case.device,
             "code": program(
                 opened.path if opened.is_here else opened.name,
                 spelled,
-                next(iter(contracts.values()), None),
                 answer.kind,
                 is_here=opened.is_here,
-                device=self.device,
+                device=opened.case.device,
                 labels=labels,
                 output=(scores or [""])[0],
             ),
         }
 
-    def _case_of(self, opened: OpenModel, files: Mapping[str, PictureOnDisk], contract: ImageContract | None) -> Case:
-        """For the pages of the graph: with the pictures, where all inputs are some; else example inputs."""
-        has_all = bool(files) and len(files) == len(opened.features)
-        words = tuple(f"{name}={picture.path}" for name, picture in files.items()) if has_all else ()
-        return Case(opened.path, words, self.device, contract=contract if has_all else None)
+    def _case_of(
+        self, opened: OpenModel, files: Mapping[str, PictureOnDisk], contracts: Mapping[str, ImageContract]
+    ) -> Case:
+        """For the page of the graph: with the pictures, where all inputs are some of one contract; else examples."""
+        is_one = len(set(contracts.values())) == 1 and len(contracts) == len(opened.features)
+        words = tuple(f"{name}={picture.path}" for name, picture in files.items()) if is_one else ()
+        return Case(opened.path, words, opened.case.device, contract=next(iter(contracts.values())) if is_one else None)
 
-    def _keep_open(self, key: str) -> None:
-        """Ends the sessions of models that have not been evaluated for long."""
+    def _close_others(self, key: str) -> None:
+        """Ends the sessions of models that have not been evaluated for long, and are not now."""
         with self._lock:
             if key in self._models:
                 self._models.move_to_end(key)
             others = [each for name, each in self._models.items() if name != key and each.worker.engine]
         for each in others[: max(0, len(others) + 1 - _SESSIONS)]:
-            each.worker.close()
-
-    def _keep(self, kept: Kept) -> str:
-        identity = secrets.token_hex(8)
-        with self._lock:
-            self._evaluations[identity] = kept
-            self._shorten(self._evaluations, _KEPT["evaluations"])
-            sizes = {
-                key: sum(tensor.nbytes for tensor in each.tensors.values()) for key, each in self._evaluations.items()
-            }
-            total = sum(sizes.values())
-            while total > _KEPT_BYTES and len(self._evaluations) > 1:
-                total -= sizes[self._evaluations.popitem(last=False)[0]]
-        return identity
-
-    def tensor_file(self, identity: str, name: str, reading: str = OWN, channel: int = -1) -> bytes:
-        """The picture of a tensor that was bound.
-
-        Raises:
-            NotBoundError: it is not kept any more, or no picture's.
-        """
-        kept = self._find(self._evaluations, identity, "evaluation")
-        if name not in kept.contracts or not -1 <= channel < kept.contracts[name].channels:
-            raise NotBoundError(f"There is no such picture of the input {name!r}.")
-        if reading == MODEL and kept.model is None:
-            reading = OWN
-        return png_of(tensor_as_picture(kept.tensors[name], kept.contracts[name], reading, kept.model, channel))
-
-    def array_file(self, identity: str, name: str) -> bytes:
-        """A tensor that was bound, as a .npy file."""
-        import io
-
-        kept = self._find(self._evaluations, identity, "evaluation")
-        file = io.BytesIO()
-        np.save(file, self._find(kept.tensors, name, "tensor"), allow_pickle=False)
-        return file.getvalue()
-
-    def answer_file(self, identity: str, number: int) -> bytes:
-        """A picture of an answer."""
-        pictures = self._find(self._evaluations, identity, "evaluation").pictures
-        if not 0 <= number < len(pictures):
-            raise NotBoundError(f"There is no picture {number} of this answer.")
-        return pictures[number]()
+            if each.turn.acquire(blocking=False):
+                try:
+                    each.worker.close()
+                finally:
+                    each.turn.release()
 
     # Everything.
 
@@ -444,24 +382,24 @@ class Workbench:
                 raise NotBoundError(f"This {what} is not kept any more.", hint="Open it again.")
             return among[key]
 
-    def _feature(self, key: str, name: str) -> FeatureDescriptor:
-        return self._find(self._find(self._models, key, "model").features, name, "input")
-
     @staticmethod
-    def _shorten(kept: OrderedDict[str, T], most: int) -> list[T]:
-        return [kept.popitem(last=False)[1] for _ in range(len(kept) - most)]
+    def _shorten(kept: OrderedDict[str, T], first: str) -> list[T]:
+        """Lets go of the oldest, but not of what the page begins with."""
+        oldest = [key for key in kept if key != first][: max(0, len(kept) - _MOST_OPEN)]
+        return [kept.pop(key) for key in oldest]
 
     def new_file(self, ending: str = "") -> str:
         """The path of a file that is not there yet, and goes with the workbench."""
         return os.path.join(self.folder, secrets.token_hex(8) + ending)
 
     def stop_all(self) -> None:
-        """Stops every job."""
+        """Stops whatever is evaluated."""
         with self._lock:
-            jobs = list(self._jobs.values())
+            jobs, models = list(self._jobs.values()), list(self._models.values())
         for job in jobs:
             job.cancel()
-        self.running.stop()
+        for each in models:
+            each.running.stop()
 
     def close(self) -> None:
         """Ends all sessions, with their processes, and removes what was dropped here. Twice is harmless."""
@@ -473,25 +411,50 @@ class Workbench:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _input_facts(name: str, value: object, evaluated: Evaluated, contract: ImageContract | None) -> Facts:
+def _objects(inputs: object) -> Mapping[str, Mapping[str, Any]]:
+    """What the page asks of each input.
+
+    Raises:
+        InvalidArgumentError: it has another form.
+    """
+    if not isinstance(inputs, Mapping) or not all(isinstance(given, Mapping) for given in inputs.values()):
+        raise InvalidArgumentError("The inputs are an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.')
+    return inputs
+
+
+def _input_facts(name: str, evaluated: Evaluated, contract: ImageContract | None, opened: OpenModel) -> Facts:
     facts: Facts = {"name": name}
     tensor = evaluated.tensors.get(name)
     if tensor is None:
         return facts
     if contract is None:
         return facts | {"array": {"type": tensor.dtype.name, "shape": list(tensor.shape)} | number_facts(tensor)}
+    if name in opened.stated:
+        stated = opened.complete(name, opened.stated[name])
+        facts |= {"is_as_stated": contract == stated}
+        if contract.channels == stated.channels:
+            facts |= {"outside": share_outside(tensor, replace(stated, layout=contract.layout))}
     return facts | {
+        "contract": contract_facts(contract),
         "placement": placement_facts(evaluated.placements[name]),
         "tensor": tensor_facts(tensor, contract),
     }
 
 
-def _times(evaluated: Evaluated, decoding: float, reading: float) -> dict[str, float]:
+def _times(evaluated: Evaluated, decoding: float) -> dict[str, float]:
     """Milliseconds of each phase."""
-    spent = evaluated.seconds
-    phases = {name: spent.get(name, 0.0) for name in ("tensorize", "bind", "evaluate")}
-    all_phases = {"decode": decoding, **phases, "back": spent.get("back", 0.0) + reading}
+    phases = {name: evaluated.seconds.get(name, 0.0) for name in ("tensorize", "bind", "evaluate", "back")}
+    all_phases = {"decode": decoding} | phases
     return {name: round(seconds * 1e3, 3) for name, seconds in all_phases.items() if math.isfinite(seconds)}
+
+
+@contextmanager
+def _removing_where_it_fails(path: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _remove(path)
+        raise
 
 
 def _remove(path: str) -> None:

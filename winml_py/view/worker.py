@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import psutil
 
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
@@ -22,11 +22,12 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
+from ..core.runtime.engine import Isolation
 from ..core.runtime.isolated.wire import require_system
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..enums import TensorKind
-from ..errors import CanceledError, EvaluationTimeoutError, NotSupportedError, WinMLError
+from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, NotSupportedError, WinMLError
+from ..inputs.examples import MAX_NUMBERS
 from ..inputs.model import Case
 from ..perf.measure import Stopwatch
 
@@ -34,6 +35,12 @@ T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
 """So long what was stopped may take to end. In a process of its own it is killed half a second after."""
+
+AGAIN_SECONDS = 0.5
+"""What is done in less is done a second time, which is shown: the first time also loads libraries and makes room."""
+
+MEMORY_SHARE = 0.75
+"""Of this machine's memory, for a model on its processor in a process of its own."""
 
 
 class Job:
@@ -49,12 +56,20 @@ class Job:
         self._operation: AsyncOperation[Any] | None = None
 
     def begin(self) -> None:
-        """Its turn has come.
+        """Its turn has come: from now on its time counts.
 
         Raises:
             CanceledError: nobody wants it any more.
         """
         self._until = time.monotonic() + self._seconds
+        self.require_wanted()
+
+    def require_wanted(self) -> None:
+        """Refuses to go on for nobody.
+
+        Raises:
+            CanceledError: it was stopped.
+        """
         if self._is_cancelled:
             raise CanceledError("The evaluation was stopped.")
 
@@ -105,13 +120,15 @@ class Evaluated(NamedTuple):
         result: the outputs.
         tensors: what was bound to each input that is a tensor or a picture: copies.
         placements: where each picture lies in its tensor.
-        seconds: of each phase: decode (of pictures that were not decoded before), tensorize, bind, evaluate, back.
+        seconds: of each phase: tensorize, bind, evaluate, back.
+        is_first: whether these are the seconds of the first evaluation.
     """
 
     result: LearningModelEvaluationResult
     tensors: dict[str, Array]
     placements: Mapping[str, PicturePlacement]
     seconds: dict[str, float]
+    is_first: bool
 
 
 class Worker:
@@ -123,57 +140,92 @@ class Worker:
         session: a program's own, which is used as it is; by default one in a process of its own.
 
     Attributes:
+        case: the same.
         is_isolated: whether a model that ends its process ends another than this one.
     """
 
     def __init__(self, model: LearningModel, case: Case, session: LearningModelSession | None = None) -> None:
-        self._model, self._case = model, case
+        self._model, self.case = model, case
         self._given, self._session = session, session
         self.is_isolated = session is None and _can_isolate(model)
 
     def evaluate(
-        self, job: Job, values: Mapping[str, Any], contract: ImageContract | None, watch: Stopwatch
+        self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract], needs_times: bool = True
     ) -> Evaluated:
-        """Binds values, and evaluates.
+        """Binds values, and evaluates; a quick model twice, for the times.
 
         Args:
-            job: by which it can be stopped.
-            values: of all inputs; pictures are bound by the contract.
-            contract: how; None where no input is a picture.
-            watch: has run since the values were read.
+            job: by which it can be stopped; it has begun.
+            values: of all inputs.
+            contracts: how those that are pictures are bound.
+            needs_times: False evaluates once.
 
         Raises:
             EngineLostError: the process of the model ended.
             WinMLError: the session cannot be made, a value not bound, or the model not evaluated.
         """
-        job.begin()
+        for name, contract in contracts.items():
+            self._require_room(name, contract)
         try:
             session = self._open(job)
-            binding = LearningModelBinding(session)
+            binding, watch = LearningModelBinding(session), Stopwatch()
             watch.watch(binding)
-            with watch.phase("bind"):
-                for name, value in values.items():
-                    binding.bind(name, value, self._properties(name, value, contract))
-            # Before it is evaluated: what was bound, and not what an operator in place may leave of it.
-            tensors = {name: _bound(binding, name, value) for name, value in values.items()}
-            with watch.phase("back"):  # the watch times the run inside: the outputs are what is left
-                result = job.wait_for(session.evaluate_async(binding))
+            tensors, result, seconds = self._evaluate_once(job, session, binding, watch, values, contracts)
+            is_first = not needs_times or sum(seconds.values()) > AGAIN_SECONDS
+            if not is_first:
+                tensors, result, seconds = self._evaluate_once(job, session, binding, watch, values, contracts)
         except WinMLError:
             if self._session is not None and self._session is not self._given and self._session.is_lost:
                 self.close()
             raise
         placements = {name: places[0] for name, places in result.placements.items()}
+        return Evaluated(result, tensors, placements, seconds, is_first)
+
+    @staticmethod
+    def _evaluate_once(
+        job: Job,
+        session: LearningModelSession,
+        binding: LearningModelBinding,
+        watch: Stopwatch,
+        values: Mapping[str, Any],
+        contracts: Mapping[str, ImageContract],
+    ) -> tuple[dict[str, Array], LearningModelEvaluationResult, dict[str, float]]:
+        """What was bound, what came, and the seconds of each phase."""
+        with watch.phase("bind"):
+            for name, value in values.items():
+                binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
+        # Before it is evaluated: what was bound, and not what an operator in place may leave of it.
+        tensors = {name: _bound(binding, name, value) for name, value in values.items()}
+        with watch.phase("back"):  # the watch times the run inside: the outputs are what is left
+            result = job.wait_for(session.evaluate_async(binding))
         seconds = {name: sample.wall for name, sample in watch.lap().items()}
-        found = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-        return Evaluated(result, found, placements, seconds)
+        return {name: tensor for name, tensor in tensors.items() if tensor is not None}, result, seconds
+
+    def _require_room(self, name: str, contract: ImageContract) -> None:
+        """Refuses a tensor that the page would need gigabytes for, before there is one.
+
+        Raises:
+            InvalidArgumentError: it has more numbers than an example may have.
+        """
+        feature = next(feature for feature in self._model.input_features if feature.name == name)
+        assert isinstance(feature, ShapedDescriptor)
+        stated = [feature.shape[axis] for axis in contract.axes()[1:]]
+        height, width = (max(pair) for pair in zip(stated, contract.size or (1, 1), strict=True))
+        if height * width * contract.channels > MAX_NUMBERS:
+            raise InvalidArgumentError(
+                f"The tensor of {name} would have {height * width * contract.channels:,} numbers; the page binds "
+                f"{MAX_NUMBERS:,} at most.",
+                hint="Choose a smaller size, or bind it from Python.",
+            )
 
     def _open(self, job: Job) -> LearningModelSession:
         if self._session is None:
-            device = self._case.find_device()
+            device = self.case.find_device()
             options = LearningModelSessionOptions()
             options.batch_size_override = 0
             if self.is_isolated:
-                options.isolation = "process"
+                memory = int(psutil.virtual_memory().total * MEMORY_SHARE) if self.case.device == "cpu" else 0
+                options.isolation = Isolation(max_memory=memory)
             self._session = job.wait_for(LearningModelSession.create_async(self._model, device, options))
         return self._session
 
@@ -182,23 +234,11 @@ class Worker:
         """What runs it; "" where nothing does."""
         return "" if self._session is None else self._session.engine
 
-    def _properties(self, name: str, value: object, contract: ImageContract | None) -> dict[str, object]:
-        if contract is None or not isinstance(value, ImageFeatureValue):
-            return {}
-        return {"ImageContract": stated(contract, self._model, name)}
-
     def close(self) -> None:
         """Ends the session and its process; a program's own stays. Twice is harmless."""
         session, self._session = self._session, self._given
         if session is not None and session is not self._given:
             session.close()
-
-
-def stated(contract: ImageContract, model: LearningModel, name: str) -> ImageContract:
-    """The contract for an input: one of bytes must say so itself."""
-    feature = next(feature for feature in model.input_features if feature.name == name)
-    is_bytes = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.UINT8
-    return replace(contract, tensor_kind=TensorKind.UINT8) if is_bytes and contract.tensor_kind is None else contract
 
 
 def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:

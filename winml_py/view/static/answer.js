@@ -11,12 +11,8 @@ export function inWords(answer) {
     return counts.size ? [...counts].map(([name, count]) => `${count} × ${name}`).join(", ") : "no objects";
   }
   if (answer.regions) return answer.regions.slice(0, 3).map((one) => `${named(one)} ${percent(one.share)}`).join(", ");
-  for (const output of answer.outputs) {
-    if (output.classes && output.classes.length) {
-      const [best] = output.classes;
-      return `${named(best)}, ${output.are_shares ? percent(best.score) : number(best.score)}`;
-    }
-  }
+  const output = classesIn(answer);
+  if (output) return `${nameOf(answer)}, ${(output.are_shares ? percent : number)(output.classes[0].score)}`;
   const [first] = answer.outputs;
   if (!first) return "nothing";
   if (first.picture !== undefined) return "a picture";
@@ -24,11 +20,18 @@ export function inWords(answer) {
   return first.numbers && first.numbers.min !== undefined ? `${first.name}: ${number(first.numbers.min)} to ${number(first.numbers.max)}` : first.name;
 }
 
-/** How sure the model is; null where nothing says so. */
-export function score(answer) {
-  if (answer.objects) return answer.objects.length ? answer.objects[0].score : 0;
-  const classes = answer.outputs.find((output) => output.classes && output.classes.length);
-  return classes ? classes.classes[0].score : null;
+const classesIn = (answer) => answer.outputs.find((output) => output.classes && output.classes.length);
+
+/** The scores of an answer, the highest first, each with its name; none where nothing says that there are some. */
+export function scoresOf(answer) {
+  const output = classesIn(answer), found = answer.objects || (output ? output.classes : []);
+  return { scores: found.map((one) => ({ name: named(one), score: one.score })), areShares: Boolean(answer.objects) || Boolean(output && output.are_shares) };
+}
+
+/** The answer without its score. */
+export function nameOf(answer) {
+  const output = classesIn(answer);
+  return answer.objects || answer.regions || !output ? inWords(answer) : named(output.classes[0]);
 }
 
 const named = (one) => one.label || `class ${one.index}`;
@@ -109,12 +112,39 @@ export function pictureWith(picture, parts) {
   return image;
 }
 
-/** The tensor of an input as a picture; `look` is {read, channel}, which it changes. */
-export function tensorOf(facts, input, look, hasModel) {
+/** From the picture's own size to the tensor's: "512 × 288 → the part of 288 × 288 → scaled by 0.4444 → 128 × 128". */
+export function placementInWords({ picture, taken, scale: [across, down], fills, tensor }) {
+  const size = (pair) => pair.join(" × "), steps = [`${size(picture)} pixels`];
+  if (size(taken) !== size(picture)) steps.push(`the part of ${size(taken)}`);
+  const isEven = Math.abs(across - down) < 0.01 * across; // whole pixels make them differ
+  if (size(taken) !== size(fills)) steps.push(isEven ? `scaled by ${number(across)}` : `stretched by ${number(across)} across and ${number(down)} down`);
+  if (steps.length > 1 || size(fills) !== size(tensor)) steps.push(size(fills));
+  else steps.push("as it is");
+  if (size(fills) !== size(tensor)) steps.push(`padded to ${size(tensor)}`);
+  return steps.join(" → ");
+}
+
+/** What a picture of a tensor can say, and what it cannot. */
+function readingInWords(input, read) {
+  const { is_as_stated: isAsStated, outside } = input, isOther = isAsStated === false;
+  const share = outside === undefined ? "" : `${percent(outside)} of the numbers lie outside of the range of the file’s contract`;
+  if (read === "own") return "Made and read by these settings: this picture looks right even where they are wrong.";
+  if (read === "numbers") {
+    const order = input.tensor.channels.length > 1 ? "The first channel is red here: a picture with blue skin is in the order BGR. " : "";
+    return order + (isOther && outside ? `${share}.` : "");
+  }
+  if (!isOther) return "Made and read by the file’s contract: this picture looks right even where the file is wrong. To look at the numbers alone, choose “lowest black”.";
+  return `Read by the file’s contract, which these settings are not${outside ? `: ${share}, and are cut off here` : ""}. If the file is wrong, so is this picture.`;
+}
+
+/** The tensor of an input as a picture; `look` is {read, channel}, which it changes: "" reads it as `automatic` says. */
+export function tensorOf(facts, input, look, automatic) {
   const { tensor } = input, part = make("div");
   const image = sized(make("img", { alt: "The tensor as a picture" })), about = make("div");
+  const note = make("p", { class: "soft", role: "status" });
   const show = () => {
-    const query = new URLSearchParams({ input: input.name, read: look.read, channel: look.channel });
+    const read = look.read || automatic, query = new URLSearchParams({ input: input.name, read, channel: look.channel });
+    note.textContent = readingInWords(input, read);
     image.src = `api/tensors/${facts.id}?${query}`;
     const numbers = look.channel < 0 ? tensor : tensor.channels[look.channel];
     about.replaceChildren(rangeOf(numbers));
@@ -126,12 +156,12 @@ export function tensorOf(facts, input, look, hasModel) {
   const channels = make("fieldset", { class: "choices" }, make("legend", {}, "Channels"), radio(-1, "all"));
   if (tensor.channels.length > 1) tensor.channels.forEach((one, at) => channels.append(radio(at, one.name)));
   const readings = [["own", "with these settings undone"], ["numbers", "lowest black, highest white, first channel red"]];
-  if (hasModel) readings.unshift(["model", "as the model’s own contract reads it"]);
+  if (input.is_as_stated !== undefined) readings.unshift(["model", "as the file’s contract reads it"]);
   const reading = make("select", { "aria-label": "How the numbers are read", onchange: () => { look.read = reading.value; show(); } },
-    ...readings.map(([value, words]) => make("option", { value, selected: look.read === value }, words)));
+    ...readings.map(([value, words]) => make("option", { value, selected: (look.read || automatic) === value }, words)));
   show();
   part.append(make("div", { class: "frame" }, image), channels, make("label", {}, make("span", { class: "soft" }, "Read "), reading),
-    about, histogram(tensor, "The numbers of the tensor") || "",
+    note, about, histogram(tensor, "The numbers of the tensor") || "",
     make("p", { class: "soft" }, `${tensor.type}, ${tensor.shape.join(" × ")}`));
   return part;
 }
@@ -152,5 +182,6 @@ export function timesOf(facts) {
     legend.append(make("li", {}, make("i", { class: `time-${at}` }), `${name} ${number(facts.times[name])} ms`));
   });
   legend.append(make("li", {}, `${facts.engine} on ${shown(facts.device)}`));
-  return make("div", {}, bar, legend);
+  const which = facts.is_first ? "Of the first evaluation, with what it loads." : "Of a second evaluation: the first one loads, and makes room.";
+  return make("div", {}, bar, legend, make("p", { class: "soft" }, which));
 }

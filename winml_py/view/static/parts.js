@@ -31,7 +31,7 @@ export const find = (id) => document.getElementById(id);
 /** A number with four digits that count. */
 export function number(value) {
   if (typeof value !== "number") return String(value); // NaN and Infinity come as words
-  if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
+  if (Number.isSafeInteger(value)) return String(value);
   return String(Number(value.toPrecision(4)));
 }
 
@@ -45,19 +45,30 @@ export class Refused extends Error {
   }
 }
 
-async function answered(response) {
+/** An error in words: what is wrong, and what to do about it. */
+export const inFull = (error) => [error.message, error.hint].filter(Boolean).join(" ");
+
+async function ask(address, options = {}) {
+  const response = await fetch(address, options).catch(() => {
+    throw new Refused("The page’s server does not answer.", "Is winml-py view still running?");
+  });
   const isFacts = (response.headers.get("content-type") || "").startsWith("application/json");
   const facts = isFacts ? await response.json() : null;
   if (response.ok) return facts === null ? response : facts;
   throw new Refused(facts ? facts.error : await response.text(), facts ? facts.hint : "", facts ? facts.type : "");
 }
 
-export const get = async (address) => answered(await fetch(address));
+export const get = (address) => ask(address);
 
-export const post = async (address, facts) =>
-  answered(await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(facts) }));
+export const post = (address, facts) =>
+  ask(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(facts) });
 
-export const upload = async (address, file) => answered(await fetch(address, { method: "POST", body: file }));
+export const upload = (address, file) => ask(address, { method: "POST", body: file });
+
+/** The pages of one model: each leads to the others with the address that says which it is. */
+export function leadOn() {
+  for (const link of document.querySelectorAll("nav a")) link.setAttribute("href", link.getAttribute("href").split("?")[0] + location.search);
+}
 
 /** Numbers between the least and the highest, as bars. */
 export function histogram(facts, words) {

@@ -1,8 +1,10 @@
 // The switches of a contract. Its words are those of a model's metadata: {"Image.Mean": "0.5,0.5,0.5"}.
-import { make, number } from "./parts.js";
+import { make } from "./parts.js";
 
 const ORDER = "Image.BitmapPixelFormat", MEAN = "Image.Mean", STD = "Image.Std", CROP = "Image.CropMode";
 const SCALING = "Image.Scaling", GRAY = "Image.Gray", FIRST = [ORDER, "Image.NominalPixelRange", MEAN, STD, CROP, "Image.Kernel", "Image.Size"];
+const WIDE = [MEAN, STD], SIZE = "Image.Size";
+const SIZES = [224, 256, 299, 384, 512];
 const IMAGENET = { RGB: ["0.485,0.456,0.406", "0.229,0.224,0.225"] };
 
 export const parsed = (text) => Object.fromEntries((text || "").split(",").filter(Boolean).map((pair) => {
@@ -36,8 +38,8 @@ export const imagenet = (words) => {
 
 /** The form of one contract; `changed` is called with its words. */
 export class Switches {
-  constructor(controls, letter, changed) {
-    [this.controls, this.letter, this.changed] = [controls, letter, changed];
+  constructor(controls, changed) {
+    this.changed = changed;
     this.words = {};
     this.element = make("div");
     this.inputs = new Map();
@@ -50,8 +52,8 @@ export class Switches {
         make("button", { type: "button", onclick: () => this.tell(imagenet(this.words)) }, "ImageNet’s mean and std"),
         make("button", { type: "button", onclick: () => this.tell({ ...this.words, [MEAN]: "", [STD]: "" }) }, "No mean and std")),
       make("details", {}, make("summary", {}, "Scaling before the crop"),
-        make("p", { class: "soft" }, "The size a picture is scaled to first: the shorter side, the longer one, or the model’s over the crop ratio (0.875 is 256 for 224)."),
-        make("div", { class: "switches" }, ...scaling.fields.map((field) => this.scalingField(field)))),
+        make("p", { class: "soft" }, "The size a picture is scaled to first. It takes the place of the crop mode: without a height and width, a side, or a crop ratio, the picture keeps its size, and what is too large is cropped."),
+        make("div", { class: "switches explained" }, ...scaling.fields.map((field) => this.scalingField(field)))),
       make("details", {}, make("summary", {}, "Padding, type, layout"), row(rest)));
   }
 
@@ -59,9 +61,10 @@ export class Switches {
     const input = control.kind === "choice" ? this.choices(control.choices.map(({ value, label }) => [value, label]))
       : make("input", { type: "text", inputmode: "decimal", spellcheck: "false", autocomplete: "off", placeholder: { "2": "height, width", "3": "r, g, b" }[control.count] || "none" });
     input.addEventListener("change", () => this.take(control, input.value));
+    input.addEventListener("blur", () => this.showField(control.key));
     input.dataset.key = control.key;
     this.inputs.set(control.key, { input, control });
-    return make("label", {}, make("span", {}, control.label), input);
+    return make("label", { class: WIDE.includes(control.key) ? "wide" : false }, make("span", {}, control.label), input);
   }
 
   scalingField(field) {
@@ -73,8 +76,9 @@ export class Switches {
       const text = Object.entries(stated).filter(([, word]) => word !== "").map((pair) => pair.join("=")).join(",");
       this.tell({ ...this.words, [SCALING]: text, ...(text ? { [CROP]: "" } : {}) }); // it takes the place of a crop mode
     });
+    input.addEventListener("blur", () => this.showField(`scaling ${field.name}`));
     this.inputs.set(`scaling ${field.name}`, { input, field });
-    return make("label", {}, make("span", {}, field.name.replaceAll("_", " ")), input);
+    return make("label", {}, make("span", {}, field.name.replaceAll("_", " ")), input, make("small", { class: "soft" }, field.about));
   }
 
   choices(pairs) {
@@ -94,24 +98,43 @@ export class Switches {
     this.changed(this.words);
   }
 
-  /** Shows a contract's words. */
-  show(words) {
+  /** Shows a contract's words; `channels` are those that the model takes, 0 for any. */
+  show(words, channels = 0) {
     this.words = tidy(words);
-    for (const [name, { input, control, field }] of this.inputs) {
-      if (control) input.value = this.words[name] ?? control.default;
-      else input.value = parsed(this.words[SCALING])[field.name] ?? field.default;
-      if (control && control.kind === "numbers") input.value = (this.words[name] || "").split(",").map((word) => (word ? number(Number(word)) : "")).join(", ");
+    for (const [name, { input }] of this.inputs) {
+      // What somebody is writing stays; it is shown when the field is left.
+      if (input !== document.activeElement || input.tagName === "SELECT") this.showField(name);
     }
     this.inputs.get(GRAY).input.disabled = this.words[ORDER] !== "Gray8";
+    for (const option of this.inputs.get(ORDER).input.options) option.disabled = Boolean(channels) && (option.value === "Gray8") !== (channels === 1);
+  }
+
+  showField(name) {
+    const { input, control, field } = this.inputs.get(name);
+    const value = field ? parsed(this.words[SCALING])[field.name] ?? field.default
+      : control.kind === "numbers" ? (this.words[name] || "").replaceAll(",", ", ") : this.words[name] ?? control.default;
+    if (input.value !== value) input.value = value;
   }
 }
 
-/** Contracts that differ from these words in one thing, with a word for it. */
-export function variants(words) {
+/** Whether two contracts differ. */
+export const isOther = (words, others) => JSON.stringify(sorted(tidy(words))) !== JSON.stringify(sorted(tidy(others)));
+
+/** The labels of what differs between two contracts. */
+export function differing(words, others, controls) {
+  const [one, other] = [words, others].map((each) => Object.fromEntries(sorted(tidy(each))));
+  return controls.filter(({ key }) => one[key] !== other[key]).map(({ label }) => label.toLowerCase());
+}
+
+/**
+ * Contracts that differ from these words in one thing, each with a word for it, and what none of them changes.
+ * A size is among them where the model leaves it free.
+ */
+export function variants(words, { is_free: isFree }) {
   const order = words[ORDER] || "Bgr8", found = [];
   const add = (what, changed) => {
     const tidied = tidy(changed);
-    if (JSON.stringify(sorted(tidied)) !== JSON.stringify(sorted(tidy(words)))) found.push([what, tidied]);
+    if (isOther(tidied, words)) found.push([what, tidied]);
   };
   if (order !== "Gray8") add(order === "Rgb8" ? "order BGR" : "order RGB", reordered(words, order === "Rgb8" ? "Bgr8" : "Rgb8"));
   for (const [word, label] of [["NominalRange_0_255", "0 to 255"], ["Normalized_0_1", "0 to 1"], ["Normalized_1_1", "-1 to 1"]]) {
@@ -122,8 +145,12 @@ export function variants(words) {
   for (const [word, label] of [["Center", "middle"], ["Stretch", "stretch"], ["Letterbox", "letterbox"]]) {
     add(`crop ${label}`, { ...words, [CROP]: word, [SCALING]: "" });
   }
-  add("scaled to 1/0.875, then cropped", { ...words, [CROP]: "", [SCALING]: "crop_ratio=0.875,crop_rounding=half_even" });
-  return found;
+  if (!isFree || words[SIZE]) add("scaled to 1/0.875, then cropped", { ...words, [CROP]: "", [SCALING]: "crop_ratio=0.875,crop_rounding=half_even" });
+  if (isFree) {
+    if (!(words[SCALING] || "").includes("crop_ratio")) add("size: the picture’s own", { ...words, [SIZE]: "" });
+    for (const side of SIZES) add(`size ${side} × ${side}`, { ...words, [SIZE]: `${side},${side}` });
+  }
+  return { list: found, untried: [...(isFree ? ["other sizes"] : []), "kernel", "padding", "other scalings"] };
 }
 
 const sorted = (words) => Object.entries(words).filter(([key, word]) => !(key === CROP && word === "Center")).sort();

@@ -1,16 +1,18 @@
 // The page: what goes in, two settings side by side, and what comes out.
-import { answerOf, arrayOf, inWords, pictureWith, score, tensorOf, timesOf } from "./answer.js";
-import { find, get, make, number, percent, post, Refused, shown, upload } from "./parts.js";
-import { Switches, variants } from "./switches.js";
+import { answerOf, arrayOf, inWords, pictureWith, placementInWords, tensorOf, timesOf } from "./answer.js";
+import { find, get, inFull, leadOn, make, post, Refused, shown, upload } from "./parts.js";
+import { differing, isOther, Switches } from "./switches.js";
+import { Trials } from "./trials.js";
 
-const bench = { state: null, model: null, pictures: {}, texts: {}, running: null, isWaiting: false };
+/** What is open. Of the inputs that take pictures, `chosen` is the one whose picture and settings are on the screen. */
+const bench = { state: null, model: null, pictures: {}, texts: {}, chosen: "", running: new Set(), isWaiting: false };
 
 // Words that everybody should read.
 
 function tell(error) {
   const notice = find("notice");
   notice.hidden = error === null;
-  notice.textContent = error === null ? "" : shown([error.message, error.hint].filter(Boolean).join(" "));
+  notice.textContent = error === null ? "" : shown(inFull(error));
   if (error !== null && !(error instanceof Refused)) console.warn(error);
 }
 
@@ -20,7 +22,7 @@ async function doing(work) {
   try {
     return await work();
   } catch (error) {
-    tell(error instanceof TypeError ? new Refused("The page’s server does not answer.", "Is winml-py view still running?") : error);
+    tell(error);
     return null;
   }
 }
@@ -29,19 +31,24 @@ async function doing(work) {
 
 class Side {
   constructor(letter) {
-    [this.letter, this.facts, this.look] = [letter, null, { read: "model", channel: -1 }];
+    [this.letter, this.model, this.facts, this.look] = [letter, bench.model.id, null, { read: "", channel: -1 }];
+    this.contracts = {}; // their words, by input
     this.element = make("div", { class: `side ${letter.toLowerCase()}` });
-    this.switches = new Switches(bench.state.controls, letter, () => evaluate());
+    this.switches = new Switches(bench.state.controls, (words) => {
+      this.contracts[bench.chosen] = words;
+      this.took.textContent = "";
+      doing(evaluate);
+    });
     const part = (words, extra = {}) => make("section", { "aria-label": `${words} ${letter}`, ...extra }, make("h2", {}, this.mark(), words));
     [this.tensor, this.answer, this.times, this.settings] =
       [part("What the model is given"), part("What it answers"), part("Time", { class: "wide" }), part("Settings", { class: "wide" })];
     this.summary = make("p", { class: "best", "aria-live": "polite" });
     [this.tensorPart, this.answerPart, this.timePart] = [make("div"), make("div"), make("div")];
-    this.words = make("p", { class: "words" });
+    this.described = make("p", { class: "words" });
     this.tensor.append(this.tensorPart);
     this.answer.append(this.summary, this.answerPart);
     this.times.append(this.timePart);
-    this.settings.append(this.takeFrom(), this.switches.element, this.words, this.config());
+    this.settings.append(this.takeFrom(), this.switches.element, this.described, this.config());
     this.element.append(this.tensor, this.answer, this.times, this.settings);
   }
 
@@ -50,11 +57,18 @@ class Side {
   }
 
   takeFrom() {
-    const tools = make("div", { class: "tools" }, make("span", { class: "soft" }, "Take from"));
-    const own = make("button", { type: "button", onclick: () => this.switches.tell(bench.model.contract.words) }, "the model");
-    const presets = bench.state.presets.map(({ name, words }) => make("button", { type: "button", onclick: () => this.switches.tell(words) }, name));
-    tools.append(own, ...presets);
-    return tools;
+    const button = (name, wordsOf) => make("button", { type: "button", onclick: () => this.take(name, wordsOf()) }, name);
+    const presets = bench.state.presets.map(({ name, words }) => button(name, () => words));
+    this.took = make("p", { class: "soft", role: "status" });
+    return make("div", {}, make("div", { class: "tools" }, make("span", { class: "soft" }, "Take from"),
+      button("the model", () => statedBy(bench.chosen).words), ...presets), this.took);
+  }
+
+  /** Takes settings as a whole, and says which of them are others now. */
+  take(name, words) {
+    const changed = differing(this.words, words, bench.state.controls);
+    this.switches.tell(words);
+    this.took.textContent = `${shown(name)} changed ${changed.join(", ") || "nothing"}.`;
   }
 
   config() {
@@ -79,22 +93,32 @@ class Side {
     } catch (error) {
       throw new Refused("The config is not JSON.", String(error.message));
     }
-    const contract = await post("api/config", values);
-    this.switches.tell(contract.words);
+    this.take("the config", (await post("api/config", values)).words);
   }
 
-  get hasPicture() {
-    return Object.keys(bench.pictures).length > 0;
+  /** The settings of the chosen input. */
+  get words() {
+    return this.contracts[bench.chosen];
   }
 
-  /** What is asked of the server for these settings. */
-  asked(words = this.switches.words) {
+  /** What is asked of the server for these settings, of which the chosen input's may be others. */
+  asked(words = this.words) {
     const inputs = {};
-    for (const input of bench.model.inputs) {
-      if (bench.pictures[input.name]) inputs[input.name] = { picture: bench.pictures[input.name].id };
-      else if (bench.texts[input.name] !== undefined && bench.texts[input.name].trim() !== "") inputs[input.name] = { text: bench.texts[input.name] };
+    for (const { name } of bench.model.inputs) {
+      const contract = name === bench.chosen ? words : this.contracts[name];
+      if (bench.pictures[name]) inputs[name] = { picture: bench.pictures[name].id, contract };
+      else if (bench.texts[name] !== undefined && bench.texts[name].trim() !== "") inputs[name] = { text: bench.texts[name] };
     }
-    return { model: bench.model.id, inputs, contract: this.hasPicture ? words : null };
+    return { model: this.model, inputs };
+  }
+
+  /** Shows the settings of the chosen input. */
+  showSettings() {
+    const { words } = this;
+    this.settings.hidden = !words;
+    if (words) this.switches.show(words, inputOf(bench.chosen).channels);
+    const input = this.facts && this.facts.inputs.find((one) => one.name === bench.chosen);
+    this.described.textContent = input && input.contract ? input.contract.text : "";
   }
 
   show(facts) {
@@ -103,24 +127,39 @@ class Side {
     this.summary.textContent = shown(inWords(facts.answer));
     this.answerPart.replaceChildren(answerOf(facts));
     this.timePart.replaceChildren(timesOf(facts));
-    const inputs = facts.inputs.filter((input) => input.tensor || input.array).map((input) => make("div", { class: "field" },
+    for (const input of facts.inputs) if (input.contract) this.contracts[input.name] = input.contract.words;
+    this.showTensors();
+    for (const side of sides) if (side !== this && side.facts && side.reading !== readingOfAll()) side.showTensors();
+    this.showSettings();
+  }
+
+  showTensors() {
+    const { facts } = this;
+    this.reading = readingOfAll();
+    this.tensorPart.classList.remove("old");
+    this.tensorPart.replaceChildren(...facts.inputs.filter((input) => input.tensor || input.array).map((input) => make("div", { class: "field" },
       facts.inputs.length > 1 ? make("h3", {}, shown(input.name)) : null,
-      input.tensor ? tensorOf(facts, input, this.look, bench.model.is_stated) : arrayOf(input)));
-    this.tensorPart.replaceChildren(...inputs);
-    this.words.textContent = facts.contract ? facts.contract.text : "";
-    if (facts.contract) this.switches.show(facts.contract.words);
+      input.tensor ? tensorOf(facts, input, this.look, this.reading) : arrayOf(input))));
   }
 
   fail(error) {
     this.facts = null;
     this.summary.className = "error";
-    this.summary.textContent = shown([error.message, error.hint].filter(Boolean).join(" "));
+    this.summary.textContent = shown(inFull(error));
     this.answerPart.replaceChildren();
     this.timePart.replaceChildren();
+    this.tensorPart.classList.add("old"); // it is of the settings before
+    this.described.textContent = "";
   }
 }
 
 let sides = [];
+
+/**
+ * How tensors are read where nobody chose: of settings that are the file's, by these. Where a side has others, the file's
+ * contract is in question, and the numbers are shown alone: on both sides, for they are compared.
+ */
+const readingOfAll = () => (sides.every(({ facts }) => !facts || facts.inputs.every((input) => !input.tensor || input.is_as_stated)) ? "model" : "numbers");
 
 // Evaluating: the latest settings win.
 
@@ -128,18 +167,18 @@ let jobs = 0;
 
 async function ask(asked) {
   const job = `${Date.now()}-${(jobs += 1)}-${Math.random()}`;
-  bench.running = job;
+  bench.running.add(job);
   const late = setTimeout(() => { find("stop").hidden = false; }, 400);
   try {
     return await post("api/evaluate", { ...asked, job });
   } finally {
     clearTimeout(late);
-    find("stop").hidden = true;
-    bench.running = null;
+    bench.running.delete(job);
+    find("stop").hidden = bench.running.size === 0;
   }
 }
 
-const stop = async () => { if (bench.running) await post("api/cancel", { job: bench.running }); };
+const stop = () => Promise.all([...bench.running].map((job) => post("api/cancel", { job })));
 
 let loop = null;
 
@@ -152,6 +191,7 @@ function evaluate() {
 }
 
 async function evaluateAll() {
+  trials.age();
   while (bench.isWaiting) {
     bench.isWaiting = false;
     if (!bench.model || !isReady()) return;
@@ -161,7 +201,7 @@ async function evaluateAll() {
         const facts = await ask(side.asked());
         if (!bench.isWaiting) side.show(facts);
       } catch (error) {
-        if (!bench.isWaiting) side.fail(error instanceof TypeError ? new Refused("The page’s server does not answer.", "Is winml-py view still running?") : error);
+        if (!bench.isWaiting) side.fail(error);
       }
       side.element.classList.remove("busy");
       if (bench.isWaiting) break;
@@ -169,55 +209,71 @@ async function evaluateAll() {
   }
   showPicture();
   showProgram();
+  if (!find("others").hidden) doing(() => trials.begin(sides[0], inputOf(bench.chosen)));
 }
 
-/** Whether every input that only a picture can be for has one; others are made up. */
-const isReady = () => bench.model.inputs.every((input) => !input.is_picture || bench.pictures[input.name] || bench.texts[input.name] !== undefined);
+/** Whether every input that takes a picture has one; others are made up. */
+const isReady = () => bench.model.inputs.every((input) => !input.contract || bench.pictures[input.name]);
 
 function showPicture() {
-  const [name] = pictureInputs(), picture = bench.pictures[name], frame = find("picture");
+  const name = bench.chosen, picture = bench.pictures[name], frame = find("picture");
   if (!picture) {
+    find("placed").replaceChildren();
     frame.replaceChildren(make("p", {}, bench.model ? "Drop a picture here" : "Drop an .onnx file here, or try a sample"));
     return;
   }
   const parts = sides.flatMap((side, at) => {
     const input = side.facts && side.facts.inputs.find((one) => one.name === name);
-    return input && input.placement ? [{ seen: input.placement.seen, letter: side.letter, className: at ? "second" : "" }] : [];
+    return input && input.placement ? [{ placement: input.placement, letter: side.letter, className: at ? "second" : "" }] : [];
   });
-  frame.replaceChildren(pictureWith(picture, parts));
+  frame.replaceChildren(pictureWith(picture, parts.map(({ placement, ...part }) => ({ seen: placement.seen, ...part }))));
+  find("placed").replaceChildren(...parts.map(({ letter, placement }) => make("p", {}, parts.length > 1 ? `${letter}: ` : "", placementInWords(placement))));
 }
 
 function showProgram() {
   const [{ facts }] = sides;
   find("program").hidden = !facts;
-  find("save").hidden = !facts || !facts.contract;
-  find("others").hidden = !facts || !facts.contract;
+  find("save").hidden = find("others").hidden = !facts || !facts.inputs.some((input) => input.contract);
   if (facts) find("code").textContent = facts.code;
   find("copied").textContent = "";
 }
 
 // What goes in.
 
-const pictureInputs = () => (bench.model ? bench.model.inputs.filter((input) => input.is_picture && bench.texts[input.name] === undefined).map((input) => input.name) : []);
+const inputOf = (name) => bench.model.inputs.find((input) => input.name === name);
+const statedBy = (name) => inputOf(name).contract;
+const pictureInputs = () => bench.model.inputs.filter((input) => input.contract).map((input) => input.name);
+
+/** Shows another input's picture and settings. */
+function choose(name) {
+  bench.chosen = name;
+  sides.forEach((side) => side.showSettings());
+  showPicture();
+}
+
+function showChoice() {
+  const names = pictureInputs();
+  find("choose").hidden = names.length < 2;
+  find("chosen").replaceChildren(...names.map((name) => make("option", { value: name, selected: name === bench.chosen }, shown(name))));
+}
 
 function showFields() {
-  const inputs = bench.model.inputs, hasPictures = inputs.some((input) => input.is_picture);
+  const inputs = bench.model.inputs, hasPictures = inputs.some((input) => input.contract);
   find("picture-part").hidden = !hasPictures;
   find("fields").replaceChildren(...inputs.map((input) => {
-    const id = `input-${inputs.indexOf(input)}`, isText = !input.is_picture || bench.texts[input.name] !== undefined;
+    const id = `input-${inputs.indexOf(input)}`, isText = !input.contract;
     const field = make("div", { class: "field" }, make("label", { for: id }, `${shown(input.name)}: ${shown(input.words)}`));
     if (!isText) {
-      if (inputs.length > 1) field.append(make("p", { class: "soft" }, "the picture above"));
-      return inputs.length > 1 ? field : make("p", { class: "soft" }, `${shown(input.name)}: ${shown(input.words)}`);
+      return make("p", { class: "soft" }, `${shown(input.name)}: ${shown(input.words)}`);
     }
-    const text = make("textarea", { id, rows: 3, spellcheck: "false", placeholder: "empty: made-up values. Numbers, a text, or JSON", onchange: () => { bench.texts[input.name] = text.value; evaluate(); } });
+    const text = make("textarea", { id, rows: 3, spellcheck: "false", placeholder: "empty: made-up values. Numbers, a text, or JSON", onchange: () => { bench.texts[input.name] = text.value; doing(evaluate); } });
     text.value = bench.texts[input.name] || "";
     const note = make("span", { class: "soft", role: "status" });
     const fill = () => doing(async () => {
       const made = await post("api/example", { model: bench.model.id, input: input.name });
       bench.texts[input.name] = text.value = made.text ?? "";
       note.textContent = made.made_up ? `made up: ${made.made_up}` : "";
-      evaluate();
+      await evaluate();
     });
     field.append(text, make("div", { class: "tools" }, make("button", { type: "button", onclick: fill }, "Make up values"), note));
     return field;
@@ -229,53 +285,70 @@ function showFields() {
 async function openModel(facts, picture = null) {
   const before = Object.values(bench.pictures)[0] || null;
   bench.model = facts;
-  [bench.pictures, bench.texts] = [{}, {}];
+  [bench.pictures, bench.texts, bench.chosen] = [{}, {}, pictureInputs()[0] || ""];
+  trials.clear();
   find("model-name").textContent = shown(facts.name);
   document.title = `${shown(facts.name)}: what the model sees`;
   find("model-about").textContent = shown(facts.description || facts.outputs.map((one) => `${one.name}: ${one.words}`).join("; "));
   find("saved").textContent = "";
-  find("tried").hidden = true;
   find("save-name").value = facts.name.replace(/\.onnx$/i, "") + "_contract.onnx";
   find("save-beside").hidden = !facts.path;
   find("isolation").hidden = facts.is_isolated;
-  find("compare").closest("label").hidden = !facts.contract;
-  if (!facts.contract) find("compare").checked = false;
+  find("compare").closest("label").hidden = !bench.chosen;
+  if (!bench.chosen) find("compare").checked = false;
   makeSides();
+  showChoice();
   const shownPicture = picture || before;
   if (shownPicture) for (const name of pictureInputs()) bench.pictures[name] = shownPicture;
   showFields();
   showPicture();
+  showAddress();
   await evaluate();
+}
+
+/** The model and the picture in the address: loaded again, the page has them, and so have its other pages. */
+function showAddress() {
+  const picture = bench.pictures[bench.chosen], query = new URLSearchParams({ model: bench.model.id, ...(picture ? { picture: picture.id } : {}) });
+  history.replaceState(null, "", `?${query}`);
+  leadOn();
 }
 
 function makeSides() {
   const isCompared = find("compare").checked;
   sides = (isCompared ? ["A", "B"] : ["A"]).map((letter) => sides.find((side) => side.letter === letter && side.model === bench.model.id) || newSide(letter));
+  const others = find("others"); // it may be in a side that goes
   find("sides").replaceChildren(...sides.map((side) => side.element));
   find("sides").classList.toggle("two", isCompared);
+  if (isCompared) find("sides").after(others); // as wide as both
+  else sides[0].answer.after(others);
 }
 
 function newSide(letter) {
   const side = new Side(letter), other = sides.find((one) => one.model === bench.model.id);
-  side.model = bench.model.id;
-  side.look.read = bench.model.is_stated ? "model" : "numbers";
-  const words = other ? other.switches.words : bench.model.contract && bench.model.contract.words;
-  side.settings.hidden = !words;
-  if (words) side.switches.show(words);
+  side.contracts = other ? { ...other.contracts } : Object.fromEntries(pictureInputs().map((name) => [name, statedBy(name).words]));
+  side.showSettings();
   return side;
 }
 
 async function takePicture(file, name) {
   if (!bench.model) throw new Refused("Open a model first.", "");
-  if (!bench.model.inputs.some((input) => input.is_picture)) throw new Refused("This model takes no pictures.", "Write its inputs into the fields.");
-  const picture = await upload(`api/pictures?${new URLSearchParams({ name: name || file.name || "picture.png" })}`, file);
-  for (const each of pictureInputs()) bench.pictures[each] = picture;
+  if (!bench.chosen) throw new Refused("This model takes no pictures.", "Write its inputs into the fields.");
+  const picture = await send("pictures", file, name || file.name || "picture.png");
+  for (const each of pictureInputs()) if (each === bench.chosen || !bench.pictures[each]) bench.pictures[each] = picture;
   showPicture();
+  showAddress();
   await evaluate();
 }
 
+/** Sends a file. One that is too large would be refused while it is sent, which browsers call no answer. */
+async function send(kind, file, name) {
+  const most = bench.state.most_bytes;
+  if (file.size > most) throw new Refused(`${name} has ${Math.ceil(file.size / 2 ** 20)} MB, and the page takes ${most / 2 ** 20} MB.`, "Open it by its path: winml-py view MODEL PICTURE.");
+  return upload(`api/${kind}?${new URLSearchParams({ name })}`, file);
+}
+
 async function takeFile(file) {
-  if (/\.onnx$/i.test(file.name)) await openModel(await upload(`api/models?${new URLSearchParams({ name: file.name })}`, file));
+  if (/\.onnx$/i.test(file.name)) await openModel(await send("models", file, file.name));
   else if (/\.json$/i.test(file.name) && sides.length) await sides[0].takeConfig(await file.text());
   else await takePicture(file);
 }
@@ -311,26 +384,7 @@ async function takeFrame() {
 
 // Other settings, saving, copying.
 
-async function tryOthers() {
-  const [side] = sides, body = find("tried").tBodies[0], rows = [["A, as it is", side.switches.words], ...variants(side.switches.words)];
-  find("tried").hidden = false;
-  body.replaceChildren();
-  let best = -Infinity;
-  for (const [what, words] of rows) {
-    let answer = "", sure = null;
-    try {
-      const facts = await ask(side.asked(words));
-      [answer, sure] = [inWords(facts.answer), score(facts.answer)];
-    } catch (error) {
-      if (error.type === "CanceledError") return;
-      answer = error.message;
-    }
-    const use = make("button", { type: "button", "aria-label": `${what}: show as B`, onclick: () => showAsB(words) }, "show as B");
-    const row = make("tr", {}, make("td", {}, what), make("td", {}, shown(answer)), make("td", { class: "number" }, sure === null ? "" : sure >= 0 && sure <= 1 ? percent(sure) : number(sure)), make("td", {}, words === side.switches.words ? "" : use));
-    body.append(row);
-    best = Math.max(best, sure ?? -Infinity);
-  }
-}
+const trials = new Trials(ask, showAsB);
 
 function showAsB(words) {
   find("compare").checked = true;
@@ -340,10 +394,12 @@ function showAsB(words) {
 }
 
 async function save(where) {
-  const [side] = sides;
-  const inputs = bench.model.inputs.filter((input) => bench.pictures[input.name]).map((input) => input.name);
-  const name = find("save-name").value.trim();
-  const came = await post("api/save", { model: bench.model.id, contract: side.switches.words, inputs, name, where });
+  const [{ contracts }] = sides, inputs = pictureInputs().filter((input) => bench.pictures[input]);
+  const contract = contracts[inputs[0]], name = find("save-name").value.trim();
+  if (inputs.some((input) => isOther(contracts[input], contract))) {
+    throw new Refused("The inputs have settings of their own, and the metadata of a model hold one contract.", "Give them the same settings; the Python below binds each by its own.");
+  }
+  const came = await post("api/save", { model: bench.model.id, contract, inputs, name, where });
   if (where === "beside") {
     find("saved").replaceChildren(`Written: ${shown(came.path)} `, make("button", { type: "button", onclick: () => doing(() => openModel(came)) }, "Open it"));
     return;
@@ -373,11 +429,13 @@ function listen() {
   on("camera", "click", startCamera);
   on("camera-stop", "click", stopCamera);
   on("camera-take", "click", takeFrame);
-  on("try", "click", tryOthers);
+  on("try", "click", () => trials.trySettings(sides[0], inputOf(bench.chosen)));
+  on("move", "click", () => trials.tryPictures(sides[0]));
   on("save-form", "submit", () => save("beside"));
   on("save-download", "click", () => save("download"));
   on("copy", "click", copy);
-  find("compare").addEventListener("change", () => { if (bench.model) { makeSides(); evaluate(); } });
+  find("compare").addEventListener("change", () => doing(async () => { if (bench.model) { makeSides(); await evaluate(); } }));
+  find("chosen").addEventListener("change", () => choose(find("chosen").value));
   for (const id of ["model-file", "picture-file"]) {
     find(id).addEventListener("change", () => doing(async () => {
       const [file] = find(id).files;
@@ -402,7 +460,7 @@ function listen() {
 }
 
 async function begin() {
-  bench.state = await get("api/state");
+  bench.state = await get(`api/state${location.search}`);
   const samples = bench.state.samples.map(({ name }) => make("button", { type: "button", onclick: () => doing(async () => {
     const opened = await post("api/samples", { name });
     await openModel(opened.model, opened.picture || null);

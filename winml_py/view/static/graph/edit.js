@@ -1,5 +1,7 @@
 // The page that edits a model: fields with what the file says, of which those that were changed are sent.
 
+import { find, get, inFull, leadOn, make, post, shown } from "../static/parts.js";
+
 const WORDS = {
   name: "Name",
   description: "Description",
@@ -8,19 +10,8 @@ const WORDS = {
   version: "Version",
 };
 const DENOTATIONS = ["", "IMAGE", "AUDIO", "TEXT", "TENSOR"];
-const element = (id) => document.getElementById(id);
-
 let facts = null;
 let fields = []; // of each: the control, what it began with, and what it adds to the edits
-
-function make(kind, text, className) {
-  const made = document.createElement(kind);
-  made.textContent = text ?? "";
-  if (className) {
-    made.className = className;
-  }
-  return made;
-}
 
 /** A control that marks itself once it says something else than the file does. */
 function field(control, value, add) {
@@ -38,9 +29,7 @@ let labelled = 0;
 
 function label(text, control) {
   control.id ||= `field-${++labelled}`;
-  const made = make("label", text);
-  made.htmlFor = control.id;
-  return made;
+  return make("label", { for: control.id }, shown(text));
 }
 
 function put(edits, table, key, value) {
@@ -50,52 +39,46 @@ function put(edits, table, key, value) {
 
 function showWords() {
   const parts = Object.entries(WORDS).flatMap(([key, title]) => {
-    const control = document.createElement(key === "description" ? "textarea" : "input");
-    control.rows = 3;
+    const control = key === "description" ? make("textarea", { rows: 3 }) : make("input");
     field(control, facts.words[key], (edits) => {
       edits[key] = control.value;
     });
     return [label(title, control), control];
   });
-  element("words").replaceChildren(...parts);
+  find("words").replaceChildren(...parts);
 }
 
 function denotationField(feature) {
-  const control = document.createElement("select");
-  for (const word of new Set([...DENOTATIONS, feature.denotation])) {
-    const option = make("option", word || "nothing stated");
-    option.value = word;
-    control.append(option);
-  }
+  const words = [...new Set([...DENOTATIONS, feature.denotation])];
+  const control = make("select", {}, ...words.map((word) => make("option", { value: word }, shown(word || "nothing stated"))));
   return field(control, feature.denotation, (edits) => put(edits, "denotations", feature.name, control.value));
 }
 
 function showFeature(feature, isInput) {
-  const box = make("div", "", "feature");
-  const grid = make("div", "", "fields");
-  const name = document.createElement("input");
+  const grid = make("div", { class: "fields" });
+  const name = make("input");
   field(name, feature.name, (edits) => put(edits, "rename", feature.name, name.value));
   const denotation = denotationField(feature);
-  grid.append(label("Name", name), name, make("span", "Type"), make("span", feature.kind, "kind"));
+  grid.append(label("Name", name), name, make("span", {}, "Type"), make("span", { class: "kind" }, feature.kind));
   grid.append(label("What it is", denotation), denotation);
   if (feature.sizes.length) {
-    grid.append(make("span", "Sizes, and what they are"), showSizes(feature, isInput));
+    grid.append(make("span", {}, "Sizes, and what they are"), showSizes(feature, isInput));
   }
-  box.append(grid);
-  return box;
+  return make("div", { class: "feature" }, grid);
 }
 
 function showSizes(feature, isInput) {
   const lengths = feature.sizes.map(() => -1);
   const words = feature.sizes.map((size) => size.denotation);
-  const list = make("div", "", "sizes");
+  const list = make("div", { class: "sizes" });
   feature.sizes.forEach((size, axis) => {
-    const box = make("div", "", "size");
+    const box = make("div", { class: "size" });
     if (size.size === null && isInput) {
-      const control = document.createElement("input");
-      control.inputMode = "numeric";
-      control.placeholder = size.name ? `${size.name} (free)` : "free";
-      control.setAttribute("aria-label", `Size ${axis + 1} of ${feature.name}`);
+      const control = make("input", {
+        inputmode: "numeric",
+        placeholder: size.name ? `${shown(size.name)} (free)` : "free",
+        "aria-label": `Size ${axis + 1} of ${shown(feature.name)}`,
+      });
       box.append(
         field(control, "", (edits) => {
           lengths[axis] = Number(control.value);
@@ -103,12 +86,13 @@ function showSizes(feature, isInput) {
         }),
       );
     } else {
-      box.append(make("span", size.size === null ? size.name || "free" : String(size.size)));
+      box.append(make("span", {}, size.size === null ? shown(size.name || "free") : String(size.size)));
     }
-    const word = document.createElement("input");
-    word.setAttribute("list", "size-words");
-    word.placeholder = "nothing stated";
-    word.setAttribute("aria-label", `What size ${axis + 1} of ${feature.name} is`);
+    const word = make("input", {
+      list: "size-words",
+      placeholder: "nothing stated",
+      "aria-label": `What size ${axis + 1} of ${shown(feature.name)} is`,
+    });
     box.append(
       field(word, size.denotation, (edits) => {
         words[axis] = word.value;
@@ -121,13 +105,11 @@ function showSizes(feature, isInput) {
 }
 
 function showEntry(key, value, isNew) {
-  const control = document.createElement("textarea");
-  control.rows = Math.min(6, value.split("\n").length);
+  const control = make("textarea", { rows: Math.min(6, value.split("\n").length) });
   field(control, value, (edits) => put(edits, "metadata", key, control.value));
-  const pair = make("div", "", "pair");
-  const remove = make("button", "Remove");
-  remove.type = "button";
-  const title = label(key, control);
+  const remove = make("button", { type: "button" }, "Remove");
+  const pair = make("div", { class: "pair" }, control, remove), title = label(key, control);
+  title.dataset.key = key;
   remove.addEventListener("click", () => {
     if (isNew) {
       fields = fields.filter((one) => one.control !== control);
@@ -142,22 +124,21 @@ function showEntry(key, value, isNew) {
     remove.textContent = isGone ? "Remove" : "Keep";
     control.dispatchEvent(new Event("input"));
   });
-  pair.append(control, remove);
-  element("metadata").append(title, pair);
+  find("metadata").append(title, pair);
   return control;
 }
 
 function addEntry() {
-  const key = element("new-key").value;
-  const keys = Array.from(element("metadata").querySelectorAll("label"), (title) => title.textContent);
+  const key = find("new-key").value;
+  const keys = Array.from(find("metadata").querySelectorAll("label"), (title) => title.dataset.key);
   if (key && !keys.includes(key)) {
     showEntry(key, "", true).focus();
-    element("new-key").value = "";
+    find("new-key").value = "";
   }
 }
 
 function showLabels() {
-  const control = element("labels");
+  const control = find("labels");
   if (facts.labels.some((one) => /[\r\n]/.test(one))) {
     control.disabled = true;
     control.value = "Some of the labels are of several lines: winml-py edit changes those.";
@@ -181,34 +162,24 @@ function edits() {
 
 async function write(event) {
   event.preventDefault();
-  const where = new FormData(element("form")).get("where");
-  const request = { edits: edits(), name: where === "folder" ? element("name").value : null };
-  element("write").disabled = true;
+  const where = new FormData(find("form")).get("where");
+  const request = { edits: edits(), name: where === "folder" ? find("name").value : null };
+  find("write").disabled = true;
   tell("Writing, and comparing…");
   try {
-    const response = await fetch("write", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(request),
-    });
-    const answer = await response.json();
-    if (response.ok) {
-      done(answer);
-    } else {
-      tell(`${answer.error} ${answer.hint}`, true);
-    }
+    done(await post(`write${location.search}`, request));
   } catch (error) {
-    tell(`The page's program did not answer: ${error.message}`, true);
+    tell(inFull(error), true);
   } finally {
-    element("write").disabled = false;
+    find("write").disabled = false;
   }
 }
 
 function tell(text, isError = false) {
-  element("words-of-result").textContent = text;
-  element("words-of-result").classList.toggle("error", isError);
-  element("link").replaceChildren();
-  element("differences").hidden = true;
+  find("words-of-result").textContent = shown(text);
+  find("words-of-result").classList.toggle("error", isError);
+  find("link").replaceChildren();
+  find("differences").hidden = true;
 }
 
 function done(answer) {
@@ -221,52 +192,42 @@ function done(answer) {
   const where = "download" in answer ? "" : `${answer.file} was written beside the model. `;
   tell(`${where}${compared}`);
   if ("download" in answer) {
-    const link = make("a", `Download ${answer.file}`);
-    link.href = `file/${answer.download}`;
-    link.download = answer.file;
-    element("link").append(link);
+    find("link").append(make("a", { href: `file/${answer.download}`, download: answer.file }, `Download ${shown(answer.file)}`));
   }
-  const lines = answer.differences.map((row) => {
-    const line = document.createElement("tr");
-    line.append(make("td", row.what), make("td", row.before), make("td", row.after));
-    return line;
-  });
+  const line = (...words) => make("tr", {}, ...words.map((word) => make("td", {}, shown(word))));
+  const lines = answer.differences.map((row) => line(row.what, row.before, row.after));
   if (answer.more) {
-    lines.push(make("tr"));
-    lines.at(-1).append(make("td", `${answer.more} more`), make("td"), make("td"));
+    lines.push(line(`${answer.more} more`, "", ""));
   }
-  element("differences").tBodies[0].replaceChildren(...lines);
-  element("differences").hidden = false;
+  find("differences").tBodies[0].replaceChildren(...lines);
+  find("differences").hidden = false;
 }
 
 async function open() {
+  leadOn();
   try {
-    const response = await fetch("facts");
-    facts = await response.json();
-    if (!response.ok) {
-      throw new Error(`${facts.error} ${facts.hint}`);
-    }
-    element("file").textContent = facts.file;
+    facts = await get(`facts${location.search}`);
+    find("file").textContent = facts.file;
     document.title = `${facts.file}: edit`;
-    element("name").value = facts.proposal;
-    element("beside").hidden = !facts.proposal; // what was dropped on the page lies in no folder
+    find("name").value = facts.proposal;
+    find("beside").hidden = !facts.proposal; // what was dropped on the page lies in no folder
     showWords();
-    element("inputs").replaceChildren(...facts.inputs.map((feature) => showFeature(feature, true)));
-    element("outputs").replaceChildren(...facts.outputs.map((feature) => showFeature(feature, false)));
+    find("inputs").replaceChildren(...facts.inputs.map((feature) => showFeature(feature, true)));
+    find("outputs").replaceChildren(...facts.outputs.map((feature) => showFeature(feature, false)));
     for (const [key, value] of Object.entries(facts.metadata)) {
       showEntry(key, value, false);
     }
     showLabels();
-    element("add").addEventListener("click", addEntry);
-    element("name").addEventListener("input", () => {
+    find("add").addEventListener("click", addEntry);
+    find("name").addEventListener("input", () => {
       document.querySelector("input[value=folder]").checked = true;
     });
-    element("form").addEventListener("submit", write);
+    find("form").addEventListener("submit", write);
   } catch (error) {
-    tell(error.message, true);
-    element("write").disabled = true;
+    tell(inFull(error), true);
+    find("write").disabled = true;
   }
-  element("page").dataset.state = "ready";
+  find("page").dataset.state = "ready";
 }
 
 open();

@@ -1,30 +1,21 @@
 // The page of the graph: Netron's drawing of it, coloured by what ran where and how long, and the table beside it.
 
+import { find, get, inFull, leadOn, make, post, shown } from "../static/parts.js";
 import { guard } from "./markup.js";
 import { NodeTable, microseconds } from "./table.js";
 
 const COLORS = 6; // graph.css has so many for places
-const element = (id) => document.getElementById(id);
 
 let view = null; // Netron's, once it is there
 let listened = null; // the drawing whose selection is followed
 let measured = null; // the answer of "nodes"
 let byKey = new Map(); // its rows, by the nodes of the file that they stand for
 
-const table = new NodeTable(element("nodes"), pick);
+const table = new NodeTable(find("nodes"), pick);
 
 function say(text, isError = true) {
-  element("notice").textContent = text;
-  element("notice").classList.toggle("error", isError);
-}
-
-async function ask(address, options) {
-  const response = await fetch(address, options);
-  const facts = await response.json().catch(() => ({ error: `The page's program answered ${response.status}.`, hint: "" }));
-  if (!response.ok) {
-    throw new Error(`${facts.error} ${facts.hint ?? ""}`.trim());
-  }
-  return facts;
+  find("notice").textContent = shown(text);
+  find("notice").classList.toggle("error", isError);
 }
 
 // The drawing.
@@ -33,17 +24,17 @@ const page = {
   say,
   drawn: () => setTimeout(paint, 0),
   hush: () => {
-    element("question").hidden = true;
+    find("question").hidden = true;
   },
   ask: (text, action) =>
     new Promise((resolve) => {
-      element("question-text").textContent = text;
-      element("question-action").textContent = action;
-      element("question-action").onclick = () => {
+      find("question-text").textContent = text;
+      find("question-action").textContent = action;
+      find("question-action").onclick = () => {
         page.hush();
         resolve(0);
       };
-      element("question").hidden = false;
+      find("question").hidden = false;
     }),
 };
 
@@ -55,7 +46,7 @@ function dress(name) {
   return new Promise((resolve, reject) => {
     link.addEventListener("load", resolve);
     link.addEventListener("error", () => reject(new Error(`${name} did not come.`)));
-    element("style").before(link);
+    find("style").before(link);
   });
 }
 
@@ -141,23 +132,24 @@ function pick(row) {
     found.map(({ label }) => label.element),
     "instant", // a large graph is longer than a smooth way is followed
   );
-  element("drawing").scrollIntoView({ block: "nearest" });
+  find("drawing").scrollIntoView({ block: "nearest" });
 }
 
 // The measurement.
 
-async function measure(options) {
-  element("again").hidden = true;
-  element("stop").hidden = false;
-  element("about").textContent = "Measuring…";
+async function measure(isAgain = false) {
+  find("again").hidden = true;
+  find("stop").hidden = false;
+  find("about").textContent = "Measuring…";
   try {
-    take(await ask("nodes", options));
+    const address = `nodes${location.search}`;
+    take(await (isAgain ? post(address, {}) : get(address)));
   } catch (error) {
-    element("about").textContent = "Nothing was measured.";
-    say(error.message);
+    find("about").textContent = "Nothing was measured.";
+    say(inFull(error));
   } finally {
-    element("again").hidden = false;
-    element("stop").hidden = true;
+    find("again").hidden = false;
+    find("stop").hidden = true;
   }
 }
 
@@ -176,45 +168,41 @@ function take(facts) {
   table.show(facts.nodes);
   legend(places, largest);
   const count = `${facts.nodes.length} kernels on ${facts.device}, ${microseconds(facts.total_us)} an evaluation`;
-  element("about").textContent = `${count}, the mean of ${facts.evaluations}. ${facts.caution}`;
+  find("about").textContent = `${count}, the mean of ${facts.evaluations}. ${facts.caution}`;
   const names = facts.unplaced.map((node) => `${node.name} (${node.operator})`);
-  element("unplaced").hidden = names.length === 0;
+  find("unplaced").hidden = names.length === 0;
   const nodes = names.length === 1 ? "1 node of the file has" : `${names.length} nodes of the file have`;
-  element("unplaced-count").textContent = `${nodes} no kernel: folded away, or fused into others`;
-  element("unplaced-names").textContent = names.join(", ");
+  find("unplaced-count").textContent = `${nodes} no kernel: folded away, or fused into others`;
+  find("unplaced-names").textContent = shown(names.join(", "));
   paint();
 }
 
 function legend(places, largest) {
-  const items = places.map(([name, time], at) => {
-    const item = document.createElement("li");
-    const swatch = document.createElement("span");
-    swatch.className = `swatch place-${Math.min(at, COLORS - 1)}`;
-    item.append(swatch, `${name}, ${microseconds(time)}`);
-    return item;
-  });
-  element("places").replaceChildren(...items);
-  element("largest").textContent = microseconds(largest);
+  const items = places.map(([name, time], at) =>
+    make("li", {}, make("span", { class: `swatch place-${Math.min(at, COLORS - 1)}` }), `${name}, ${microseconds(time)}`));
+  find("places").replaceChildren(...items);
+  find("largest").textContent = microseconds(largest);
 }
 
 // What the page begins with.
 
 function colourBy(kind) {
-  element("page").dataset.colours = kind;
+  find("page").dataset.colours = kind;
 }
 
 async function open() {
+  leadOn();
   for (const choice of document.querySelectorAll("input[name=colours]")) {
     choice.addEventListener("change", () => colourBy(choice.value));
   }
-  element("filter").addEventListener("input", () => table.filter(element("filter").value));
-  element("again").addEventListener("click", () => measure({ method: "POST" }));
-  element("stop").addEventListener("click", () => ask("stop", { method: "POST" }));
+  find("filter").addEventListener("input", () => table.filter(find("filter").value));
+  find("again").addEventListener("click", () => measure(true));
+  find("stop").addEventListener("click", () => post(`stop${location.search}`, {}));
   // Keys that are meant for the table are not those of the drawing, which takes Backspace for "back".
-  element("measured").addEventListener("keydown", (event) => event.stopPropagation());
+  find("measured").addEventListener("keydown", (event) => event.stopPropagation());
   try {
-    const facts = await ask("facts");
-    element("name").textContent = facts.name;
+    const facts = await get(`facts${location.search}`);
+    find("name").textContent = facts.name;
     document.title = `${facts.name}: graph`;
     const measuring = measure();
     if (facts.netron) {
@@ -223,14 +211,14 @@ async function open() {
         say("The model is large: its weights are not in the drawing.", false);
       }
     } else {
-      element("page").classList.add("alone");
+      find("page").classList.add("alone");
       say(`The drawing needs the package netron. ${facts.hint}`, false);
     }
     await measuring;
   } catch (error) {
-    say(error.message);
+    say(inFull(error));
   }
-  element("page").dataset.state = "ready";
+  find("page").dataset.state = "ready";
 }
 
 open();

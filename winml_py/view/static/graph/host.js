@@ -1,6 +1,7 @@
 // What Netron's `view.View` asks of the program around it, in the place of its own browser.js: no telemetry, no consent,
 // no menu, nothing stored, and no address but those of this page.
 
+import { get } from "../static/parts.js";
 import { BinaryStream } from "./netron/base.js";
 
 const MODULES = new Set(["./onnx", "./onnx-proto", "./onnx-schema"]);
@@ -42,10 +43,7 @@ export class Host {
   }
 
   async start() {
-    const response = await fetch("model");
-    if (!response.ok) {
-      throw new Error((await response.json()).error);
-    }
+    const response = await get(`model${location.search}`);
     this._view.show("welcome spinner");
     const stream = new BinaryStream(new Uint8Array(await response.arrayBuffer()));
     const context = {

@@ -2,6 +2,8 @@
 // such a text becomes elements of a list of ours, without attributes that load, link or style; what else it has stays
 // text. The browser's own parser never sees it: that would report each attribute of a stranger's to the console.
 
+import { shown } from "../static/parts.js";
+
 const HTML = "http://www.w3.org/1999/xhtml";
 const SVG = "http://www.w3.org/2000/svg";
 const ELEMENTS = new Map([
@@ -20,13 +22,14 @@ const ENTITY = /&(?:#x([0-9a-f]{1,6})|#([0-9]{1,7})|(amp|lt|gt|quot|apos|nbsp|he
 const CHARACTERS = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", hellip: "\u2026" };
 
 function decoded(text) {
-  return text.replace(ENTITY, (all, hex, decimal, name) => {
+  const plain = text.replace(ENTITY, (all, hex, decimal, name) => {
     if (name) {
       return CHARACTERS[name.toLowerCase()];
     }
     const code = hex ? parseInt(hex, 16) : Number(decimal);
     return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : all;
   });
+  return shown(plain);
 }
 
 function attribute(text, name) {

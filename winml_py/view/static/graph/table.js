@@ -1,5 +1,7 @@
 // The kernels as a table that is sorted by a click on a head, and filtered.
 
+import { make, shown } from "../static/parts.js";
+
 const SHOWN = 2000; // rows; the filter reaches the others
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1, minimumFractionDigits: 1 });
@@ -14,15 +16,6 @@ const COLUMNS = {
   place: (row) => row.place,
   time: (row) => row.busy_us,
 };
-
-function cell(text, kind) {
-  const element = document.createElement("td");
-  element.textContent = text;
-  if (kind) {
-    element.className = kind;
-  }
-  return element;
-}
 
 export class NodeTable {
   /** @param {HTMLTableElement} element @param {function} pick is called with the row that was chosen. */
@@ -93,43 +86,22 @@ export class NodeTable {
     const more = rows.length - SHOWN;
     const lines = [...this._lines.values()];
     if (more > 0) {
-      const line = document.createElement("tr");
-      const words = cell(`${more} more: filter for them.`);
-      words.colSpan = 4;
-      line.append(words);
-      lines.push(line);
+      lines.push(make("tr", {}, make("td", { colspan: 4 }, `${more} more: filter for them.`)));
     }
     this._element.tBodies[0].replaceChildren(...lines);
   }
 
   _line(row) {
-    const line = document.createElement("tr");
-    line.className = "kernel";
-    const name = document.createElement("td");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = row.name;
-    button.addEventListener("click", () => this._pick(row));
-    name.className = "name";
-    name.append(button);
-    for (const words of [row.is_optimizers ? origin(row) : "", row.reason]) {
-      if (words) {
-        const note = document.createElement("small");
-        note.textContent = words;
-        name.append(note);
-      }
-    }
-    const place = cell("", "place");
-    const swatch = document.createElement("span");
-    swatch.className = `swatch place-${row.color}`;
-    place.append(swatch, row.place);
-    const time = cell(microseconds(row.busy_us), "number");
-    const bar = document.createElement("span");
-    bar.className = "bar";
+    const bar = make("span", { class: "bar" });
     bar.style.width = `${100 * row.heat * row.heat}%`;
-    time.append(bar);
-    line.append(name, cell(row.operator, "operator"), place, time);
-    return line;
+    const notes = [row.is_optimizers ? origin(row) : "", row.reason].filter(Boolean);
+    return make("tr", { class: "kernel" },
+      make("td", { class: "name" },
+        make("button", { type: "button", onclick: () => this._pick(row) }, shown(row.name)),
+        ...notes.map((note) => make("small", {}, shown(note)))),
+      make("td", { class: "operator" }, shown(row.operator)),
+      make("td", { class: "place" }, make("span", { class: `swatch place-${row.color}` }), row.place),
+      make("td", { class: "number" }, microseconds(row.busy_us), bar));
   }
 }
 

@@ -1,0 +1,308 @@
+"""What the page shows is what is: the crop beside Pillow's, the times, the program for random settings, each input."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from PIL import Image
+
+from helpers.models import data, tensor
+from helpers.pages import Page, served
+from helpers.paths import MODELS
+from helpers.waiting import wait_until
+from view.test_show import state_of
+from view.test_workbench import ORDERS, RANGES, opened, picture_of, slow
+from winml_py import BitmapPixelFormat, CustomOperator, ImageContract, LearningModel, view
+from winml_py.view import worker
+from winml_py.view.code import program
+from winml_py.view.switches import controls
+
+HEIGHT, WIDTH = 40, 56
+KERNELS = {
+    "AntialiasedLinear": Image.Resampling.BILINEAR,
+    "AntialiasedCubic": Image.Resampling.BICUBIC,
+    "AntialiasedLanczos": Image.Resampling.LANCZOS,
+    "AntialiasedBox": Image.Resampling.BOX,
+    "AntialiasedHamming": Image.Resampling.HAMMING,
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with served() as made:
+        yield made
+
+
+def passing(channels: int = 3, kind: int = 1) -> bytes:
+    """A model that gives back the tensor that it is given."""
+    shape = [1, channels, HEIGHT, WIDTH]
+    return data([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", shape, kind)], [tensor("y", shape, kind)])
+
+
+def array_of(page: Page, facts: Any, name: str = "x") -> np.ndarray:
+    return np.asarray(np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input={name}")), allow_pickle=False))
+
+
+def levels_of(array: np.ndarray, words: dict[str, str]) -> np.ndarray:
+    """Red, green and blue from 0 to 255, as the words say that the numbers were made."""
+    scale, shift = RANGES[words["Image.NominalPixelRange"]]
+    mean, std = (
+        np.array([float(word) for word in words[key].split(",")] if key in words else [default] * 3)
+        for key, default in (("Image.Mean", 0), ("Image.Std", 1))
+    )
+    levels = (array[0].transpose(1, 2, 0).astype(np.float64) * std + mean + shift) * scale
+    return np.asarray(levels[..., ORDERS[words["Image.BitmapPixelFormat"]]])
+
+
+CROPS = [
+    {"Image.CropMode": "Center"},
+    {"Image.CropMode": "Stretch"},
+    {"Image.CropMode": "Letterbox", "Image.Pad": "9,99,199"},
+    {"Image.Scaling": "shortest_side=50"},
+    {"Image.Scaling": "longest_side=48", "Image.Pad": "1,2,3"},
+    {"Image.Scaling": "crop_ratio=0.875,crop_rounding=half_even"},
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("crop", CROPS, ids=lambda crop: ", ".join(crop.values()))
+def test_the_part_that_is_drawn_is_what_the_tensor_holds(
+    page: Page, kernel: str, crop: dict[str, str], cat: Path
+) -> None:
+    """Pillow scales the drawn part of the picture to the tensor's size: the same levels, and padding around."""
+    words = {
+        "Image.BitmapPixelFormat": "Bgr8",
+        "Image.NominalPixelRange": "Normalized_1_1",
+        "Image.Mean": "0.1,0.2,0.3",
+        "Image.Std": "0.5,0.25,2",
+        "Image.Kernel": kernel,
+        "Image.Exact": "True",
+        **crop,
+    }
+    if "passing" not in page.known:
+        page.known["passing"] = opened(page, passing())
+    asked = {"x": {"picture": picture_of(page, cat), "contract": words}}
+    facts = page.post("api/evaluate", {"model": page.known["passing"], "inputs": asked})
+    levels, (drawn,) = levels_of(array_of(page, facts), words), facts["inputs"]
+    left, top, right, bottom = drawn["placement"]["seen"]
+    across, down = (right - left) / WIDTH, (bottom - top) / HEIGHT
+    with Image.open(cat) as file:
+        image = file.convert("RGB")
+    box = max(0, left), max(0, top), min(image.width, right), min(image.height, bottom)
+    x, y, x_end, y_end = (
+        round(value)
+        for value in ((box[0] - left) / across, (box[1] - top) / down, (box[2] - left) / across, (box[3] - top) / down)
+    )
+    expected = np.asarray(image.resize((x_end - x, y_end - y), KERNELS[kernel], box=box), float)
+    apart = np.abs(levels[y:y_end, x:x_end] - expected)
+    assert apart.mean() < 0.2  # the crop of Windows ML is rounded to whole pixels before it is scaled
+    assert apart.max() < 4
+    around = np.ones((HEIGHT, WIDTH), bool)
+    around[y:y_end, x:x_end] = False
+    pad = [float(word) for word in crop.get("Image.Pad", "0,0,0").split(",")]
+    assert np.allclose(levels[around], pad, atol=1e-4)
+
+
+def test_the_programs_of_forty_random_settings(page: Page, tmp_path: Path, cat: Path) -> None:
+    """Each gives, in a fresh interpreter, the tensor that the page says was bound."""
+    rng = random.Random(3)
+    shutil.copy(cat, tmp_path)
+    for channels in (1, 3):
+        (tmp_path / f"{channels}.onnx").write_bytes(passing(channels))
+    models = {channels: page.bench.open_model(str(tmp_path / f"{channels}.onnx")) for channels in (1, 3)}
+    picture, bound, programs = page.bench.open_picture(str(tmp_path / cat.name)), [], []
+    for _ in range(40):
+        words = random_words(rng)
+        model = models[1 if words.get("Image.BitmapPixelFormat") == "Gray8" else 3]
+        facts = page.post("api/evaluate", {"model": model, "inputs": {"x": {"picture": picture, "contract": words}}})
+        bound.append(array_of(page, facts))
+        programs.append(facts["code"])
+    assert len(set(programs)) > 35
+    (tmp_path / "programs.json").write_text(json.dumps(programs), encoding="utf-8")
+    code = (
+        "import json, numpy as np\n"
+        "answers = []\n"
+        "for text in json.load(open('programs.json', encoding='utf-8')):\n"
+        "    names = {}\n"
+        "    exec(text, names)\n"
+        "    answers.append(next(iter(names['result'].outputs.values())).to_numpy())\n"
+        "np.savez('answers.npz', *answers)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "answers.npz") as answers:
+        for place, expected in enumerate(bound):
+            np.testing.assert_array_equal(answers[f"arr_{place}"], expected, err_msg=programs[place])
+
+
+def random_words(rng: random.Random) -> dict[str, str]:
+    """A contract for a picture in a tensor of floats."""
+    words = {
+        control["key"]: rng.choice(control["choices"])["value"]
+        for control in controls()
+        if control["kind"] == "choice" and rng.random() < 0.6
+    }
+    for key in ("Image.Layout", "Image.DataType"):  # the model's
+        words.pop(key, None)
+    channels = 1 if words.get("Image.BitmapPixelFormat") == "Gray8" else 3
+    if channels == 3:
+        words.pop("Image.Gray", None)
+    for key, low, high in (("Image.Mean", -1.0, 120.0), ("Image.Std", 0.1, 80.0)):
+        if rng.random() < 0.5:
+            words[key] = ",".join(str(rng.uniform(low, high)) for _ in range(channels))
+    if rng.random() < 0.4:
+        words["Image.Pad"] = ",".join(str(rng.randrange(256)) for _ in range(3))
+    if rng.random() < 0.35:
+        words.pop("Image.CropMode", None)
+        words["Image.Scaling"] = rng.choice(["shortest_side=50", "longest_side=56", "crop_ratio=0.8"])
+    return words
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu-high-performance", "gpu-min-power", "a'name"])
+def test_the_program_names_the_device(device: str) -> None:
+    code = program("m.onnx", {}, "outputs", device=device)
+    compile(code, "program", "exec")
+    expected = {
+        "cpu": "LearningModelSession(model)",
+        "gpu-high-performance": "LearningModelDevice(LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE)",
+        "gpu-min-power": "LearningModelDevice(LearningModelDeviceKind.DIRECTX_MIN_POWER)",
+        "a'name": 'LearningModelDevice.find("a\'name")',
+    }
+    assert expected[device] in code
+
+
+class TestSeveralPictures:
+    """Each input has a picture and a contract of its own."""
+
+    WORDS = {  # noqa: RUF012
+        "left": ImageContract(BitmapPixelFormat.RGB8, mean=(1, 2, 3)).to_metadata(),
+        "right": ImageContract(BitmapPixelFormat.BGR8, std=(2, 4, 8)).to_metadata(),
+    }
+
+    def model(self, folder: Path) -> Path:
+        shape = [1, 3, HEIGHT, WIDTH]
+        ends = [tensor(name, shape) for name in ("left", "right", "y", "z")]
+        nodes = [helper.make_node("Identity", ["left"], ["y"]), helper.make_node("Identity", ["right"], ["z"])]
+        (folder / "two.onnx").write_bytes(data(nodes, ends[:2], ends[2:]))
+        return folder / "two.onnx"
+
+    def test_what_was_bound(self, page: Page, tmp_path: Path, cat: Path, seven: Path) -> None:
+        model = page.bench.open_model(str(self.model(tmp_path)))
+        keys = {"left": page.bench.open_picture(str(cat)), "right": page.bench.open_picture(str(seven))}
+        inputs = {name: {"picture": key, "contract": self.WORDS[name]} for name, key in keys.items()}
+        facts = page.post("api/evaluate", {"model": model, "inputs": inputs})
+        for one, path in zip(facts["inputs"], (cat, seven), strict=True):
+            assert one["contract"]["words"] == self.WORDS[one["name"]]
+            levels = levels_of(array_of(page, facts, one["name"]), one["contract"]["words"])
+            with Image.open(path) as image:
+                assert one["placement"]["picture"] == list(image.size)
+            assert np.abs(levels - np.rint(levels)).max() < 1e-4
+        code = f"{facts['code']}\nimport numpy as np\n"
+        code += "np.savez('two.npz', **{name: value.to_numpy() for name, value in result.outputs.items()})\n"
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        with np.load(tmp_path / "two.npz") as answers:
+            np.testing.assert_array_equal(answers["y"], array_of(page, facts, "left"))
+            np.testing.assert_array_equal(answers["z"], array_of(page, facts, "right"))
+
+
+class TestTimes:
+    def counted(self) -> tuple[LearningModel, list[int]]:
+        """A model whose operator counts how often it is run."""
+        runs: list[int] = []
+
+        def count(x: np.ndarray) -> np.ndarray:
+            runs.append(1)
+            return x
+
+        ends = [tensor(end, [3]) for end in "xy"]
+        model = data([helper.make_node("Count", ["x"], ["y"], domain="test")], ends[:1], ends[1:], domains={"test": 1})
+        operator = CustomOperator(count, "Count", "test", outputs=[(np.float32, 1)])
+        return LearningModel.load(model, operators=[operator]), runs
+
+    @pytest.mark.parametrize(("limit", "times"), [(math.inf, 2), (0.0, 1)])
+    def test_a_quick_model_is_evaluated_twice(self, limit: float, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The second evaluation's times are shown: the first one also loads libraries. A slow one is not repeated."""
+        monkeypatch.setattr(worker, "AGAIN_SECONDS", limit)
+        model, runs = self.counted()
+        with served() as page:
+            key = page.bench.take_session(model)
+            facts = page.post("api/evaluate", {"model": key, "inputs": {"x": {"text": "1 2 3"}}})
+        assert facts["is_first"] is (times == 1)
+        assert len(runs) == times
+        assert facts["answer"]["outputs"][0]["values"] == [1, 2, 3]
+
+
+class TestInANotebook:
+    def test_a_page_without_a_variable_stays(self) -> None:
+        """A cell may show it, and keep nothing."""
+        address = view.show(LearningModel.load(MODELS / "digits.onnx")).address
+        gc.collect()
+        assert state_of(address)["model"]["name"] == "digits.onnx"
+        (page,) = [each for each in view._shown if each.address == address]
+        page.close()
+        assert page not in view._shown
+
+    def test_two_pages_are_two(self, seven: Path) -> None:
+        pages = [view.show(LearningModel.load(MODELS / f"{name}.onnx"), seven) for name in ("digits", "edges")]
+        assert [state_of(page.address)["model"]["name"] for page in pages] == ["digits.onnx", "edges.onnx"]
+        pages[0].close()
+        assert state_of(pages[1].address)["model"]["name"] == "edges.onnx"
+        pages[1].close()
+
+
+@pytest.mark.once
+@pytest.mark.skipif(sys.platform != "linux", reason="ps and SIGKILL")
+def test_a_server_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    """Neither the one that evaluates for the page, nor the one that measures for the graph."""
+    (tmp_path / "slow.onnx").write_bytes(slow())
+    code = "from winml_py.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "view", str(tmp_path / "slow.onnx"), "--no-browser", "--time-limit", "600"]
+    env = os.environ | {"TMPDIR": str(tmp_path)}  # its folder stays: nobody can remove it any more
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+    assert server.stdout is not None
+    address = server.stdout.readline().strip()
+    page = Page(None, address)  # type: ignore[arg-type]
+    body = json.dumps({"model": state_of(address)["model"]["id"]}).encode()
+    asked = [
+        threading.Thread(target=_ask, args=(page, f"/{page.token}/{path}", sent))
+        for path, sent in (("api/evaluate", body), ("graph/nodes", None))
+    ]
+    for thread in asked:
+        thread.start()
+    pids: list[int] = []
+
+    def is_busy() -> bool:
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.pid)], capture_output=True, text=True)
+        pids[:] = [int(word) for word in listed.stdout.split()]
+        return len(pids) == 2
+
+    wait_until(is_busy)
+    server.send_signal(signal.SIGKILL)
+    server.communicate(timeout=20)
+    for thread in asked:
+        thread.join(20)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+
+
+def _ask(page: Page, path: str, body: bytes | None) -> None:
+    with suppress(OSError, HTTPException):  # it is killed
+        page.ask(path, body)
