@@ -1,7 +1,8 @@
-"""The wheel: what is in it, and nothing else."""
+"""The wheel: what is in it, and nothing else; what it needs, and how it is started."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,26 +13,74 @@ import pytest
 
 import winml_py
 from helpers.paths import ROOT
+from tools.release import other_bounds, wheel_problems
+from winml_py.inputs.example_files import copy_examples
 
 pytestmark = pytest.mark.once
 
 
-def test_the_wheel_holds_the_package_and_its_types(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is being released (tests/tools/release.py), or one that is built now."""
+    if "WINML_PY_WHEEL" in os.environ:
+        return Path(os.environ["WINML_PY_WHEEL"])
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
     subprocess.run(command, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
     assert wheel.name == f"winml_py-{winml_py.__version__}-py3-none-any.whl"
+    assert wheel_problems(wheel, ROOT) == []
     with zipfile.ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    package = ROOT / "winml_py"
-    endings = (".py", ".pyi", ".typed", ".html", ".css", ".js", ".svg")  # the page of `winml-py view` has all of these
-    sources = {path for path in package.rglob("*") if path.suffix in endings}
-    expected = {path.relative_to(ROOT).as_posix() for path in sources | {package / "py.typed"}}
-    assert names == expected
+        names = set(archive.namelist())
+    assert {f"winml_py/examples/{name}" for name in copy_examples(tmp_path)} <= names
     assert {"winml_py/py.typed", "winml_py/__init__.pyi"} <= names
+    assert f"winml_py-{winml_py.__version__}.dist-info/licenses/LICENSE" in names
+
+
+def test_what_a_wheel_must_not_hold_is_named(wheel: Path, tmp_path: Path) -> None:
+    broken = tmp_path / wheel.name
+    added = ["tests/test_a.py", "winml_py/__pycache__/a.cpython-313.pyc", "winml_py/.hidden", "winml_py/a.onnx"]
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(broken, "w") as target:
+        for name in source.namelist():
+            if not name.endswith(("LICENSE", "py.typed")):
+                target.writestr(name, source.read(name))
+        for name in added:
+            target.writestr(name, b"")
+    licence = f"winml_py-{winml_py.__version__}.dist-info/licenses/LICENSE"
+    missing = [f"missing: {licence}", "missing: winml_py/py.typed"]
+    assert wheel_problems(broken, ROOT) == sorted(missing + [f"unexpected: {name}" for name in added])
+
+
+def test_the_base_installation_is_without_what_converters_need(wheel: Path) -> None:
+    (distribution,) = metadata.distributions(path=[str(wheel)])
+    needs = [need for need in distribution.requires or [] if "extra ==" not in need]
+    assert len(needs) >= 10
+    assert [need for need in needs if need.startswith(("onnx-ir", "sympy"))] == []
+    assert "onnx-ir>=1.1; extra == 'float16'" in (distribution.requires or [])
+
+
+def test_versions_have_lower_bounds_alone() -> None:
+    """A program can have any newer version beside the package; only CI pins."""
+    assert other_bounds(ROOT) == []
 
 
 def test_the_command_is_installed() -> None:
     scripts = {entry.name: entry.value for entry in metadata.distribution("winml-py").entry_points}
     assert scripts == {"winml-py": "winml_py.cli.main:main"}
     assert metadata.version("winml-py") == winml_py.__version__
+
+
+def test_the_package_is_a_program() -> None:
+    for arguments in (["--version"], ["run", "--help"]):
+        as_module = subprocess.run([sys.executable, "-m", "winml_py", *arguments], capture_output=True, check=True)
+        as_command = subprocess.run(
+            [sys.executable, "-c", "from winml_py.cli.main import main; main(prog_name='winml-py')", *arguments],
+            capture_output=True,
+            check=True,
+        )
+        assert as_module.stdout == as_command.stdout
+        assert as_module.stdout.startswith((b"winml-py, version", b"Usage: winml-py run"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import io
 import random
-import resource
 import struct
 import sys
 import warnings
@@ -139,6 +138,8 @@ def run(count: int, seed: int) -> Counter[str]:
 
 
 def main() -> None:
+    import resource  # here, because tests import this file on Windows, too
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -108,7 +108,7 @@ class AskedFunction:
     def _give_image(self, image: Image) -> Any:
         if self.pictures == "pillow":
             return self._call(self._function, image)
-        with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+        with _temporary_folder() as folder:
             path = os.path.join(folder, "picture.png")
             image.save(path, exif=image.getexif())
             return self._call(self._function, path)
@@ -123,7 +123,7 @@ class AskedFunction:
             case "pillow":
                 return self._call(self._function, Image.fromarray(pixels))
             case "path":
-                with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+                with _temporary_folder() as folder:
                     path = os.path.join(folder, "picture.png")
                     Image.fromarray(pixels).save(path)
                     return self._call(self._function, path)
@@ -183,6 +183,11 @@ class AskedFunction:
         self._channels_last = is_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
         return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float64), layout)
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    # Windows removes no open file, and the function may hold it: an image of Pillow's is read when it is looked at.
+    return tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True)
 
 
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:

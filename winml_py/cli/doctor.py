@@ -6,6 +6,7 @@ import ctypes.util
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -155,11 +156,18 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
         found = ", ".join(f"{name} {version}" for name, version in drivers["cuda_found"].items())
         wanted = drivers["cuda_wanted"] or "no version: this build of ONNX Runtime is not CUDA's"
         yield "CUDA packages", f"{found or 'none was found'}; ONNX Runtime was built for {wanted}"
-    yield "Vulkan loader", drivers["vulkan_loader"] or "none was found"
-    yield "Vulkan drivers", ", ".join(drivers["vulkan_drivers"]) or "none was found"
+    none = _NO_VULKAN.get(sys.platform, "none was found")
+    yield "Vulkan loader", drivers["vulkan_loader"] or none
+    yield "Vulkan drivers", ", ".join(drivers["vulkan_drivers"]) or none
     yield "cache folder", facts["cache"] or "none: WINML_PY_CACHE is empty"
     for device in facts["devices"]:
         yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_run(device)}"
+
+
+_NO_VULKAN = {
+    "darwin": "not needed: WebGPU uses Metal here",
+    "win32": "not needed: WebGPU uses Direct3D 12 here",
+}
 
 
 def _cores(cores: Facts) -> str:
@@ -184,6 +192,7 @@ RESIZER = "cykooz-resizer"
 PACKAGES = (
     "numpy",
     "onnx",
+    "onnx-ir",
     "onnxruntime",
     "onnxruntime-gpu",
     windows_catalogue.PACKAGE,
@@ -209,6 +218,7 @@ EXTRAS = {
     "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
     "openvino": "a second engine for CPUs of any maker: pip install 'winml-py[openvino]'",
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
+    "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
 }
 RUN = ("CPUExecutionProvider", "WebGpuExecutionProvider", "OpenVINOExecutionProvider", "openvino")
 """The providers that our tests run on."""
@@ -230,11 +240,13 @@ def diagnose() -> Facts:
     down.
     """
     plugins = probe(again=True)
+    packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN)))
+    installed = {*packages, *(plugin.package for plugin in plugins)}
     return {
         "winml_py": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "packages": _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN))),
+        "packages": packages,
         "scaling": "pillow" if fast_resizer() is None else RESIZER,
         "problems": [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1],
         "cores": {
@@ -252,14 +264,12 @@ def diagnose() -> Facts:
             }
             for plugin in plugins
         ],
-        "not_installed": {
-            name: use for name, use in EXTRAS.items() if name not in {plugin.package for plugin in plugins}
-        },
+        "not_installed": {name: use for name, use in EXTRAS.items() if name not in installed},
         "drivers": {
             "cuda_found": _cuda_packages(),
             "cuda_wanted": versions_built_for(),
             "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.gpus()],
-            "vulkan_loader": ctypes.util.find_library("vulkan") or "",
+            "vulkan_loader": _vulkan_loader(),
             "vulkan_drivers": _vulkan_drivers(),
         },
         "cache": str(answers.folder() or ""),
@@ -292,10 +302,16 @@ def _cuda_packages() -> dict[str, str]:
     return _versions(tuple(sorted(name for name in names if _CUDA.match(name))))
 
 
+def _vulkan_loader() -> str:
+    return ctypes.util.find_library("vulkan-1" if sys.platform == "win32" else "vulkan") or ""
+
+
 def _vulkan_drivers() -> list[str]:
     named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     if named:
         return [path if Path(path).exists() else f"{path} (not there)" for path in named.split(os.pathsep)]
+    if sys.platform in _NO_VULKAN:
+        return []
     folders = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
     return sorted(str(path) for folder in folders for path in Path(folder).glob("*.json"))
 

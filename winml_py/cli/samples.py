@@ -44,8 +44,8 @@ def temporary_beside(output: str) -> str:
 
 
 def remove_quietly(path: str) -> None:
-    """Removes a file, if it is there."""
-    with suppress(FileNotFoundError):
+    """Removes a file, if it is there, and Windows lets go of it."""
+    with suppress(OSError):
         os.remove(path)
 
 

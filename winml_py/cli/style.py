@@ -6,11 +6,13 @@ the terminal, so it writes past `ShownStream`, and every text that it is given i
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
@@ -44,9 +46,12 @@ def to_json(facts: Facts) -> str:
     """Facts as JSON, which has no numbers that are not finite: they become the strings NaN, Infinity and -Infinity.
 
     Bytes of a file name that are not UTF-8 are halves of characters in Python. Strict readers of JSON refuse those:
-    they are spelled out, as in the table.
+    they are spelled out, as in the table. It is ASCII alone where standard output is not UTF-8.
     """
-    text = json.dumps(_in_json(facts), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    # Windows writes to pipes and files in its code page: what that lacks would be spelled as JSON does not.
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    is_ascii = codecs.lookup(encoding).name != "utf-8"
+    text = json.dumps(_in_json(facts), indent=2, ensure_ascii=is_ascii, allow_nan=False, default=str)
     return shown_in_json(text)
 
 
@@ -190,13 +195,24 @@ def show_streams() -> Iterator[None]:
     It stays where an error ends the program that is none of ours: its traceback holds strangers' words, too.
     """
     before: tuple[Any, Any] = sys.stdout, sys.stderr
+    files = [(stream, stream.errors) for stream in before if isinstance(stream, io.TextIOWrapper)]
+
+    def put_back() -> None:
+        sys.stdout, sys.stderr = before
+        for file, errors in files:
+            with suppress(OSError, ValueError):  # nobody reads the pipe any more, or it is closed
+                file.reconfigure(errors=errors)
+
+    for file, _ in files:
+        # Rich writes past `ShownStream`, and what the encoding lacks would be an error: Windows's code pages lack most.
+        file.reconfigure(errors="backslashreplace")
     sys.stdout, sys.stderr = (stream and ShownStream(stream) for stream in before)
     try:
         yield
     except SystemExit:
-        sys.stdout, sys.stderr = before
+        put_back()
         raise
-    sys.stdout, sys.stderr = before
+    put_back()
 
 
 def original(stream: Any) -> TextIO:

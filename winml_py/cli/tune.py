@@ -11,7 +11,7 @@ from ..core.base.agreement import HALF_TOLERANCE
 from ..core.base.atomic_files import is_same_file, require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
-from ..float16.convert import convert
+from ..float16.convert import convert, require_converter
 from ..inputs.examples import StatedSizes
 from ..inputs.model import to_json
 from ..optimize import optimize
@@ -70,6 +70,8 @@ def tune(
         require_folder(path)
     if output and output_model and (output == output_model or is_same_file(output, output_model)):
         raise click.UsageError(f"{output}: --output and --output-model name one file.")
+    if output_model:
+        require_converter()  # now, and not after minutes of trials
     steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()
     with progress("tuning") as advance, naming(model):
         tuned = search(model, inputs, progress=advance, steps=steps, output_model=output_model or "", **options)

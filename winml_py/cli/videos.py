@@ -79,12 +79,14 @@ def write_video(
         if _may_have_sound(path):
             say(f"{path}: sound is not carried over to {target}", is_error=True)
         width, height = reader.pixel_width, reader.pixel_height
-        with writer, session.evaluate_many(reader, progress=tell) as stream:
-            for result in stream:
-                picture = _picture(result, name, finder, path)
-                ((width, height),) = picture.sizes  # a model may make frames of another size
-                with failures(OUTPUT):
-                    writer.write(picture)
+        with writer:
+            with session.evaluate_many(reader, progress=tell) as stream:
+                for result in stream:
+                    picture = _picture(result, name, finder, path)
+                    ((width, height),) = picture.sizes  # a model may make frames of another size
+                    with failures(OUTPUT):
+                        writer.write(picture)
+            reader.close()  # the video may be written over this one, and Windows replaces no open file
         facts = {"kind": "video", "width": width, "height": height}
     return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
 

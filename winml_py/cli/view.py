@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
-from functools import partial
 from threading import Thread
-from typing import Any
 
 import click
 
@@ -66,14 +64,10 @@ def view(
     facts: Facts = {"model": model, "picture": picture, "address": server.address}
     emit(facts, as_json, _print)
     if not no_browser:
-        Thread(target=partial(_open, server.address_for_a_browser()), daemon=True).start()
+        Thread(target=webbrowser.open, args=(server.address_for_a_browser(),), daemon=True).start()
     server.run()
 
 
 def _print(facts: Facts) -> None:
     click.echo(facts["address"])
     say("Whoever has this address may use the page. Ctrl-C ends it.", is_error=True)
-
-
-def _open(address: str) -> Any:
-    return webbrowser.open(address)

@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 
 from ..core.base.atomic_files import require_another_file, require_folder, written_to
 from ..core.base.messages import Progress
 from ..core.imaging.contract import ImageContract
 from ..core.model.operators import ModelOperators, Operators
-from ..errors import ConversionError, InvalidArgumentError
+from ..errors import ConversionError, InvalidArgumentError, MissingPackageError
 from ..inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
 from ..inputs.model import input_sizes, load_model
 from .report import ConversionReport
@@ -55,6 +56,7 @@ def convert(
         What was done, and how accurate the new model is.
 
     Raises:
+        MissingPackageError: onnx-ir is not installed; `winml-py[float16]` brings it.
         ConversionError: no way was found to do it well enough; the error has the last `report`, where there is one.
         InvalidArgumentError: an input without example values, a name in `keep_float32` that no node has, a tolerance
             that is not between 0 and 1, a model that is float16 already, or the model itself as destination.
@@ -70,6 +72,7 @@ def convert(
         >>> report.is_good, report.kept["overflow"]  # squares of differences of levels
         (True, ['Mul_3', 'Mul_4', 'Add_5', 'Sqrt_6'])
     """
+    require_converter()
     from .model_file import read, save  # these two import onnx-ir, which takes a second
     from .search import Search
 
@@ -102,6 +105,18 @@ def convert(
     with written_to(destination):
         save(model, os.fspath(destination))
     return report
+
+
+def require_converter() -> None:
+    """Checks that the package is installed that changes graphs, without importing it.
+
+    Raises:
+        MissingPackageError: it is not.
+    """
+    if find_spec("onnx_ir") is None:
+        raise MissingPackageError(
+            "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
+        )
 
 
 def _remedy(report: ConversionReport, keeps_io_types: bool) -> str:

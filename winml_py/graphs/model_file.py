@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import inside
@@ -20,6 +21,12 @@ from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, NotSupportedError
 
 T = TypeVar("T")
+
+_SMALLEST_MOVED = 256
+"""Bytes from which on a weight goes to the file beside a large model."""
+
+_ALIGNMENT = 4096
+"""Weights in that file begin at multiples of it: a page, so that engines can map them."""
 
 
 def read_model(model: LearningModel) -> ModelProto:
@@ -75,7 +82,7 @@ def save_model(model: ModelProto, path: str | os.PathLike[str], check: Callable[
     """Writes a model; where it is larger than 2 GB, with its weights in a file beside it, `.data` at its end.
 
     Args:
-        model: what to write.
+        model: what to write. The weights of one that is larger than 2 GB are taken out of it as they are written.
         path: of the file.
         check: is called with the model as it will be loaded; where it raises, nothing is written.
 
@@ -97,19 +104,32 @@ def save_model(model: ModelProto, path: str | os.PathLike[str], check: Callable[
 
 
 def _save_in_two(model: ModelProto, path: str, check: Callable[[LearningModel], T]) -> T:
-    import onnx_ir as ir
-
     folder, name = os.path.split(path)
     weights = f"{name}.data"
     with tempfile.TemporaryDirectory(dir=folder) as temporary:  # beside it, so that files are moved and not copied
-        cut = ir.external_data.unload_from_model(ir.from_proto(model), temporary, weights, size_threshold_bytes=256)
-        data, temporary_path = ir.to_proto(cut).SerializeToString(), os.path.join(temporary, name)
+        _move_weights(model, os.path.join(temporary, weights))
+        data, temporary_path = model.SerializeToString(), os.path.join(temporary, name)
         write_whole(temporary_path, data)
         report = check(LearningModel.load(temporary_path))
         # The weights first: the model's file names them, and must not stand there without them.
         os.replace(os.path.join(temporary, weights), os.path.join(folder, weights))
     write_whole(path, data)
     return report
+
+
+def _move_weights(model: ModelProto, path: str) -> None:
+    """Moves the weights of all graphs to a file, as ONNX's external data; small ones and texts stay."""
+    tensors = [weight for graph in messages(model) if isinstance(graph, GraphProto) for weight in graph.initializer]
+    with open(path, "wb") as file:
+        for tensor in tensors:
+            if tensor.data_type == TensorProto.STRING or tensor.ByteSize() < _SMALLEST_MOVED:
+                continue
+            if not tensor.HasField("raw_data"):  # numbers in a field of their type
+                tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+            set_external_data(tensor, os.path.basename(path), file.tell(), len(tensor.raw_data))
+            file.write(tensor.raw_data)
+            tensor.ClearField("raw_data")
 
 
 def save_light(

@@ -145,7 +145,7 @@ def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
     convert = str if kind is TensorKind.STRING else float if kind in _FLOATS else int
     try:
         if os.path.isfile(text):
-            with open(text, encoding="utf-8") as file:
+            with open(text, encoding="utf-8-sig") as file:
                 pairs = json.load(file).items()
         else:
             pairs = [_split_pair(pair) for pair in text.split(",")]
@@ -171,7 +171,7 @@ def _read_text(path: str) -> str:
         InvalidArgumentError: it is not UTF-8 text, or cannot be read.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{path}: It cannot be read as UTF-8 text: {error}.") from error

@@ -12,14 +12,18 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from ..core.base import child_process
-from ..core.base.child_process import ending, environment, is_available
+from ..core.base.child_process import ending, environment, is_available, is_broken_pipe
 
 T = TypeVar("T")
+
+PARENT_SECONDS = 0.5
+"""How often a process looks whether the one that started it lives."""
 
 IDLE_SECONDS = 10.0
 """For so long a process waits for another call; to start one takes a third of a second."""
@@ -140,7 +144,7 @@ class _Child:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -156,7 +160,9 @@ class _Child:
             pickle.dump(request, self._to, pickle.HIGHEST_PROTOCOL)
             self._to.flush()
             answer: tuple[bool, Any] = pickle.load(self._from)  # our own process wrote it
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            if isinstance(error, OSError) and not is_broken_pipe(error):
+                raise  # of what is pickled
             raise ProcessEndedError(ending(self._process.wait())) from error
         return answer
 
@@ -227,8 +233,17 @@ def close() -> None:
         child.end()
 
 
+def _end_with(parent: int) -> None:
+    """Ends this process when the one that started it has ended, also in the middle of a call."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(0)
+
+
 def main() -> None:
-    """The other side: calls what it is told to until its standard input ends."""
+    """The other side: calls what it is told to until its standard input ends, or its parent does."""
+    if sys.platform != "win32":  # there, the parent's number says nothing: a launcher may stand between
+        threading.Thread(target=_end_with, args=(int(sys.argv[1]),), name="winml-py-parent", daemon=True).start()
     # Most of what is tried is thrown away, and would push out of the cache what programs use.
     os.environ["WINML_PY_CACHE"] = ""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

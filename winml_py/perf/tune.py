@@ -131,7 +131,11 @@ def tune(
     if bool(steps) != bool(output_model):
         raise InvalidArgumentError("Steps on the model, and the path to write it to, go together.", hint="Give both.")
     # Candidates that lose would fill the cache, and push out what is used.
-    with answers.temporary_cache(), tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
+    # Windows removes no file that a session still maps: the folder stays then, and the search has not failed.
+    with (
+        answers.temporary_cache(),
+        tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder,
+    ):
         loaded = Loaded(Subject(model, tuple(inputs), contract, sizes, device, goal))
         return _Search(loaded, steps, folder, output_model, progress).run()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..core.base.machine import allowed_cores
 from ..core.base.timing import median_turn, take_turns
 
 GAIN = 1.03
@@ -188,7 +188,7 @@ def _clocks() -> _Clocks:
     import psutil
 
     cores = psutil.cpu_count() or 1
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(cores))
+    allowed = allowed_cores()
     if len(allowed) < cores:
         each = [times for core, times in enumerate(psutil.cpu_times(percpu=True)) if core in allowed]
     else:

@@ -137,7 +137,8 @@ def test_a_finished_file_takes_the_place_of_one_that_is_there(tmp_path: Path) ->
         writer.write(make_frame(noise(1)[0]))
     assert link.is_symlink()
     assert len(read_by_opencv(path)) == 1
-    assert path.stat().st_mode & 0o777 == 0o640
+    if os.name == "posix":
+        assert path.stat().st_mode & 0o777 == 0o640
     assert sorted(os.listdir(tmp_path)) == ["a.mp4", "link.mp4"]
 
 

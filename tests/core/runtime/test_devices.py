@@ -169,6 +169,7 @@ def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
 CARD = "0, NVIDIA H200, 143771, 00000000:3B:00.0, 570.1, 9.0, GPU-aa12\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of the shell")
 def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\nprintf '{CARD}'\n")

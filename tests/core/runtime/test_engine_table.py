@@ -1,4 +1,4 @@
-"""Which engine runs a model, and in which arithmetic: the table of docs/devices.md, by stand-ins for the hardware."""
+"""Which engine runs a model, and in which arithmetic: the table of docs/engines.md, by stand-ins for the hardware."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ HARDWARE = ("", "bfloat16", "float16", "bfloat16 float16")
 
 
 def table() -> dict[tuple[str, str, str], list[str]]:
-    """The cells of the table in docs/devices.md, by engine, precision and model."""
-    lines = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8").splitlines()
+    """The cells of the table in docs/engines.md, by engine, precision and model."""
+    lines = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8").splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("| `engine` | `precision` |"))
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
     found = {}

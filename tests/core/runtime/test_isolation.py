@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -262,7 +263,8 @@ class TestTheSameAnswers:
             np.testing.assert_allclose(came, next(iter(run_raw(data, {name: x}).values())), rtol=1e-4)
             if sys.platform == "linux":
                 files = [os.readlink(each) for each in Path(f"/proc/{number(session)}/fd").iterdir()]
-                assert [each for each in files if "/" in each and not each.startswith(("/dev/null", "/memfd:"))] == []
+                known = re.compile(r"/dev/null|/memfd:|.*\.so[.\d]*$")  # newer libffi keeps its own library open
+                assert [each for each in files if "/" in each and not known.match(each)] == []
 
     @pytest.mark.parametrize("weights", Weights)
     def test_a_large_model_file(self, tmp_path: Path, weights: Weights) -> None:

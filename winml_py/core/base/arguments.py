@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from enum import IntEnum
 from numbers import Integral
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar, get_args
 
 from ...errors import InvalidArgumentError, WinMLError
 from .messages import did_you_mean, type_name
@@ -55,7 +55,7 @@ def require_type(value: object, kind: Any, hint: str) -> None:
         InvalidArgumentError: if the value is of another class.
     """
     if not isinstance(value, kind):
-        expected = getattr(kind, "__name__", None) or str(kind.__args__[0].__name__)
+        expected = (get_args(kind) or [kind])[0].__name__
         raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)
 
 
@@ -159,14 +159,14 @@ def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
 
 @contextmanager
 def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
-    """The file at a path, in UTF-8; or an open one, which stays open.
+    """The file at a path, in UTF-8 with or without the mark of Windows; or an open one, which stays open.
 
     Raises:
         OSError: the system's, where there is no such file.
         InvalidArgumentError: neither a path nor an open file.
     """
     if isinstance(source, (str, os.PathLike)):
-        with open(source, encoding="utf-8") as file:
+        with open(source, encoding="utf-8-sig") as file:
             yield file
     elif is_stream(source):
         yield source

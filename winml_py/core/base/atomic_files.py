@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -64,6 +66,39 @@ def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
         raise StorageAccessError(f"{os.fspath(path)}: It cannot be written: {error.strerror or error}.") from error
 
 
+WINDOWS_WAITS = (0.01, 0.03, 0.1, 0.3, 0.5)
+"""Seconds between two tries to rename on Windows."""
+
+
+def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Renames a file, which takes the place of one that is there; or a folder, which does not.
+
+    Windows refuses that while a program has one of them open; and virus scanners open what is new, for a moment. So it
+    is tried for a second there.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    for seconds in WINDOWS_WAITS if sys.platform == "win32" else ():
+        try:
+            os.replace(source, target)
+        except PermissionError:
+            time.sleep(seconds)
+        else:
+            return
+    os.replace(source, target)
+
+
+def copy_mode(source: str, target: str) -> None:
+    """Gives a file the mode of another. On Windows that is but "read-only", with which no file is replaced or removed.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    if sys.platform != "win32":
+        shutil.copymode(source, target)
+
+
 @contextmanager
 def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
@@ -97,15 +132,15 @@ def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
             if mode is not None:
                 os.chmod(temporary, mode)  # the umask may have taken the owner's rights
             elif is_there:
-                shutil.copymode(real, temporary)
+                copy_mode(real, temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())  # or a crash of the system could leave the new name without its contents
-        os.replace(temporary, real)
+        move_into_place(temporary, real)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = path  # the caller knows of no other file
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it is not there; or Windows removes no open file, and the error is what counts
             os.unlink(temporary)
         raise
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -72,10 +73,24 @@ def is_confined() -> bool:
 
 
 def affinity() -> int:
-    """The cores this process may run on, where the system tells, or all there are."""
+    """How many cores this process may run on, where the system tells, or all there are."""
+    return len(allowed_cores())
+
+
+WINDOWS_GROUP = 64
+"""Windows tells of the cores of one group alone, which has no more than these."""
+
+
+def allowed_cores() -> Collection[int]:
+    """The numbers of the cores this process may run on, where the system tells, or of all there are."""
+    cores: Collection[int] = range(os.cpu_count() or 1)
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        cores = os.sched_getaffinity(0)
+    elif sys.platform == "win32" and len(cores) <= WINDOWS_GROUP:
+        import psutil
+
+        cores = psutil.Process().cpu_affinity() or cores  # it gives none where threads run in several groups
+    return cores  # macOS binds no process to cores
 
 
 def cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
@@ -107,6 +122,13 @@ _VERSIONS = (
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 """For control groups of version 2 and 1: the limit, what is used, and what of that is given back when it is needed."""
+
+
+def total_memory() -> int:
+    """Bytes of memory that the machine has."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
 
 
 def free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
@@ -143,7 +165,14 @@ _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
 @cache
 def processor_facts() -> dict[str, str]:
-    """The first entry of each key in Linux's `/proc/cpuinfo`; nothing on other systems."""
+    """What the system says of the first processor, by the keys of Linux's `/proc/cpuinfo`.
+
+    Windows and macOS say less: the model's name and the maker, and Windows also an `identifier` with the family.
+    """
+    if sys.platform == "win32":
+        return _facts_of_registry()
+    if sys.platform == "darwin":
+        return _facts_of_sysctl()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = [line.partition(":") for line in file]
@@ -151,6 +180,31 @@ def processor_facts() -> dict[str, str]:
         return {}
     # Of equal keys a dict keeps the last one: backwards, that is the first processor's.
     return {key.strip(): value.strip() for key, _, value in reversed(lines)}
+
+
+def _facts_of_registry() -> dict[str, str]:
+    if sys.platform != "win32":  # a type checker knows no registry elsewhere
+        return {}
+    import winreg
+
+    names = {"model name": "ProcessorNameString", "vendor_id": "VendorIdentifier", "identifier": "Identifier"}
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as place:
+            return {key: str(winreg.QueryValueEx(place, name)[0]).strip() for key, name in names.items()}
+    except OSError:
+        return {}
+
+
+def _facts_of_sysctl() -> dict[str, str]:
+    import subprocess
+
+    command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    name = done.stdout.strip()
+    return {"model name": name, "vendor_id": "Apple" if name.startswith("Apple") else "GenuineIntel"}
 
 
 def processor_name() -> str:
@@ -167,5 +221,5 @@ def processor_vendor() -> str:
 @cache
 def processor_fingerprint() -> str:
     """Its name and abilities, which tell one machine from another."""
-    facts = [processor_facts().get(key, "") for key in ("model name", "flags", "Features")]
+    facts = [processor_facts().get(key, "") for key in ("model name", "identifier", "flags", "Features")]
     return " ".join(sorted(filter(None, facts))) or f"{platform.machine()} {platform.processor()}"

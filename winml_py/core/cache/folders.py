@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ..base.atomic_files import move_into_place
 from ..base.machine import usable_cores
 from ..base.messages import Facts
 from . import answers
@@ -128,7 +129,9 @@ def written(path: Path, model: str = "") -> Iterator[str]:
         if _manifest(path):
             # A rename replaces no folder that holds something.
             _remove(path)
-        os.rename(temporary, path)
+        with suppress(OSError):
+            path.rmdir()  # and on Windows not an empty one
+        move_into_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _make_room(path)

@@ -70,7 +70,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
 
 def _lines(path: str) -> tuple[str, ...]:
     try:
-        with open(path, encoding="utf-8", newline="\n") as file:
+        with open(path, encoding="utf-8-sig", newline="\n") as file:
             return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error

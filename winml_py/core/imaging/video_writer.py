@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import threading
 import weakref
 from contextlib import suppress
@@ -20,7 +19,7 @@ from ...errors import (
     SizeMismatchError,
     StorageAccessError,
 )
-from ..base.atomic_files import require_folder, written_to
+from ..base.atomic_files import copy_mode, move_into_place, require_folder, written_to
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
 from .formats import Pixels
@@ -72,7 +71,6 @@ class VideoWriter(Closeable):
         self._codec = _codec_for(self._path) if codec is None else _checked_codec(codec)
         require_folder(self._path)
         self._file = _HiddenFile(self._path)
-        self._native: Any = None
         self._size = (0, 0)
         self._count = 0
         self._is_closed = False
@@ -102,7 +100,7 @@ class VideoWriter(Closeable):
         with self._lock:
             if self._is_closed:
                 raise ClosedError("The video writer has been closed.", hint="Make another, for another file.")
-            if self._native is None:
+            if self._file.native is None:
                 self._begin(width, height)
             if (width, height) != self._size:
                 raise SizeMismatchError(
@@ -110,7 +108,7 @@ class VideoWriter(Closeable):
                     f"{self._size[0]}x{self._size[1]}.",
                     hint="All frames of a video have one size: scale it with VideoFrame.copy_to.",
                 )
-            self._native.write(pixels)
+            self._file.native.write(pixels)
             self._count += 1
 
     def _begin(self, width: int, height: int) -> None:
@@ -130,7 +128,7 @@ class VideoWriter(Closeable):
                 f"the codec {self._codec}.",
                 hint="Leave the codec out, or name one that OpenCV has; some codecs take few rates, .avi takes most.",
             )
-        self._native, self._size = native, (width, height)
+        self._file.native, self._size = native, (width, height)
 
     def close(self) -> None:
         """Completes the file, which takes the place of one that is there. Twice is harmless.
@@ -149,9 +147,9 @@ class VideoWriter(Closeable):
                 self._file.remove()
 
     def _complete(self) -> None:
-        if self._native is None:
+        if self._file.native is None:
             raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
-        self._native.release()
+        self._file.native.release()
         if not _holds_frames(self._file.path, self._count):  # OpenCV says nothing of frames that it could not write
             raise StorageAccessError(
                 f"{self._path} could not be written whole.", hint="Is there room for it, and does the codec fit?"
@@ -163,8 +161,6 @@ class VideoWriter(Closeable):
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                if self._native is not None:
-                    self._native.release()
                 self._file.remove()
 
     def __exit__(self, *failure: object) -> None:
@@ -178,9 +174,14 @@ class VideoWriter(Closeable):
 
 
 class _HiddenFile:
-    """The file that frames are written to, beside the one that it becomes. OpenCV writes to a path alone."""
+    """The file that frames are written to, beside the one that it becomes. OpenCV writes to a path alone.
+
+    Attributes:
+        native: what OpenCV writes it with; None before the first frame.
+    """
 
     def __init__(self, path: str) -> None:
+        self.native: Any = None
         self._target, self._shown = os.path.realpath(path), path
         if os.path.exists(self._target) and not os.path.isfile(self._target):
             raise StorageAccessError(f"{path} is no ordinary file.", hint="Name a file.")
@@ -194,12 +195,14 @@ class _HiddenFile:
             with open(self.path, "rb+") as file:
                 os.fsync(file.fileno())  # or a crash could leave the name without its contents
             if os.path.exists(self._target):
-                shutil.copymode(self._target, self.path)  # whoever set the mode keeps it
-            os.replace(self.path, self._target)
+                copy_mode(self._target, self.path)  # whoever set the mode keeps it
+            move_into_place(self.path, self._target)
 
     def remove(self) -> None:
         """Removes it, where it is there."""
-        with suppress(FileNotFoundError):
+        if self.native is not None:
+            self.native.release()  # Windows removes no open file
+        with suppress(OSError):  # it is not there; or a virus scanner looks at it
             os.unlink(self.path)
 
 

@@ -330,7 +330,8 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, tuple[int, ..
                 yield b"", stamp
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-                if hasattr(mmap, "MADV_RANDOM"):  # no read-ahead: only the pages with tags are wanted
+                # No read-ahead: only the pages with tags are wanted. Windows has no such advice.
+                if hasattr(buffer, "madvise") and hasattr(mmap, "MADV_RANDOM"):
                     buffer.madvise(mmap.MADV_RANDOM)
                 yield buffer, stamp
     except WinMLError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -143,7 +142,7 @@ class LearningModelDevice(Object):
     @property
     def memory(self) -> int | None:
         """Its memory in bytes; for the CPU, the system's. None where nobody says."""
-        return _system_memory() if self._device is None else self._device.memory
+        return machine.total_memory() if self._device is None else self._device.memory
 
     @property
     def supports_float16(self) -> bool:
@@ -283,9 +282,3 @@ def _install_hint() -> str:
         "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver; "
         "`winml-py doctor` says what is missing."
     )
-
-
-def _system_memory() -> int | None:
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return None
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -94,7 +94,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     if not isinstance(feature, ShapedDescriptor):
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             numbers = np.array(file.read().replace(",", " ").split(), np.float64)
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error

@@ -2,7 +2,7 @@
 
 Without options it is ONNX Runtime, on every processor. An engine that is named is the one that runs. Where the options
 leave a choice (`engine="auto"`, or half precision), the program's own inputs decide (`decision.py`, `chosen.py`). The
-table of all cases is in docs/devices.md, and `tests/core/runtime/test_engine_table.py` walks through it.
+table of all cases is in docs/engines.md, and `tests/core/runtime/test_engine_table.py` walks through it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import json
 import logging
 import mmap
 import os
-import select
 import shutil
 import signal
 import socket
@@ -31,7 +30,7 @@ from ...base.cancellation import Stop
 from ...base.messages import logger
 from ..engine import Engine, EngineBinding, Value
 from ..request import Compiler, CompileRequest
-from . import wire
+from . import system, wire
 
 NO_VALUES: Mapping[str, Value] = {}
 
@@ -282,46 +281,22 @@ def _tell_warning(server: Server, message: Warning | str, *_: Any) -> None:
     server.told.append(("warning", str(message), 0))
 
 
-def _limit(isolation: Mapping[str, Any]) -> None:
-    """Sets the limits of this process. What it had in memory when it died is for nobody, and no file of it stays."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if isolation["max_memory"]:
-        # What it allocates, and not what it maps: address space is no memory, and shared memory is the parent's.
-        _set_limit(resource.RLIMIT_DATA, isolation["max_memory"], isolation["max_memory"])
-    if isolation["max_cpu_seconds"]:
-        _set_limit(resource.RLIMIT_CPU, isolation["max_cpu_seconds"], isolation["max_cpu_seconds"] + 1)
-
-
-def _set_limit(kind: int, soft: int, hard: int) -> None:
-    import resource
-
-    most = resource.getrlimit(kind)[1]
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
-    resource.setrlimit(kind, (soft, hard))
-
-
 def _end_with(parent: int, folder: str) -> None:
     """Ends this process when its parent has ended, also where another process holds the other end of its socket."""
-    if sys.platform == "linux" and not folder:  # what must clean up must not be killed
-        import ctypes
-
-        # The system does it, whatever this process does just then, because the thread that started it lives as long as
-        # the parent. The first argument is PR_SET_PDEATHSIG.
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    if not folder:  # what must clean up must not be killed
+        # The system does it, whatever this process does just then: the thread that started it lives as long as the
+        # parent.
+        system.end_with_starter()
     if os.getppid() != parent:  # it has ended before this was set
         _end(folder)
     threading.Thread(target=_watch_parent, args=(parent, folder), name="winml-py-parent", daemon=True).start()
 
 
 def _watch_parent(parent: int, folder: str) -> None:
-    with suppress(AttributeError, OSError):  # a system without them asks now and then
-        poll = select.poll()
-        poll.register(os.pidfd_open(parent), select.POLLIN)
-        poll.poll()
-    while os.getppid() == parent:
+    ended = system.open_end_of(parent)
+    if ended >= 0:
+        system.wait_until_readable([ended])
+    while os.getppid() == parent:  # a system without such files is asked now and then
         time.sleep(PARENT_SECONDS)
     _end(folder)
 
@@ -337,7 +312,8 @@ def main() -> None:
     file, parent, folder, isolation = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the parent
     _end_with(int(parent), folder)
-    _limit(json.loads(isolation))
+    limits = json.loads(isolation)
+    system.set_limits(limits["max_memory"], limits["max_cpu_seconds"])
     server = Server()
     logger.addHandler(_Tell(server))
     logger.setLevel(logging.INFO)

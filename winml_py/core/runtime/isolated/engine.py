@@ -33,7 +33,7 @@ from ..engine import (
 from ..providers.catalogue import UNLOCKED
 from ..request import Compiler, CompileRequest
 from ..runs import ended_by, require_open
-from . import wire
+from . import system, wire
 from .process import END_SECONDS, EngineProcess, sharing_key, take_process
 from .wire import Layout
 
@@ -477,7 +477,7 @@ class _Lane:
         """Takes shared memory of so many bytes, and as much again, for what else comes. Old plans are void."""
         size = max(LEAST_MEMORY, 2 * size)
         try:
-            with wire.make_memory(size) as file:
+            with system.make_memory(size) as file:
                 memory = mmap.mmap(file.fileno(), size)
                 wire.send_file(self._socket, wire.MEMORY, file.fileno(), size)
         except BrokenPipeError:

@@ -6,7 +6,6 @@ import codecs
 import itertools
 import json
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -23,7 +22,7 @@ from ....errors import EngineLostError, EvaluationError, NotSupportedError
 from ...base import child_process
 from ...base.messages import shown
 from ..engine import Isolation
-from . import wire
+from . import system, wire
 
 MODULE = f"{__package__}.child"
 
@@ -127,16 +126,10 @@ class EngineProcess:
         """Reads what the process writes to its standard error, until it ends."""
         # A process that was forked from this one in an unlucky moment may have the other ends of pipe and sockets, too.
         # Then it is not the end of the pipe that shows the end of the process.
-        ended, decode = -1, codecs.getincrementaldecoder("utf-8")("replace").decode
-        with suppress(AttributeError, OSError):  # a system without them, or a process without one more file
-            ended = os.pidfd_open(number)
+        ended, decode = system.open_end_of(number), codecs.getincrementaldecoder("utf-8")("replace").decode
         try:
             while True:
-                waited = [stderr.fileno()] if ended < 0 else [stderr.fileno(), ended]
-                poll = select.poll()
-                for file in waited:
-                    poll.register(file, select.POLLIN)
-                ready = [file for file, _ in poll.poll()]
+                ready = system.wait_until_readable([stderr.fileno()] if ended < 0 else [stderr.fileno(), ended])
                 said = os.read(stderr.fileno(), 1 << 16) if stderr.fileno() in ready else b""
                 self._words = (self._words + said)[-LAST_WORDS:]
                 if self.tells_words and sys.stderr is not None:

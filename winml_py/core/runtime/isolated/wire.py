@@ -15,7 +15,6 @@ import struct
 import sys
 import time
 from collections.abc import Mapping
-from io import FileIO
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,9 +231,6 @@ def receive_order(source: socket.socket) -> tuple[int, int, list[int]]:
     return what, number, files
 
 
-# Shared memory.
-
-
 def require_system() -> None:
     """Refuses a system that cannot hand an open file to another process.
 
@@ -248,39 +244,7 @@ def require_system() -> None:
         )
 
 
-def make_memory(size: int) -> FileIO:
-    """An open file of so many bytes that is memory, and has no name: nothing of it stays when its users have ended.
-
-    Raises:
-        OSError: there is no room.
-    """
-    if hasattr(os, "memfd_create"):
-        import fcntl
-
-        # An object at once: a number would be lost in an exception out of nowhere, and the file would stay open.
-        file = FileIO(os.memfd_create("winml-py", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+")
-        file.truncate(size)
-        # A process that has gone wrong could make it shorter, and the session's own process would end as it reads.
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return file
-    return _make_named_memory(size)
-
-
-def _make_named_memory(size: int) -> FileIO:
-    """The same where memory must have a name: it loses it at once."""
-    import _posixshmem  # type: ignore[import-not-found, unused-ignore]  # as multiprocessing.shared_memory does
-    import secrets
-
-    name = f"/winml-py-{secrets.token_hex(8)}"
-    file = FileIO(_posixshmem.shm_open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600), "r+")
-    try:
-        file.truncate(size)
-    except OSError:
-        file.close()
-        raise
-    finally:
-        _posixshmem.shm_unlink(name)
-    return file
+# Shared memory.
 
 
 class Layout(NamedTuple):

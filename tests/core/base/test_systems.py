@@ -1,0 +1,405 @@
+"""Linux, macOS and Windows: each branch, with the system by stand-in; programs as they run on each."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from winml_py import LearningModelDevice
+from winml_py.cli import doctor
+from winml_py.core.base import atomic_files, child_process, machine
+from winml_py.core.base.atomic_files import move_into_place, write_whole
+from winml_py.core.cache import answers, folders
+from winml_py.inputs import trial
+from winml_py.perf import turns
+
+SYSTEMS = ("linux", "darwin", "win32")
+
+
+@pytest.fixture
+def on_system(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Makes the package believe that it runs there; what the system's Python lacks, it lacks."""
+
+    def set_system(system: str) -> None:
+        monkeypatch.setattr(sys, "platform", system)
+        if system != "linux":
+            monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+        if system == "win32":
+            monkeypatch.delattr(os, "geteuid", raising=False)
+            monkeypatch.delattr(os, "register_at_fork", raising=False)
+        machine.processor_facts.cache_clear()
+        machine.processor_fingerprint.cache_clear()
+
+    yield set_system
+    monkeypatch.undo()
+    machine.processor_facts.cache_clear()
+    machine.processor_fingerprint.cache_clear()
+
+
+# The machine
+
+
+class SomeCores:
+    """The process as psutil shows it on Windows, bound to cores."""
+
+    def __init__(self, cores: list[int]) -> None:
+        self._cores = cores
+
+    def __call__(self) -> SomeCores:
+        return self
+
+    def cpu_affinity(self) -> list[int]:
+        return self._cores
+
+
+@pytest.mark.parametrize(
+    ("system", "machines", "bound", "expected"),
+    [
+        ("win32", 8, [1, 3], [1, 3]),
+        ("win32", 8, [], list(range(8))),  # threads in several groups
+        ("win32", 128, [1, 3], list(range(128))),  # it tells of one group alone
+        ("darwin", 8, [1, 3], list(range(8))),
+    ],
+)
+def test_the_cores_of_this_process(
+    system: str,
+    machines: int,
+    bound: list[int],
+    expected: list[int],
+    on_system: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_system(system)
+    monkeypatch.setattr(os, "cpu_count", lambda: machines)
+    monkeypatch.setattr(psutil, "Process", SomeCores(bound))
+    assert list(machine.allowed_cores()) == expected
+    assert machine.affinity() == len(expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux binds processes so")
+def test_the_cores_of_this_process_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5})
+    assert machine.allowed_cores() == {2, 5}
+    assert machine.affinity() == 2
+
+
+def registry(values: dict[str, str]) -> ModuleType:
+    module: Any = ModuleType("winreg")
+    module.HKEY_LOCAL_MACHINE = 0
+    module.OpenKey = lambda _, path: io.StringIO(path)
+    module.QueryValueEx = lambda _, name: (values[name], 1)
+    return module
+
+
+def test_the_processor_on_windows(on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    on_system("win32")
+    values = {
+        "ProcessorNameString": "AMD Ryzen 9 7950X ",
+        "VendorIdentifier": "AuthenticAMD",
+        "Identifier": "AMD64 Family 25 Model 97 Stepping 2",
+    }
+    monkeypatch.setitem(sys.modules, "winreg", registry(values))
+    assert machine.processor_name() == "AMD Ryzen 9 7950X"
+    assert machine.processor_vendor() == "AMD"
+    assert machine.processor_fingerprint() == "AMD Ryzen 9 7950X AMD64 Family 25 Model 97 Stepping 2"
+    assert LearningModelDevice().name == "AMD Ryzen 9 7950X"
+
+
+def test_the_processor_where_the_registry_does_not_say(
+    on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_system("win32")
+
+    def refuse(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "There is no such key")
+
+    module: Any = registry({})
+    module.OpenKey = refuse
+    monkeypatch.setitem(sys.modules, "winreg", module)
+    monkeypatch.setattr(machine.platform, "processor", lambda: "Intel64 Family 6")
+    assert (machine.processor_name(), machine.processor_vendor()) == ("Intel64 Family 6", "")
+    assert machine.processor_fingerprint().endswith("Intel64 Family 6")
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "vendor"),
+    [
+        ("Apple M4 Pro\n", "Apple M4 Pro", "Apple"),
+        ("Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz\n", "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz", "Intel"),
+        (None, "arm", ""),
+    ],
+)
+def test_the_processor_on_macos(
+    said: str | None, name: str, vendor: str, on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_system("darwin")
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        assert command == ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+        if said is None:
+            raise FileNotFoundError(errno.ENOENT, "There is no such program")
+        return SimpleNamespace(stdout=said)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(machine.platform, "processor", lambda: "arm")
+    assert (machine.processor_name(), machine.processor_vendor()) == (name, vendor)
+
+
+def test_the_memory_of_the_machine() -> None:
+    assert LearningModelDevice().memory == machine.total_memory() == psutil.virtual_memory().total
+    if sys.platform == "linux":
+        assert machine.total_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    "fields", [("user", "system", "idle", "interrupt", "dpc"), ("user", "nice", "system", "idle")], ids=SYSTEMS[:0:-1]
+)
+def test_the_load_of_the_machine(fields: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system counts no time that cores wait for the disk."""
+    seconds = iter((10.0, 14.0))
+
+    def cpu_times(percpu: bool = False) -> Any:
+        assert not percpu
+        return SimpleNamespace(**dict.fromkeys(fields, 1.0) | {"idle": next(seconds)})
+
+    monkeypatch.setattr(psutil, "cpu_times", cpu_times)
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    monkeypatch.setattr(turns, "allowed_cores", lambda: range(4))
+    before, now = turns._clocks(), turns._clocks()
+    assert (before.idle, now.idle, now.cores) == (10.0, 14.0, 4)
+
+
+# Processes
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "status 0"),
+        (3, "status 3"),
+        (0xC0000005, "status 0xC0000005 (access violation)"),
+        (0xC0000409, "status 0xC0000409 (abort)"),
+        (0xC0000420, "status 0xC0000420"),
+        (-6, "SIGABRT"),
+        (-500, "signal 500"),
+    ],
+)
+def test_how_a_process_ended(status: int, words: str) -> None:
+    assert child_process.ending(status) == words
+
+
+class EndedPipe:
+    """A pipe whose other end is gone, as Windows says it."""
+
+    def write(self, _: bytes) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    def flush(self) -> None:
+        """Nothing is there to be sent."""
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_call_whose_process_has_ended(system: str, on_system: Callable[[str], None]) -> None:
+    child = trial._Child()
+    try:
+        child.kill()
+        child._process.wait()
+        pipe, child._to = child._to, EndedPipe()  # type: ignore[assignment]
+        on_system(system)
+        with pytest.raises(trial.ProcessEndedError if system == "win32" else OSError):
+            child.ask((len, ("abc",)))
+        child._to = pipe
+    finally:
+        child.end()
+
+
+class Unreadable:
+    """What cannot be pickled, because a file is missing."""
+
+    def __reduce__(self) -> Any:
+        raise FileNotFoundError(errno.ENOENT, "There is no such file", "model.onnx")
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_error_of_what_is_pickled_is_none_of_the_pipes(system: str, on_system: Callable[[str], None]) -> None:
+    child = trial._Child()
+    on_system(system)
+    try:
+        with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
+            child.ask(Unreadable())
+    finally:
+        child.end()
+
+
+def test_forks_where_there_are_none(on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_register", child_process._register.__wrapped__)
+    on_system("win32")
+    child_process.watch_forks(Unforked())
+
+
+class Unforked:
+    def in_child(self) -> None:
+        raise AssertionError("there was no fork")
+
+
+# Files
+
+
+def refuse_replacing(times: int, tries: list[str]) -> Callable[..., None]:
+    """`os.replace`, refused so many times, as where a virus scanner looks at the file."""
+    native = os.replace
+
+    def replace(source: Any, target: Any) -> None:
+        tries.append(os.path.basename(target))
+        if len(tries) <= times:
+            raise PermissionError(errno.EACCES, "Access is denied", source)
+        native(source, target)
+
+    return replace
+
+
+@pytest.mark.parametrize(("system", "count"), [("linux", 1), ("darwin", 1), ("win32", 3)])
+def test_a_file_that_is_open_for_a_moment(
+    system: str, count: int, tmp_path: Path, on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows refuses to replace it, and is asked again; elsewhere a refusal is one."""
+    tries: list[str] = []
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "old").write_text("old")
+    monkeypatch.setattr(os, "replace", refuse_replacing(2, tries))
+    monkeypatch.setattr(atomic_files, "WINDOWS_WAITS", (0.0,) * 5)
+    on_system(system)
+    if system == "win32":
+        move_into_place(tmp_path / "new", tmp_path / "old")
+        assert (tmp_path / "old").read_text() == "new"
+    else:
+        with pytest.raises(PermissionError):
+            move_into_place(tmp_path / "new", tmp_path / "old")
+    assert len(tries) == count
+
+
+def test_a_file_that_stays_open(
+    tmp_path: Path, on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there stays, nothing is left over, and the error says so."""
+    target = tmp_path / "answer.txt"
+    target.write_text("old")
+    monkeypatch.setattr(os, "replace", refuse_replacing(100, tries := []))
+    monkeypatch.setattr(atomic_files, "WINDOWS_WAITS", (0.0,) * 5)
+    on_system("win32")
+    with pytest.raises(OSError, match=r"answer\.txt: It cannot be written: Access is denied"):
+        write_whole(target, b"new")
+    assert tries == ["answer.txt"] * 6
+    assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["answer.txt"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows replaces no such file")
+def test_a_read_only_file_is_replaced_as_the_system_does(tmp_path: Path, on_system: Callable[[str], None]) -> None:
+    """On Windows, a copy of its mode would make the new file one that cannot be renamed or removed."""
+    for system, mode in (("linux", 0o444), ("win32", 0o644)):
+        target = tmp_path / system
+        target.write_text("old")
+        target.chmod(0o444)
+        on_system(system)
+        umask = os.umask(0o022)
+        try:
+            write_whole(target, b"new")
+        finally:
+            os.umask(umask)
+        assert target.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.kept
+def test_an_empty_folder_gives_way_to_a_saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows renames nothing to the name of a folder, be it an empty one."""
+    native = os.replace
+
+    def replace(source: Any, target: Any) -> None:
+        assert not os.path.isdir(target)
+        native(source, target)
+
+    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "replace", replace)
+    place = answers.trusted_folder(make=True)
+    assert place is not None
+    path = place / ("a" * 40)
+    path.mkdir()
+    with folders.written(path) as unfinished:
+        Path(unfinished, "model.onnx").write_bytes(b"42")
+    assert folders.is_intact(path)
+    assert (path / "model.onnx").read_bytes() == b"42"
+
+
+def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[str], None]) -> None:
+    """Windows has no modes and no user numbers: the user's folder is private by its place."""
+    place = tmp_path / "cache"
+    place.mkdir()
+    place.chmod(0o777)
+    if os.name == "posix":
+        assert answers.reason_to_distrust(place).startswith("others can write to it")
+    on_system("win32")
+    assert answers.reason_to_distrust(place) == ""
+    (tmp_path / "file").write_text("")
+    assert answers.reason_to_distrust(tmp_path / "file") == "it is not a folder"
+
+
+def test_a_file_in_a_temporary_folder_may_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that is learned keeps the file that it was given open: on Windows that file cannot be removed."""
+    from winml_py.authoring.asked import _temporary_folder
+
+    def refuse(*_: object, **more: object) -> None:
+        raise PermissionError(errno.EACCES, "The file is in use by another process")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with _temporary_folder() as folder:
+        Path(folder, "picture.png").write_bytes(b"")
+        monkeypatch.setattr(os, "unlink", refuse)
+    monkeypatch.undo()
+
+
+# What is said of the system
+
+
+@pytest.mark.parametrize(
+    ("system", "words"),
+    [
+        ("linux", "none was found"),
+        ("darwin", "not needed: WebGPU uses Metal here"),
+        ("win32", "not needed: WebGPU uses Direct3D 12 here"),
+    ],
+)
+def test_what_doctor_says_of_vulkan(
+    system: str, words: str, on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VK_DRIVER_FILES", raising=False)
+    monkeypatch.delenv("VK_ICD_FILENAMES", raising=False)
+    monkeypatch.setattr(doctor.Path, "glob", lambda *_: iter(()))
+    asked: list[str] = []
+    monkeypatch.setattr(doctor.ctypes.util, "find_library", asked.append)
+    on_system(system)
+    drivers = {"nvidia": [], "cuda_wanted": "", "cuda_found": {}, "vulkan_drivers": doctor._vulkan_drivers()}
+    drivers |= {"vulkan_loader": doctor._vulkan_loader()}
+    assert asked == ["vulkan-1" if system == "win32" else "vulkan"]
+    rows = dict(doctor._rows(FACTS | {"drivers": drivers}))
+    assert rows["Vulkan loader"] == rows["Vulkan drivers"] == words
+
+
+FACTS: dict[str, Any] = {
+    **dict.fromkeys(("winml_py", "python", "system", "cache"), ""),
+    "packages": {},
+    "not_installed": {},
+    "providers": [],
+    "devices": [],
+    "scaling": "pillow",
+    "cores": {"control_group": None, "machine": 1, "affinity": 1, "usable": 1},
+}
