@@ -45,6 +45,8 @@ from winml_py.perf.model_steps import ModelStep, write_model
 from winml_py.perf.tune import PAIRS, Trial, Tuned, tune
 from winml_py.perf.turns import LOOKS, ROUNDS, OtherPrograms
 
+pytestmark = pytest.mark.usefixtures("all_cores")  # with one there is less to try
+
 DIGITS = str(MODELS / "digits.onnx")
 
 

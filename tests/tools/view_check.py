@@ -9,7 +9,8 @@ A picture is dropped, pasted, and taken with a camera; the range is changed, and
 answer change; a config is taken; the Python is copied and run; the contract is saved, and the new model opened, and
 loaded again. The picture of the tensor is compared with the numbers that were bound, these with the answer, and the
 rectangle and the boxes with where they must be. Ten tabs are used at once. Names that are markup stay text, and what
-takes long is stopped. `view_check_graph` uses the pages of the graph and of edits.
+takes long is stopped. `view_check_trials` looks for a wrong range; `view_check_graph` uses the pages of the graph and
+of edits.
 
 No request leaves this machine, nothing is wider than the window, and nothing is written to the console. With
 --pictures, screenshots are written to a folder. The exit code is 1 if something is wrong.
@@ -43,6 +44,7 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from tools.view_check_browser import TENSOR, TENSOR_OF_B, Window, program, start_browser
 from tools.view_check_graph import check_graphs
+from tools.view_check_trials import check_trials
 from winml_py import ImageContract, LearningModel
 
 CONFIG = {
@@ -393,6 +395,7 @@ def check(pictures: Path | None) -> tuple[int, list[str]]:
                 except Error as error:  # a page on which something is missing; the other parts are still looked at
                     windows[-1].wrong.append(f"{work}: {error.message.splitlines()[0]}")
             windows += use_tabs([Window(context, address) for _ in range(TABS)])
+        windows += check_trials(browser, folder, pictures)
         windows += check_graphs(browser, folder, pictures)
         browser.close()
     return sum(window.looks for window in windows), [words for window in windows for words in window.wrong]

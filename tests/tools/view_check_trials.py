@@ -119,14 +119,16 @@ def look_for_the_range(window: Window) -> None:
 
 
 def write_quickly(window: Window) -> None:
-    """Std is written while the page still evaluates the mean."""
+    """Std is written while the page evaluates the mean, and shows what came of it."""
     page = window.page
     page.locator(MEAN).focus()
-    for word in ("0.1, 0.2, 0.3", "0.5, 0.5, 0.25"):
+    words = "document.querySelector('.a .words').textContent"
+    for word in ("0.1, 0.2, 0.3\t", "0.5, 0.5"):
         page.keyboard.press("ControlOrMeta+A")
         page.keyboard.type(word)
-        page.keyboard.press("Tab")
-    page.wait_for_function("() => document.querySelector('.a .words').textContent.includes('std 0.5, 0.5, 0.25')")
+    page.wait_for_function(f"() => {words}.includes('mean 0.1, 0.2, 0.3')")
+    page.keyboard.type(", 0.25\t")
+    page.wait_for_function(f"() => {words}.includes('std ')")
     window.settle()
     told = page.input_value(MEAN), page.input_value(STD)
     window.expect(told == ("0.1, 0.2, 0.3", "0.5, 0.5, 0.25"), f"mean and std, written at once, are {told}")
