@@ -22,11 +22,11 @@ ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set
 
 
 def pytest_configure() -> None:
-    # Of the processes of pytest-xdist, each has a core of its own. The threads of sessions spin for a while after their
-    # work: on the cores of others, this would take half of the time of all tests.
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if worker and ALL_CORES:
-        os.sched_setaffinity(0, {sorted(ALL_CORES)[int(worker.removeprefix("gw")) % len(ALL_CORES)]})
+    # Of the processes of pytest-xdist and of the jobs of .ci/run, each has a core of its own. The threads of sessions
+    # spin for a while after their work: on the cores of others, this would take half of the time of all tests.
+    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw") or os.environ.get("WINML_PY_TEST_CORE", "")
+    if number and ALL_CORES:
+        os.sched_setaffinity(0, {sorted(ALL_CORES)[int(number) % len(ALL_CORES)]})
     # Programs that tests interrupt inherit an ignored Ctrl-C, with which shells start what runs in the background.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,7 +73,7 @@ def _apart(
 
 @pytest.fixture
 def all_cores() -> Iterator[None]:
-    """Threads that the test starts run at the same time, on every core of the machine."""
+    """The test is about several cores: its threads run at the same time, or sessions have more than one thread."""
     if not ALL_CORES:
         yield
         return

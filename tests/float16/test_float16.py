@@ -601,6 +601,7 @@ def foreign(converter: str, keep_io_types: bool, source: onnx.ModelProto) -> onn
     return made
 
 
+@pytest.mark.usefixtures("all_cores")
 @pytest.mark.once
 @pytest.mark.parametrize("keep_io_types", [False, True])
 @pytest.mark.parametrize("converter", ["onnxconverter-common", "onnxruntime"])

@@ -41,6 +41,7 @@ QUICK = [
     "tests/winml",
     "tests/core/evaluation",
     "tests/project/test_import.py",
+    "tests/project/test_packaging.py",
     "tests/project/test_public_names.py",
 ]
 """The core of the tests, for `--suite quick`."""

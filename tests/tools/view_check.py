@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -372,8 +373,6 @@ def stop_slow(window: Window) -> None:
     window.page.wait_for_function("() => document.querySelector('.a .error')?.textContent.includes('stopped')")
     window.page.get_by_role("button", name="digits").click()
     window.page.wait_for_function("() => document.querySelector('.a .best')?.textContent.startsWith('class 7')")
-    # What was stopped is an answer of 409, which browsers write to the console.
-    window.wrong = [words for words in window.wrong if "409" not in words]
 
 
 def check(pictures: Path | None) -> tuple[int, list[str]]:
@@ -388,13 +387,25 @@ def check(pictures: Path | None) -> tuple[int, list[str]]:
         windows: list[Window] = []
         with program(folder / "shapes.onnx", folder / "cat.jpg") as address:
             context = browser.new_context()
-            for work in (partial(use, folder=folder), look_through, paste, photograph, show_hostile, stop_slow):
-                windows.append(Window(context, address, pictures))
+            works: dict[str, Callable[[Window], None]] = {
+                "from a picture to the saved model": partial(use, folder=folder),
+                "the tensor": look_through,
+                "paste": paste,
+                "camera": photograph,
+                "names that are markup": show_hostile,
+                "a model that takes long": stop_slow,
+            }
+            for name, work in works.items():
+                window = Window(context, address, pictures)
                 try:
-                    work(windows[-1])
+                    work(window)
                 except Error as error:  # a page on which something is missing; the other parts are still looked at
-                    windows[-1].wrong.append(f"{work}: {error.message.splitlines()[0]}")
+                    window.wrong.append(error.message.splitlines()[0])
+                window.page.close()
+                window.wrong = [f"{name}: {words}" for words in window.wrong]
+                windows.append(window)
             windows += use_tabs([Window(context, address) for _ in range(TABS)])
+            context.close()
         windows += check_trials(browser, folder, pictures)
         windows += check_graphs(browser, folder, pictures)
         browser.close()

@@ -330,10 +330,13 @@ def photograph(folder: Path) -> list[str]:
                     said = [window.text(f".{side} .best"), *facts]
                     print(f"  {side}: {'; '.join(said)}")
                     wrong += [f"{name}: the docs lack {one}" for one in said if one not in words]
+                page.evaluate("document.querySelectorAll('.side .wide').forEach((part) => { part.hidden = true; })")
                 page.evaluate("scrollTo(0, 0)")
-                bottom = page.locator(".a section").nth(1).bounding_box()
-                assert bottom is not None
-                end = bottom["y"] + bottom["height"] + 16
+                # Both answers, whichever of them ends lower.
+                end = page.evaluate(
+                    "Math.max(...['.a', '.b'].map((side) => "
+                    "document.querySelectorAll(`${side} section`)[1].getBoundingClientRect().bottom)) + 16"
+                )
                 seen = page.screenshot(full_page=True, clip={"x": 0, "y": 48, "width": 1000, "height": end - 48})
                 Image.open(io.BytesIO(seen)).convert("RGB").save(DOCS / "_static" / "view" / f"{name}.webp", quality=82)
                 wrong += window.wrong

@@ -170,6 +170,7 @@ def test_set_intra_op_num_threads() -> None:
     assert LearningModelSession(model).get_intra_op_num_threads() == usable_cores()
 
 
+@pytest.mark.usefixtures("all_cores")
 @pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpThreadSpinning")
 @has_native_session
 def test_set_intra_op_thread_spinning() -> None:

@@ -89,7 +89,8 @@ def _json(facts: object, status: int = 200) -> Response:
 async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, WinMLError)
     facts = {"error": error.message, "hint": error.hint, "type": type(error).__name__}
-    return _json(facts, {NotBoundError: 404, CanceledError: 409}.get(type(error), 422))
+    # What is stopped, as newer settings came, is no failure; browsers write each status from 400 on to the console.
+    return _json(facts, {NotBoundError: 404, CanceledError: 200}.get(type(error), 422))
 
 
 async def _too_large(_: Request, __: Exception) -> Response:

@@ -256,5 +256,6 @@ def test_openvinos_package_applies_or_refuses_it(openvino: object, row: Row) -> 
     assert OPENVINO[row.option](session, config | {"shape": str(compiled.inputs[0].partial_shape)})
 
 
+@pytest.mark.usefixtures("all_cores")
 def test_the_options_of_this_test_are_options() -> None:
     assert all(getattr(LearningModelSessionOptions(), attribute_of(row)) != row.value for row in ROWS)

@@ -113,6 +113,7 @@ def test_auto_takes_the_fastest_and_remembers(
     assert entry.facts["shapes"] == {"x": [1, 3, 16, 16]}
 
 
+@pytest.mark.usefixtures("all_cores")
 @pytest.mark.kept
 def test_other_options_models_and_shapes_are_other_questions(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch

@@ -92,6 +92,7 @@ def test_the_file_and_the_model_may_go_while_a_session_uses_them(chain: Path, tm
     assert len(junk) == 8
 
 
+@pytest.mark.usefixtures("all_cores")
 def test_what_a_compiled_model_depends_on_gets_one_of_its_own(chain: Path, tmp_path: Path) -> None:
     opened(chain)
     opened(chain, rows=2)

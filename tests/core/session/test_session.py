@@ -165,6 +165,7 @@ def test_close_model_on_session_creation() -> None:
     assert session.evaluate_features({"x": np.ones(1, np.float32)}).outputs["y"].to_numpy() == [1]
 
 
+@pytest.mark.usefixtures("all_cores")
 def test_threads_and_spinning() -> None:
     loaded = LearningModel.load(unary())
     session = LearningModelSession(loaded)

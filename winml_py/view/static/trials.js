@@ -90,6 +90,7 @@ export class Trials {
 
   async trySettings(side, input, isQuiet = false) {
     const mine = (this.number += 1), own = side.words, rows = new Rows("tried"), { list, untried } = variants(own, input);
+    find("tried").setAttribute("aria-busy", "true");
     if (!isQuiet) rows.show();
     for (const [what, words] of [["A, as it is", own], ...list]) {
       const came = await this.answer(side.asked(words));
@@ -98,6 +99,7 @@ export class Trials {
       rows.add({ what, ...came }, find("wished").value, make("td", {}, words === own || !came.answer ? "" : use));
     }
     rows.show();
+    find("tried").setAttribute("aria-busy", "false");
     this.settings = rows;
     find("try-old").hidden = true;
     this.showClasses();
