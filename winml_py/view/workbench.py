@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,8 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError
+from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError, StorageNotFoundError
+from ..inputs.example_files import find_examples
 from ..inputs.model import Case
 from .code import PictureFile, program
 from .facts import answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
@@ -48,9 +49,8 @@ _MOST_OPEN = 48
 _SESSIONS = 2
 """Models whose session stays open when they are not evaluated."""
 
-_ROOT = Path(__file__).parents[2]
 _SAMPLES = {"digits.onnx": "seven.png", "shapes.onnx": "shapes.png", "edges.onnx": "cat.jpg"}
-"""Models of the repository, each with a picture to begin with."""
+"""Models of the examples, each with a picture to begin with."""
 
 
 class Workbench:
@@ -186,16 +186,19 @@ class Workbench:
         return spell_value(make_up(feature))
 
     def samples(self) -> list[Facts]:
-        """The models of the repository, where this is one."""
-        folder = _ROOT / "models"
-        return [{"name": name} for name in _SAMPLES if (folder / name).is_file()]
+        """The models of the examples, where the installation has them."""
+        with suppress(StorageNotFoundError):
+            folder = find_examples() / "models"
+            return [{"name": name} for name in _SAMPLES if (folder / name).is_file()]
+        return []
 
     def open_sample(self, name: str) -> tuple[str, str]:
-        """Opens a model of the repository, and its picture."""
+        """Opens a model of the examples, and its picture."""
         if name not in {sample["name"] for sample in self.samples()}:
             raise NotBoundError(f"There is no sample {name!r}.")
-        picture = _ROOT / "samples" / "pictures" / _SAMPLES[name]
-        key = self.open_model(str(_ROOT / "models" / name))
+        root = find_examples()
+        picture = root / "samples" / "pictures" / _SAMPLES[name]
+        key = self.open_model(str(root / "models" / name))
         return key, self.open_picture(str(picture)) if picture.is_file() else ""
 
     # Pictures.
