@@ -11,9 +11,11 @@ of them would have been wrong. Each runs in a process that may die.
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -48,6 +50,7 @@ def compared(case: Case) -> str:
     try:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
+        options.intra_op_num_threads = 1
         raw = onnxruntime.InferenceSession(case.model, options)
         expected = {end.name: value for end, value in zip(raw.get_outputs(), raw.run(None, inputs), strict=True)}
         binding = compile_model(CompileRequest(case.model, EngineOptions(1)), CPU).bind(nullcontext())
@@ -64,40 +67,39 @@ def compared(case: Case) -> str:
     return "right"
 
 
-def work(names: set[str]) -> None:
-    """Compares the cases of these names, a line each before and after."""
-    for case in cases():
-        if case.name in names:
-            sys.stdout.write(case.name + "\n")
-            sys.stdout.flush()
-            result = compared(case)
-            sys.stdout.write(json.dumps([case.name, allowed(case.model), result]) + "\n")
-            sys.stdout.flush()
+def work() -> None:
+    """Compares the cases from standard input, a line each before and after."""
+    for case in pickle.load(sys.stdin.buffer):
+        sys.stdout.write(case.name + "\n")
+        sys.stdout.flush()
+        result = compared(case)
+        sys.stdout.write(json.dumps([case.name, allowed(case.model), result]) + "\n")
+        sys.stdout.flush()
 
 
-def compare_all(names: set[str]) -> list[tuple[str, bool, str]]:
+def compare_all(chosen: Iterable[Case]) -> list[tuple[str, bool, str]]:
     """Name, whether `auto` would try it, and how it compares, of each case."""
-    found = []
-    while names:
-        process = subprocess.run(
-            [sys.executable, __file__, "--work"], input="\n".join(names), capture_output=True, text=True, check=False
-        )
-        lines = process.stdout.splitlines()
+    found, left = [], {case.name: case for case in chosen}
+    while left:
+        program = [sys.executable, __file__, "--work"]
+        process = subprocess.run(program, input=pickle.dumps([*left.values()]), capture_output=True, check=False)
+        lines = process.stdout.decode().splitlines()
         done = [tuple(json.loads(line)) for line in lines if line.startswith("[")]
         if not lines:
-            raise RuntimeError(process.stderr)
+            raise RuntimeError(process.stderr.decode())
         if process.returncode:
             done.append((lines[-1], True, f"the process ended with {process.returncode}"))
         found += done
-        names = names - {name for name, *_ in done}
+        for name, *_ in done:
+            del left[name]
     return found
 
 
 def main() -> int:
     if "--work" in sys.argv:
-        work(set(sys.stdin.read().split()))
+        work()
         return 0
-    found = compare_all({case.name for case in cases()})
+    found = compare_all(cases())
     counts = Counter((is_allowed, result.partition(":")[0]) for _, is_allowed, result in found)
     for is_allowed, words in ((True, "may be taken"), (False, "held back")):
         rows = {result: count for (allowed, result), count in sorted(counts.items()) if allowed is is_allowed}
