@@ -2,6 +2,8 @@
 
     python samples/float16.py [FOLDER]
 
+The converter needs `pip install 'winml-py[float16]'`.
+
 The converter checks its result on example inputs, and leaves nodes in float32 that would lose too much accuracy: in
 edges.onnx, the nodes whose values leave float16's range. Always check with a picture of your own too, as this sample
 does. The models are written to FOLDER.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -30,6 +31,12 @@ def pytest_configure() -> None:
     # Programs that tests interrupt inherit an ignored Ctrl-C, with which shells start what runs in the background.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    # The collected tests, and all modules that they load, stay until the end: no collection of garbage looks at them.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from onnx import helper
 
 from helpers.cuda import FakeCudaDevice, OnCard
 from helpers.models import FLOAT, FLOAT16, INT64, counting_loop, data, tensor, unary
+from helpers.waiting import wait_until
 from winml_py import (
     BitmapPixelFormat,
     CanceledError,
@@ -221,8 +222,9 @@ def test_a_time_limit() -> None:
 
 def test_a_cancellation() -> None:
     session, binding, output = counting()
+    begin = time.process_time()
     operation = session.evaluate_async(binding)
-    time.sleep(0.05)
+    wait_until(lambda: time.process_time() - begin > 0.1)  # the loop computes; this thread sleeps
     operation.cancel()
     with pytest.raises(CanceledError):
         operation.get(60)
