@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers import sentences
 from helpers.paths import MODELS, PICTURES
@@ -33,8 +35,15 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@given(st.none())
+def _start_hypothesis(_: None) -> None:
+    """Has Hypothesis make what it holds in each process."""
+
+
 def pytest_collection_finish() -> None:
     # The collected tests, and all modules that they load, stay until the end: no collection of garbage looks at them.
+    # Hypothesis asks the collector who holds its source of random numbers, and what is frozen is not in the answer.
+    _start_hypothesis()
     gc.collect()
     gc.freeze()
 

@@ -45,7 +45,7 @@ from winml_py.core.runtime.request import CompileRequest, ModelOrigin
 pytestmark = pytest.mark.one_python
 
 OPENVINO = "openvino"
-PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "16"))
+PROCESSES = int(os.environ.get("WINML_PY_TEST_PROCESSES", "8"))
 """At once; 50 take a minute on two cores, and pass, too."""
 
 

@@ -271,13 +271,13 @@ def test_closing_a_session_closes_both_engines(blind: type[Blind]) -> None:
 
 @pytest.mark.once
 @pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="pip install openvino")
-def test_two_thousand_random_models_over_integers_and_shapes() -> None:
-    """In a process of its own, which OpenVINO may end. The seeds are printed; see integer_models.py."""
-    program = [sys.executable, "-W", "ignore", integer_models.__file__, "--count", "2000", "--seed", "0"]
+def test_random_models_over_integers_and_shapes() -> None:
+    """In a process of its own, which OpenVINO may end. `.ci/run` compares two thousand; see integer_models.py."""
+    program = [sys.executable, "-W", "ignore", integer_models.__file__, "--count", "500", "--seed", "0"]
     made = subprocess.run(
         program, env={**os.environ, "WINML_PY_CACHE": ""}, capture_output=True, text=True, check=False
     )
-    assert made.stdout.startswith("2000 models from seed 0: 0 differ"), made.stdout + made.stderr[-2000:]
+    assert made.stdout.startswith("500 models from seed 0: 0 differ"), made.stdout + made.stderr[-2000:]
     assert made.returncode == 0
 
 
