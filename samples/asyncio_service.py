@@ -52,7 +52,8 @@ async def read_digit(digits: Digits, picture: bytes) -> dict[str, object]:
 
 async def serve(digits: Digits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers one request: the body is a picture, the answer is JSON."""
-    status, answer = "400 Bad Request", {"error": f"Send a picture of at most {MOST_BYTES} bytes, and its length."}
+    answer: dict[str, object] = {"error": f"Send a picture of at most {MOST_BYTES} bytes, and its length."}
+    status = "400 Bad Request"
     with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         async with asyncio.timeout(MOST_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")

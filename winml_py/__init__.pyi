@@ -11,110 +11,209 @@ from . import scale as scale
 from . import testing as testing
 from . import view as view
 from . import vision as vision
-from .core.base.async_operation import AsyncOperation as AsyncOperation
-from .core.base.buffers import MemoryBufferReference as MemoryBufferReference
-from .core.base.collections import KeyValuePair as KeyValuePair
-from .core.base.collections import NameMap as NameMap
-from .core.base.collections import PropertySet as PropertySet
-from .core.base.collections import Vector as Vector
-from .core.base.collections import VectorView as VectorView
-from .core.contracts.labels import labels_of as labels_of
-from .core.evaluation.evaluation import LearningModelBinding as LearningModelBinding
-from .core.evaluation.result import LearningModelEvaluationResult as LearningModelEvaluationResult
-from .core.features.descriptors import FeatureDescriptor as FeatureDescriptor
-from .core.features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
-from .core.features.descriptors import MapFeatureDescriptor as MapFeatureDescriptor
-from .core.features.descriptors import SequenceFeatureDescriptor as SequenceFeatureDescriptor
-from .core.features.descriptors import TensorFeatureDescriptor as TensorFeatureDescriptor
-from .core.features.pictures import ImageFeatureValue as ImageFeatureValue
-from .core.features.ranking import Prediction as Prediction
-from .core.features.tensor import Tensor as Tensor
-from .core.features.tensor_classes import TensorBoolean as TensorBoolean
-from .core.features.tensor_classes import TensorDouble as TensorDouble
-from .core.features.tensor_classes import TensorFloat as TensorFloat
-from .core.features.tensor_classes import TensorFloat16Bit as TensorFloat16Bit
-from .core.features.tensor_classes import TensorInt8Bit as TensorInt8Bit
-from .core.features.tensor_classes import TensorInt16Bit as TensorInt16Bit
-from .core.features.tensor_classes import TensorInt32Bit as TensorInt32Bit
-from .core.features.tensor_classes import TensorInt64Bit as TensorInt64Bit
-from .core.features.tensor_classes import TensorString as TensorString
-from .core.features.tensor_classes import TensorUInt8Bit as TensorUInt8Bit
-from .core.features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
-from .core.features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
-from .core.features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
-from .core.imaging.bitmap import BitmapBuffer as BitmapBuffer
-from .core.imaging.bitmap import BitmapPlaneDescription as BitmapPlaneDescription
-from .core.imaging.bitmap import SoftwareBitmap as SoftwareBitmap
-from .core.imaging.contract import ImageContract as ImageContract
-from .core.imaging.frame import VideoFrame as VideoFrame
-from .core.imaging.geometry import BitmapBounds as BitmapBounds
-from .core.imaging.picture_placement import PicturePlacement as PicturePlacement
-from .core.imaging.scaling import ImageScaling as ImageScaling
-from .core.imaging.video import VideoReader as VideoReader
-from .core.imaging.video_writer import Framed as Framed
-from .core.imaging.video_writer import VideoWriter as VideoWriter
-from .core.model.contracts import AttachedContracts as AttachedContracts
-from .core.model.contracts import MissingContractWarning as MissingContractWarning
-from .core.model.known_answers import AnswerCheck as AnswerCheck
-from .core.model.known_answers import ModelCheck as ModelCheck
-from .core.model.model import LearningModel as LearningModel
-from .core.model.operators import OperatorProvider as OperatorProvider
-from .core.runtime.custom.operator import CustomOperator as CustomOperator
-from .core.runtime.custom.operator import OperatorOutput as OperatorOutput
-from .core.runtime.device import DisplayAdapterId as DisplayAdapterId
-from .core.runtime.device import LearningModelDevice as LearningModelDevice
-from .core.runtime.engine import Candidate as Candidate
-from .core.runtime.engine import Explanation as Explanation
-from .core.runtime.engine import Isolation as Isolation
-from .core.runtime.engine import PlacedNode as PlacedNode
-from .core.runtime.engine import Tuning as Tuning
-from .core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
-from .core.session.session import LearningModelSession as LearningModelSession
-from .core.streams.stream import EvaluationStream as EvaluationStream
-from .enums import AsyncStatus as AsyncStatus
-from .enums import BitmapAlphaMode as BitmapAlphaMode
-from .enums import BitmapBufferAccessMode as BitmapBufferAccessMode
-from .enums import BitmapPixelFormat as BitmapPixelFormat
-from .enums import FramePolicy as FramePolicy
-from .enums import ImageAnchor as ImageAnchor
-from .enums import ImageCropMode as ImageCropMode
-from .enums import ImageGray as ImageGray
-from .enums import ImageKernel as ImageKernel
-from .enums import ImageRounding as ImageRounding
-from .enums import LearningModelDeviceKind as LearningModelDeviceKind
-from .enums import LearningModelFeatureKind as LearningModelFeatureKind
-from .enums import LearningModelPixelRange as LearningModelPixelRange
-from .enums import Precision as Precision
-from .enums import TensorKind as TensorKind
-from .enums import TensorLayout as TensorLayout
-from .enums import Weights as Weights
-from .errors import CanceledError as CanceledError
-from .errors import ClosedError as ClosedError
-from .errors import ConversionError as ConversionError
-from .errors import CorruptModelError as CorruptModelError
-from .errors import DeviceLostError as DeviceLostError
-from .errors import EngineLostError as EngineLostError
-from .errors import EngineWarning as EngineWarning
-from .errors import EvaluationError as EvaluationError
-from .errors import EvaluationTimeoutError as EvaluationTimeoutError
-from .errors import IllegalCallError as IllegalCallError
-from .errors import InvalidArgumentError as InvalidArgumentError
-from .errors import InvalidBindingError as InvalidBindingError
-from .errors import InvalidDeviceError as InvalidDeviceError
-from .errors import MissingInputError as MissingInputError
-from .errors import MissingPackageError as MissingPackageError
-from .errors import ModelDisposedError as ModelDisposedError
-from .errors import ModelNotFoundError as ModelNotFoundError
-from .errors import ModelVersionError as ModelVersionError
-from .errors import NotBoundError as NotBoundError
-from .errors import NotSupportedError as NotSupportedError
-from .errors import PictureError as PictureError
-from .errors import PictureNotFoundError as PictureNotFoundError
-from .errors import SizeMismatchError as SizeMismatchError
-from .errors import StorageAccessError as StorageAccessError
-from .errors import StorageExistsError as StorageExistsError
-from .errors import StorageNotFoundError as StorageNotFoundError
-from .errors import WinMLError as WinMLError
+from .core.base.async_operation import AsyncOperation
+from .core.base.buffers import MemoryBufferReference
+from .core.base.collections import KeyValuePair, NameMap, PropertySet, Vector, VectorView
+from .core.contracts.labels import labels_of
+from .core.evaluation.evaluation import LearningModelBinding
+from .core.evaluation.result import LearningModelEvaluationResult
+from .core.features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+)
+from .core.features.pictures import ImageFeatureValue
+from .core.features.ranking import Prediction
+from .core.features.tensor import Tensor
+from .core.features.tensor_classes import (
+    TensorBoolean,
+    TensorDouble,
+    TensorFloat,
+    TensorFloat16Bit,
+    TensorInt8Bit,
+    TensorInt16Bit,
+    TensorInt32Bit,
+    TensorInt64Bit,
+    TensorString,
+    TensorUInt8Bit,
+    TensorUInt16Bit,
+    TensorUInt32Bit,
+    TensorUInt64Bit,
+)
+from .core.imaging.bitmap import BitmapBuffer, BitmapPlaneDescription, SoftwareBitmap
+from .core.imaging.contract import ImageContract
+from .core.imaging.frame import VideoFrame
+from .core.imaging.geometry import BitmapBounds
+from .core.imaging.picture_placement import PicturePlacement
+from .core.imaging.scaling import ImageScaling
+from .core.imaging.video import VideoReader
+from .core.imaging.video_writer import Framed, VideoWriter
+from .core.model.contracts import AttachedContracts, MissingContractWarning
+from .core.model.known_answers import AnswerCheck, ModelCheck
+from .core.model.model import LearningModel
+from .core.model.operators import OperatorProvider
+from .core.runtime.custom.operator import CustomOperator, OperatorOutput
+from .core.runtime.device import DisplayAdapterId, LearningModelDevice
+from .core.runtime.engine import Candidate, Explanation, Isolation, PlacedNode, Tuning
+from .core.session.options import LearningModelSessionOptions
+from .core.session.session import LearningModelSession
+from .core.streams.stream import EvaluationStream
+from .enums import (
+    AsyncStatus,
+    BitmapAlphaMode,
+    BitmapBufferAccessMode,
+    BitmapPixelFormat,
+    FramePolicy,
+    ImageAnchor,
+    ImageCropMode,
+    ImageGray,
+    ImageKernel,
+    ImageRounding,
+    LearningModelDeviceKind,
+    LearningModelFeatureKind,
+    LearningModelPixelRange,
+    Precision,
+    TensorKind,
+    TensorLayout,
+    Weights,
+)
+from .errors import (
+    CanceledError,
+    ClosedError,
+    ConversionError,
+    CorruptModelError,
+    DeviceLostError,
+    EngineLostError,
+    EngineWarning,
+    EvaluationError,
+    EvaluationTimeoutError,
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    InvalidDeviceError,
+    MissingInputError,
+    MissingPackageError,
+    ModelDisposedError,
+    ModelNotFoundError,
+    ModelVersionError,
+    NotBoundError,
+    NotSupportedError,
+    PictureError,
+    PictureNotFoundError,
+    SizeMismatchError,
+    StorageAccessError,
+    StorageExistsError,
+    StorageNotFoundError,
+    WinMLError,
+)
 
 __version__: str
-__all__: list[str]
+__all__ = [
+    "AnswerCheck",
+    "AsyncOperation",
+    "AsyncStatus",
+    "AttachedContracts",
+    "BitmapAlphaMode",
+    "BitmapBounds",
+    "BitmapBuffer",
+    "BitmapBufferAccessMode",
+    "BitmapPixelFormat",
+    "BitmapPlaneDescription",
+    "CanceledError",
+    "Candidate",
+    "ClosedError",
+    "ConversionError",
+    "CorruptModelError",
+    "CustomOperator",
+    "DeviceLostError",
+    "DisplayAdapterId",
+    "EngineLostError",
+    "EngineWarning",
+    "EvaluationError",
+    "EvaluationStream",
+    "EvaluationTimeoutError",
+    "Explanation",
+    "FeatureDescriptor",
+    "FramePolicy",
+    "Framed",
+    "IllegalCallError",
+    "ImageAnchor",
+    "ImageContract",
+    "ImageCropMode",
+    "ImageFeatureDescriptor",
+    "ImageFeatureValue",
+    "ImageGray",
+    "ImageKernel",
+    "ImageRounding",
+    "ImageScaling",
+    "InvalidArgumentError",
+    "InvalidBindingError",
+    "InvalidDeviceError",
+    "Isolation",
+    "KeyValuePair",
+    "LearningModel",
+    "LearningModelBinding",
+    "LearningModelDevice",
+    "LearningModelDeviceKind",
+    "LearningModelEvaluationResult",
+    "LearningModelFeatureKind",
+    "LearningModelPixelRange",
+    "LearningModelSession",
+    "LearningModelSessionOptions",
+    "MapFeatureDescriptor",
+    "MemoryBufferReference",
+    "MissingContractWarning",
+    "MissingInputError",
+    "MissingPackageError",
+    "ModelCheck",
+    "ModelDisposedError",
+    "ModelNotFoundError",
+    "ModelVersionError",
+    "NameMap",
+    "NotBoundError",
+    "NotSupportedError",
+    "OperatorOutput",
+    "OperatorProvider",
+    "PictureError",
+    "PictureNotFoundError",
+    "PicturePlacement",
+    "PlacedNode",
+    "Precision",
+    "Prediction",
+    "PropertySet",
+    "SequenceFeatureDescriptor",
+    "SizeMismatchError",
+    "SoftwareBitmap",
+    "StorageAccessError",
+    "StorageExistsError",
+    "StorageNotFoundError",
+    "Tensor",
+    "TensorBoolean",
+    "TensorDouble",
+    "TensorFeatureDescriptor",
+    "TensorFloat",
+    "TensorFloat16Bit",
+    "TensorInt8Bit",
+    "TensorInt16Bit",
+    "TensorInt32Bit",
+    "TensorInt64Bit",
+    "TensorKind",
+    "TensorLayout",
+    "TensorString",
+    "TensorUInt8Bit",
+    "TensorUInt16Bit",
+    "TensorUInt32Bit",
+    "TensorUInt64Bit",
+    "Tuning",
+    "Vector",
+    "VectorView",
+    "VideoFrame",
+    "VideoReader",
+    "VideoWriter",
+    "Weights",
+    "WinMLError",
+    "__version__",
+    "labels_of",
+]

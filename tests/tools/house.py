@@ -195,7 +195,7 @@ def figures() -> dict[str, Any]:
     steps = [line.split("\t") for line in run(WALK).splitlines()]
     steps = [(to, back) for to, back in steps if "winml_py/" in to]
     climbs = {(back, to) for to, back in steps if -1 < floor_of(back) < floor_of(to)}
-    public = set(re.findall(r" as (\w+)", stub.read_text(encoding="utf-8")))
+    public = set(re.findall(r'"(\w+)"', stub.read_text(encoding="utf-8")))
     text = "\n".join(source.path.read_text(encoding="utf-8") for source in sources)
     code = sum(sizes)
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from .arguments import arrange, require_complete
 from .node_model import OutputSpec, input_names, node_model, output_names
 from .signature import Signature
 from .value_types import TensorSequence, ValueType, describe_type
+
+if TYPE_CHECKING:
+    from ..core.features.resolve import BoundValue
 
 _CLASSES_BY_KIND = {tensor_class.tensor_kind: tensor_class for tensor_class in CLASSES_BY_DTYPE.values()}
 
@@ -100,7 +103,7 @@ class CompiledOperator(Closeable):
         """What runs it."""
         return self._session
 
-    def bind(self, *inputs: object, **named: object) -> None:
+    def bind(self, *inputs: BoundValue | None, **named: BoundValue) -> None:
         """Binds inputs in their order, and inputs and outputs by name, for `execute`.
 
         Arrays are bound by reference: write to them, and execute again. An array or a tensor that is bound to an output
@@ -176,7 +179,7 @@ class CompiledOperator(Closeable):
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
         return {name: _as_tensor(value) for name, value in run_once(arrays, self._compiled.lock).items()}
 
-    def _evaluate(self, pairs: Mapping[str, object], tensors: Sequence[Tensor]) -> dict[str, Any]:
+    def _evaluate(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
         binding = LearningModelBinding(self._session)
         for name, value in pairs.items():
             binding.bind(name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 from ...errors import (
     ClosedError,
@@ -52,6 +52,9 @@ from .outputs import (
 )
 from .picture_inputs import PictureInputs, PictureTensor
 
+if TYPE_CHECKING:
+    from ..features.resolve import BoundValue
+
 
 class LearningModelBinding(Object, MapView[Any]):
     """The inputs and outputs of an evaluation: a map from feature names to what was bound.
@@ -92,7 +95,7 @@ class LearningModelBinding(Object, MapView[Any]):
         self._is_silent = compiled.is_silent
         self._inside = Evaluation(compiled)
 
-    def bind(self, name: str, value: object, properties: Mapping[str, object] | None = None, /) -> None:
+    def bind(self, name: str, value: BoundValue, properties: Mapping[str, object] | None = None, /) -> None:
         """Binds a value to an input or an output; a name bound before gets the new value.
 
         Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import whole_number
@@ -14,6 +14,39 @@ from ..contracts.labels import labels_of
 from ..features.ranking import Prediction, fitting, is_row, rank_classes
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
+
+if TYPE_CHECKING:
+    from ..base.collections import ListOutput, MapOutput
+    from ..features import tensor_classes as tensors
+    from ..features.pictures import ImageFeatureValue
+    from ..imaging.frame import VideoFrame
+
+    # Only the model's file knows which of these an output is. With a union, every program would need an `isinstance`;
+    # with `Any`, no checker finds a misspelt name. This class has the members of all of them, and is accepted wherever
+    # one of them is expected. The `Any` beside it keeps checkers from calling an `isinstance` unnecessary.
+    class _AnyOutput(  # type: ignore[misc]
+        tensors.TensorFloat,
+        tensors.TensorFloat16Bit,
+        tensors.TensorDouble,
+        tensors.TensorInt8Bit,
+        tensors.TensorUInt8Bit,
+        tensors.TensorInt16Bit,
+        tensors.TensorUInt16Bit,
+        tensors.TensorInt32Bit,
+        tensors.TensorUInt32Bit,
+        tensors.TensorInt64Bit,
+        tensors.TensorUInt64Bit,
+        tensors.TensorBoolean,
+        tensors.TensorString,
+        ImageFeatureValue,
+        VideoFrame,
+        ListOutput[Any],
+        MapOutput[Any],
+    ):
+        def __getitem__(self, key: Any) -> Any: ...
+        def __iter__(self) -> Iterator[Any]: ...
+
+    Output = _AnyOutput | Any
 
 
 class ModelFacts(NamedTuple):
@@ -56,7 +89,7 @@ class LearningModelEvaluationResult(Object):
         self._source: Any = None
         self._index: int | None = None
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Output:
         """An output: short for `outputs[name]`."""
         return self.outputs[name]
 
@@ -93,7 +126,7 @@ class LearningModelEvaluationResult(Object):
         return self._error is None
 
     @property
-    def outputs(self) -> NameMap[Any]:
+    def outputs(self) -> NameMap[Output]:
         """All outputs by name, found in any case.
 
         A bound output is the very object that was bound. The others are new: a tensor of the matching class;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...enums import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 from ...errors import WinMLError
@@ -161,6 +161,16 @@ class SequenceFeatureDescriptor(FeatureDescriptor):
     def describe(self) -> str:
         """The type in a line for people."""
         return f"list of {self.element_descriptor.describe()}"
+
+
+if TYPE_CHECKING:
+
+    class _AnyFeature(  # type: ignore[misc]
+        TensorFeatureDescriptor, ImageFeatureDescriptor, MapFeatureDescriptor, SequenceFeatureDescriptor
+    ): ...
+
+    AnyFeature = _AnyFeature | Any
+    """What a model's feature can be, for type checkers; see `Output` in `core/evaluation/result.py`."""
 
 
 _SPELLINGS = {TensorKind.UINT8: "UInt8", TensorKind.UINT16: "UInt16", TensorKind.UINT32: "UInt32"}

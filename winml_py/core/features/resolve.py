@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -57,8 +57,27 @@ from .pictures import (
 from .tensor import Tensor, on_device
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, is_cast
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from typing_extensions import Buffer  # in `collections.abc` from Python 3.12 on
+
+    class DLPackArray(Protocol):
+        """An array of numpy, torch, JAX and others."""
+
+        def __dlpack__(self, *args: Any, **options: Any) -> Any: ...
+
+    class CudaArray(Protocol):
+        """An array of CuPy, numba and others."""
+
+        @property
+        def __cuda_array_interface__(self) -> Any: ...
+
+    Picture = ImageFeatureValue | VideoFrame | SoftwareBitmap | Image
+    BoundValue = Tensor | Picture | DLPackArray | CudaArray | Buffer | np.generic | MapOrSequence | float | str
+    """What a caller binds. Mappings of names to values have `object`: mypy infers that for a dict of unlike values."""
+
 FeatureValue = Tensor | ImageFeatureValue | MapOrSequence
-"""What can be bound to a feature."""
+"""What a bound value becomes first."""
 
 
 class HostTensor(NamedTuple):

@@ -15,7 +15,7 @@ from .geometry import BitmapBounds, center_crop, require_inside
 from .resize import crop, resize
 
 
-class VideoFrame(Object, Closeable):
+class VideoFrame(Closeable, Object):
     """A frame that holds one software bitmap.
 
     Args:

@@ -29,6 +29,7 @@ _NO_OPERATORS = ModelOperators()
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from ..features.descriptors import AnyFeature
     from ..runtime.device import LearningModelDevice
     from .known_answers import ModelCheck
 
@@ -192,7 +193,7 @@ class LearningModel(Closeable, Object):
         return NameMap(self._header.metadata)
 
     @property
-    def input_features(self) -> Vector[FeatureDescriptor]:
+    def input_features(self) -> Vector[AnyFeature]:
         """What must be bound, in the graph's order; initializers listed as inputs are left out.
 
         An input with an attached contract is an image.
@@ -224,7 +225,7 @@ class LearningModel(Closeable, Object):
         return self._labels
 
     @property
-    def output_features(self) -> Vector[FeatureDescriptor]:
+    def output_features(self) -> Vector[AnyFeature]:
         """What an evaluation gives, in the graph's order."""
         return self._outputs
 
@@ -355,13 +356,13 @@ class ModelContent:
         self,
         source: ModelSource,
         header: Header,
-        inputs: Vector[FeatureDescriptor],
+        inputs: Vector[AnyFeature],
         is_silent: bool,
         operators: ModelOperators,
     ) -> None:
         self.operators = operators
         self.header, self.is_silent = header, is_silent
-        self.inputs = Vector(map(self.with_exporters_contract, inputs))
+        self.inputs: Vector[AnyFeature] = Vector(map(self.with_exporters_contract, inputs))
         self.contracts = AttachedContracts(self.inputs)
         self.missing_contracts = MissingContracts(is_silent)
         self.engines = EnginePool()

@@ -82,7 +82,7 @@ def outputs_as_arrays(session: LearningModelSession, inputs: Mapping[str, object
     return {name: array for key, value in evaluate_by(session, inputs).items() for name, array in _arrays(key, value)}
 
 
-def evaluate_by(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Any]:
+def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Evaluates a session once.
 
     Args:

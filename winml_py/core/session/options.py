@@ -27,7 +27,7 @@ def _uint32(value: object, what: str) -> int:
     return whole_number(value, what, 0, (1 << 32) - 1)
 
 
-def _thread_count(value: object) -> int:
+def _thread_count(value: int) -> int:
     return whole_number(value, "intra_op_num_threads", 1, MAX_THREADS)
 
 
@@ -77,7 +77,7 @@ def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
     return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
 
 
-def _log_severity(severity: object) -> str:
+def _log_severity(severity: str) -> str:
     if severity not in LOG_SEVERITIES:
         hint = f"It is {', '.join(LOG_SEVERITIES)}."
         raise InvalidArgumentError(f"The log's severity is {severity!r}.", hint=hint)
@@ -117,16 +117,16 @@ class LearningModelSessionOptions(Object):
         >>> options.set_intra_op_num_threads_override(1)
     """
 
-    close_model_on_session_creation = Setting(lambda: False, bool)
+    close_model_on_session_creation = Setting[bool, bool](lambda: False, bool)
     """Whether the model is disposed of once the session is made, so that only the session holds what it needs."""
 
-    allow_cpu_fallback = Setting(lambda: True, bool, "allow_cpu_fallback")
+    allow_cpu_fallback = Setting[bool, bool](lambda: True, bool, "allow_cpu_fallback")
     """Whether nodes that a GPU's provider does not take may run on the CPU.
 
     Default True, and `session.placement` lists them; False makes them an error.
     """
 
-    batch_size_override = Setting(
+    batch_size_override = Setting[int, int](
         lambda: 1, partial(_uint32, what="batch_size_override"), "batch_size", lambda size: size or None
     )
     """What every dimension denoted `DATA_BATCH` becomes; 0 leaves the model as it is. Default 1.
@@ -153,14 +153,14 @@ class LearningModelSessionOptions(Object):
     Use 1 when many sessions run side by side, or for models so small that threads cost more than they do.
     """
 
-    intra_op_thread_spinning = Setting(lambda: not is_confined(), bool, "intra_op_thread_spinning")
+    intra_op_thread_spinning = Setting[bool, bool](lambda: not is_confined(), bool, "intra_op_thread_spinning")
     """Whether threads spin while they wait: lower latency, and a busy core between evaluations.
 
     Default True, and False where the process is confined to some of the cores, or to a share of their time.
     Switch it off when the process has other work to do on its cores. OpenVINO's own package has no such setting.
     """
 
-    engine = Setting[str | None](lambda: None, _engine_name, "engine")
+    engine = Setting[str | None, str | None](lambda: None, _engine_name, "engine")
     """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
 
     None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that have it are tried. An engine that is
@@ -171,7 +171,9 @@ class LearningModelSessionOptions(Object):
     out takes some seconds: use "auto" for models that run often.
     """
 
-    precision = Setting(lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision")
+    precision = Setting[Precision, Precision](
+        lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision"
+    )
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
     On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it is also float16 for a float16 model,
@@ -188,7 +190,7 @@ class LearningModelSessionOptions(Object):
     takes them; True and False become 1 and 0.
     """
 
-    graph_capture = Setting[bool | None](
+    graph_capture = Setting[bool | None, bool | None](
         lambda: None, lambda capture: None if capture is None else bool(capture), "graph_capture"
     )
     """Whether a GPU records the work of an evaluation once and repeats it, which saves the time to submit it.
@@ -223,7 +225,9 @@ class LearningModelSessionOptions(Object):
     Runtime's has no such log.
     """
 
-    weights = Setting(lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights")
+    weights = Setting[Weights, Weights](
+        lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights"
+    )
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
 
     `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,
@@ -236,13 +240,15 @@ class LearningModelSessionOptions(Object):
     slower than the work, or for a model that is run once.
     """
 
-    profiling = Setting(lambda: False, bool, "is_profiled")
+    profiling = Setting[bool, bool](lambda: False, bool, "is_profiled")
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
     Costs some microseconds a node, and memory for each evaluation: for measuring, not for work.
     """
 
-    isolation = Setting[Isolation | None](lambda: None, _isolation, "isolation")
+    isolation = Setting[Isolation | None, Isolation | str | Mapping[str, Any] | None](
+        lambda: None, _isolation, "isolation"
+    )
     """Whether the engine lives in a process of its own: None (default), "process", or an `Isolation` with limits.
 
     For models of strangers: some models end the process that compiles or evaluates them. With a process of its own,

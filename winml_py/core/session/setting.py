@@ -11,12 +11,13 @@ from ...errors import InvalidArgumentError
 from ..base.messages import did_you_mean
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
-class Setting(Generic[T]):
+class Setting(Generic[T, S]):
     """A descriptor: reading gives the value, writing checks it, and the table says what engines and files make of it.
 
-    The value stands in the options' own `__dict__`, under the setting's name in files.
+    Programs read a `T`, and set an `S`. The value is in the options' `__dict__`, under the setting's name in files.
 
     Args:
         default: makes the value of new options.
@@ -29,7 +30,7 @@ class Setting(Generic[T]):
     def __init__(
         self,
         default: Callable[[], T],
-        check: Callable[[Any], T],
+        check: Callable[[S], T],
         engine: str = "",
         for_engine: Callable[[T], Any] = lambda value: value,
         key: str = "",
@@ -40,16 +41,16 @@ class Setting(Generic[T]):
         self._name, self.key = name, self.key or name
 
     @overload
-    def __get__(self, options: None, owner: type) -> Setting[T]: ...
+    def __get__(self, options: None, owner: type) -> Setting[T, S]: ...
     @overload
     def __get__(self, options: object, owner: type) -> T: ...
-    def __get__(self, options: object | None, owner: type) -> Setting[T] | T:
+    def __get__(self, options: object | None, owner: type) -> Setting[T, S] | T:
         if options is None:
             return self
         value: T = vars(options)[self.key]
         return value
 
-    def __set__(self, options: object, value: object) -> None:
+    def __set__(self, options: object, value: S) -> None:
         vars(options)[self.key] = self.check(value)
 
     def to_json(self, value: T) -> Any:
@@ -70,13 +71,13 @@ class Setting(Generic[T]):
         """
         default: Any = self.default()
         if isinstance(default, IntEnum):
-            words = {kind.name.lower(): kind for kind in type(default)}
+            words: dict[str, Any] = {kind.name.lower(): kind for kind in type(default)}
             return self.check(words[self._match_word(value, words)])
         if is_dataclass(default) and not isinstance(default, type):
             fields_by_name = {field.name: field for field in fields(default)}
-            return self.check(
-                replace(default, **{self._match_word(key, fields_by_name): item for key, item in value.items()})
-            )
+            changes = {self._match_word(key, fields_by_name): item for key, item in value.items()}
+            changed: Any = replace(default, **changes)
+            return self.check(changed)
         # The check of these settings is `bool`, which would take the text "false" for true.
         if isinstance(default, bool) and not isinstance(value, bool):
             raise TypeError(f"{self.key} is {value!r}, and not true or false")
@@ -90,6 +91,6 @@ class Setting(Generic[T]):
         return spelling
 
 
-def settings_of(owner: type) -> dict[str, Setting[Any]]:
+def settings_of(owner: type) -> dict[str, Setting[Any, Any]]:
     """The settings that a class declares, by their names in files."""
     return {setting.key: setting for setting in vars(owner).values() if isinstance(setting, Setting)}
