@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,11 @@ from PIL import Image
 from helpers import preparations
 from helpers.cli import call
 from helpers.models import unary
-from winml_py import InvalidArgumentError, LearningModel, LearningModelDevice
+from helpers.paths import PICTURES
+from winml_py import ImageKernel, InvalidArgumentError, LearningModel, LearningModelDevice
 from winml_py.authoring import ContractEvidence, LearnedContract, check_contract, learn_contract, write_contract
-from winml_py.authoring.evidence import KEY, evidence_pictures, is_proven
+from winml_py.authoring.evidence import KEY, evidence_pictures, is_proven, outdated
+from winml_py.view.workbench import Workbench
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +185,31 @@ class TestTheCommand:
         call("contract", proven, "--kernel", "area", "--output", changed_file)
         proof = json.loads(call("info", changed_file, "--json").stdout)["proof"]
         assert not proof["is_unchanged"]
+
+    def test_a_proof_that_no_longer_holds_is_told_at_the_top(self, proven: Path, learned: LearnedContract) -> None:
+        for path, words in ((proven, ""), (proven.with_name("changed.onnx"), "The proof no longer holds: ")):
+            if words:
+                done = call("contract", proven, "--kernel", "linear", "--output", path)
+                assert f"{path}: {words}" in done.stderr
+                assert "Image.Kernel was AntialiasedLinear when the contract was learned, and is Linear." in done.stderr
+                contract = LearningModel.load(path).input_features[0].contract  # type: ignore[attr-defined]
+                assert contract == replace(learned.contract, kernel=ImageKernel.LINEAR)
+            done = call("run", path, PICTURES / "cat.jpg")
+            assert (done.exit_code, done.stderr.startswith(f"{path}: {words}")) == (0, bool(words))
+            assert call("info", path).stdout.startswith("The proof no longer holds: ") is bool(words)
+            told = json.loads(call("info", path, "--json").stdout)["outdated"]
+            assert [each.startswith(words) for each in told] == [True] * bool(words)
+            with closing(Workbench()) as bench:
+                assert bench.model_facts(bench.open_model(str(path)))["outdated"] == told
+
+    def test_a_model_without_pictures_has_no_proof_that_holds(self, proven: Path) -> None:
+        model = onnx.load(proven)
+        model.graph.input[0].type.denotation = ""
+        loaded = LearningModel.load(model.SerializeToString())
+        assert not is_proven(loaded)
+        (told,) = outdated(loaded)
+        assert "The model has no input that takes pictures any more." in told
+
+    def test_a_proof_that_cannot_be_read_is_told(self, proven: Path) -> None:
+        (told,) = outdated(changed(proven, winml_py__proof="{}"))
+        assert told.startswith("The model's evidence cannot be read: ")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
@@ -17,9 +18,18 @@ from helpers import preparations
 from helpers.cli import call
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
-from winml_py import ImageFeatureValue, InvalidArgumentError, LearningModel, LearningModelDevice, Precision, WinMLError
+from winml_py import (
+    BitmapPixelFormat,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelDevice,
+    Precision,
+    WinMLError,
+)
 from winml_py.authoring import learn_contract, write_contract, write_samples
-from winml_py.core.model.known_answers import KEY, KnownInput, KnownOutput, read_answers
+from winml_py.core.base.arrays import Array
+from winml_py.core.model.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
 
 SHAPES = PICTURES / "shapes.png"
 
@@ -38,6 +48,15 @@ def with_weights(path: Path, name: str, factor: float) -> LearningModel:
     weight = next(each for each in model.graph.initializer if each.name == name)
     weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(factor), name))
     return LearningModel.load(model.SerializeToString())
+
+
+def logits(folder: Path, bias: Array) -> Path:
+    """A model that gives numbers of its own for zeros."""
+    path, weights = folder / "logits.onnx", np.zeros((4, bias.size), np.float32)
+    node = helper.make_node("Gemm", ["x", "weights", "bias"], ["scores"])
+    scores = tensor("scores", [1, bias.size])
+    path.write_bytes(data([node], [tensor("x", [1, 4])], [scores], {"weights": weights, "bias": bias}))
+    return path
 
 
 def with_metadata(path: Path, **metadata: str) -> LearningModel:
@@ -181,6 +200,76 @@ class TestCheck:
         bias.CopyFrom(numpy_helper.from_array(np.eye(10, dtype=np.float32)[2] * 100, bias.name))
         (problem,) = LearningModel.load(model.SerializeToString()).check().problems
         assert problem.endswith("; the best class was 7 and is 2")
+
+    @pytest.mark.parametrize("classes", [1000, 21841])
+    @pytest.mark.parametrize(
+        ("lead", "changed", "is_right"),
+        [
+            (0.1, 0.15, False),
+            (0.005, 0.01, True),  # 0.05 % of the largest magnitude
+            (0.1, np.nan, False),
+        ],
+    )
+    def test_another_best_class_whose_number_is_not_kept(
+        self, classes: int, lead: float, changed: float, is_right: bool, tmp_path: Path
+    ) -> None:
+        bias = np.linspace(-10, 4, classes, dtype=np.float32)
+        bias[3] = 5
+        (answer,) = write_samples(logits(tmp_path, bias), tmp_path / "known.onnx", [{}])
+        other = next(index for index in range(500, classes) if index not in answer.outputs[0].positions)
+        bias[other] = 5 - lead
+        (answer,) = write_samples(logits(tmp_path, bias), tmp_path / "known.onnx", [{}])
+        assert other not in answer.outputs[0].positions
+        assert (answer.outputs[0].best, answer.outputs[0].lead) == (3, pytest.approx(lead / 10, rel=0.01))
+        assert LearningModel.load(tmp_path / "known.onnx").check().answers[0].notes == ()
+        damaged = onnx.load(tmp_path / "known.onnx")
+        bias[other] += changed
+        weight = next(each for each in damaged.graph.initializer if each.name == "bias")
+        weight.CopyFrom(numpy_helper.from_array(bias, "bias"))
+        data = damaged.SerializeToString()
+        session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
+        assert session.run(None, {"x": np.zeros((1, 4), np.float32)})[0].argmax() == other
+        check = LearningModel.load(data).check()
+        assert check.is_right is is_right
+        told = [*check.problems, *check.answers[0].notes]
+        if is_right:
+            assert told == [f"scores: the best class was 3 and is {other}; it led by 0.05%, and 0.10% is allowed"]
+        elif np.isnan(changed):
+            assert told == ["scores: NaN or infinity, and numbers were there; or the other way round"]
+        else:
+            assert told == [f"scores: the best class was 3 and is {other}"]
+
+    def test_the_tolerance_of_half_precision_is_compared_with_the_lead(self) -> None:
+        scores = np.array([[10.0, 9.9, 0.0]], np.float32)
+        output = KnownOutput("y", (1, 3), "float", (2,), (0.0,), (10.0,), (6.633, 6.633), 1e-3, 0, 0.01)
+        came = scores[:, [1, 0, 2]]
+        assert output.compare(came, 0.0)[1] == "y: the best class was 0 and is 1"
+        assert output.compare(came, 0.02)[1] == ""
+        assert output.note(came, 0.02) == "y: the best class was 0 and is 1; it led by 1.00%, and 2.00% is allowed"
+        older = json.loads(json.dumps(output.to_json()))
+        del older["lead"]
+        assert KnownOutput.from_json(older).lead == 2e-3
+
+    def test_a_class_that_a_gray_level_changes_has_no_lead(self, tmp_path: Path) -> None:
+        target = tmp_path / "known.onnx"
+        target.write_bytes(
+            data(
+                [helper.make_node("ReduceMean", ["image", "axes"], ["scores"], keepdims=0)],
+                [tensor("image", [1, 3, 32, 32], denotation="IMAGE")],
+                [tensor("scores", [1, 3])],
+                {"axes": np.array([2, 3])},
+                opset=18,
+            )
+        )
+        for side, level, wanted in ((1, 101, [0, 0, 1 / 32**2 / 100]), (32, 110, [10 / 110] * 3)):
+            leads = []
+            for channel in range(3):  # which are moved differently: one of them is the largest then
+                pixels = np.full((32, 32, 3), 100, np.uint8)
+                pixels[:side, :side, channel] = level
+                picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
+                (answer,) = write_samples(target, target, [{"image": picture}])
+                leads.append(answer.outputs[0].lead)
+            assert sorted(leads) == pytest.approx(wanted, rel=0.01)
 
     def test_another_interface_is_told(self, known: Path) -> None:
         renamed = known.with_name("renamed.onnx")
@@ -493,7 +582,24 @@ class TestTheCommands:
     def test_a_new_contract_says_what_becomes_of_samples(self, known: Path) -> None:
         result = call("contract", known, "--pixel-format", "bgr", "--size", "128,128", "--output", known, "--force")
         assert result.exit_code == 0
-        assert "Its samples were evaluated with the contract before" in result.stderr
+        words = "2 of 2 samples no longer hold. Image.BitmapPixelFormat was Rgb8 when the sample was taken, and is Bgr8"
+        assert words in result.stderr
+        assert call("run", known, SHAPES).stderr.startswith(f"{known}: {words}")
+        assert call("info", known).stdout.startswith(words)
+        assert call("contract", known, "--sample", SHAPES, "--output", known, "--force").stderr == ""
+        assert call("run", known, SHAPES).stderr == ""
+
+    def test_a_sample_of_other_inputs_no_longer_holds(self, known: Path) -> None:
+        renamed = known.with_name("renamed.onnx")
+        call("edit", known, "--rename", "image=picture", "--output", renamed)
+        words = "2 of 2 samples no longer hold. The inputs were image, and are picture. Take them again"
+        assert call("info", renamed).stdout.startswith(words)
+
+    def test_a_sample_of_arrays_holds_with_another_contract(self, tmp_path: Path) -> None:
+        target = tmp_path / "known.onnx"
+        write_samples(MODELS / "digits.onnx", target, [{"image": np.zeros((1, 1, 28, 28), np.float32)}])
+        assert call("contract", target, "--crop", "letterbox", "--output", target, "--force").stderr == ""
+        assert LearningModel.load(target).check().is_right
 
     def test_a_sample_that_fails_writes_nothing(self, tmp_path: Path) -> None:
         words = ["--preset", "imagenet", "--sample", tmp_path / "nope.png", "--output", tmp_path / "known.onnx"]
@@ -511,6 +617,27 @@ class TestTheCommands:
         assert "boxes: " in result.stderr
         facts = json.loads(call("run", known, "--check", "--json").stdout)
         assert facts["results"][0]["check"]["is_right"] is False
+
+    def test_a_best_class_that_led_by_little_is_said(self, tmp_path: Path, openvino: object) -> None:
+        bias = np.linspace(-10, 4, 1000, dtype=np.float32)
+        bias[3], bias[500] = 5, 4.995
+        target = tmp_path / "known.onnx"
+        write_samples(logits(tmp_path, bias), target, [{}])
+        model = onnx.load(target)
+        bias[500] = 5.005
+        weight = next(each for each in model.graph.initializer if each.name == "bias")
+        weight.CopyFrom(numpy_helper.from_array(bias, "bias"))
+        target.write_bytes(model.SerializeToString())
+        words = "scores: the best class was 3 and is 500; it led by 0.05%, and 0.10% is allowed"
+        done = call("run", target, "--check")
+        assert (done.exit_code, words in done.stderr) == (0, True)
+        assert "right: 1 sample" in done.stdout
+        done = call("doctor", target)
+        assert (done.exit_code, done.stderr.count(words) >= 2) == (0, True)
+
+    def test_scores_of_which_all_are_left_out_have_no_best(self) -> None:
+        assert leader_of(np.full((1, 3), -np.inf, np.float32)) == (-1, 0.0)
+        assert leader_of(np.array([[-np.inf, 4.0, -np.inf]], np.float32)) == (1, 2.0)
 
     def test_what_goes_not_together(self, known: Path, seven: Path) -> None:
         result = call("run", known, "--check", "--top-k", "3", "--log-cpu-fallback")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 
 from helpers.cli import call
 from helpers.models import unary
-from winml_py import ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
+from winml_py import BitmapPixelFormat, ImageContract, ImageKernel, ImageRounding, ImageScaling, LearningModel
 
 ROOT = Path(__file__).parents[2]
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
@@ -40,7 +41,56 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
     assert failed.exit_code != 0
     assert f"{wrong}: sharpen is a key" in failed.output.replace("\n", "")
     both = call("contract", model, "--from", config, "--preset", "clip", "--output", target)
-    assert "--preset or --from" in both.output
+    assert "--preset, --from or --new" in both.output
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--kernel", "linear"], replace(ImageContract.imagenet(), kernel=ImageKernel.LINEAR)),
+        (["--pixel-format", "bgr"], ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.BGR8)),
+        (["--new", "--kernel", "linear"], ImageContract(kernel=ImageKernel.LINEAR)),
+        (["--new"], ImageContract()),
+        (["--preset", "clip"], ImageContract.clip()),
+    ],
+)
+def test_options_change_what_the_model_states(options: list[str], wanted: ImageContract, tmp_path: Path) -> None:
+    model, target = tmp_path / "model.onnx", tmp_path / "made.onnx"
+    metadata = ImageContract.imagenet().to_metadata()
+    model.write_bytes(unary(shape=(1, 3, 8, 8), denotation="IMAGE", metadata=metadata))
+    done = call("contract", model, *options, "--output", target)
+    assert done.exit_code == 0, done.output
+    assert LearningModel.load(target).input_features[0].contract == wanted  # type: ignore[attr-defined]
+
+
+IMAGENET = ["--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225"]
+IN_BYTES = ["--mean", "123.675,116.28,103.53", "--std", "58.395,57.12,57.375"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([*IMAGENET, "--range", "0..255"], "Black becomes -2.118 and white 1111,"),
+        (["--mean", "0.5", "--std", "0.5", "--range", "0..255"], "Black becomes -1 and white 509,"),
+        (["--mean", "127.5", "--std", "0.5", "--range", "0..255"], "Black becomes -255 and white 255,"),
+        ([*IN_BYTES, "--range", "0..1"], "Black becomes -2.118 and white -2.101,"),
+        (["--mean", "127.5", "--range", "0..1"], "Black becomes -127.5 and white -126.5,"),
+        (["--std", "255", "--range", "0..1"], "Black becomes 0 and white 0.003922,"),
+        ([*IMAGENET, "--range", "0..1"], ""),
+        ([*IN_BYTES, "--range", "0..255"], ""),
+        (["--mean", "127.5", "--std", "127.5", "--range", "0..255"], ""),
+        (["--mean", "123.68,116.78,103.94", "--range", "0..255"], ""),
+        (["--mean", "0.1307", "--std", "0.3081", "--range", "0..1"], ""),
+        (["--range", "-1..1"], ""),
+    ],
+)
+def test_ranges_that_cannot_be_right_are_told(options: list[str], words: str, tmp_path: Path) -> None:
+    model, target = tmp_path / "model.onnx", tmp_path / "made.onnx"
+    model.write_bytes(unary(shape=(1, 3, 8, 8)))
+    done = call("contract", model, "--pixel-format", "rgb", *options, "--output", target)
+    assert done.exit_code == 0, done.output
+    assert words in done.stderr
+    assert bool(words) is bool(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +127,8 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path) -> None:
     cases: list[tuple[list[str], object, object]] = [
         ([], planes / 127.5 - 1, "the contract of the model"),
         (["--pictures", "bgr"], planes[::-1] / 127.5 - 1, "the contract of the model"),
-        (["--range", "0..1", "--pixel-format", "rgb"], planes / 255, "RGB8, zero_to_one"),
+        (["--range", "0..1", "--pixel-format", "rgb"], planes / 255, "RGB8, zero_to_one, antialiased_linear"),
+        (["--new", "--range", "0..1", "--pixel-format", "rgb"], planes / 255, "RGB8, zero_to_one"),
     ]
     for options, wanted, words in cases:
         done = call("contract", model, "--build-in", *options, "--output", target, "--json")

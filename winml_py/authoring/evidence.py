@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.base.arrays import Array
+from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..core.imaging.contract import ImageContract, contract_changes
 from ..core.imaging.formats import Pixels
+from ..core.model.contracts import stated_contract
+from ..core.model.known_answers import KnownAnswer, read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
@@ -213,7 +216,6 @@ def check_contract(
         return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
     feature = next((each for each in model.input_features if isinstance(each, ImageFeatureDescriptor)), None)
     if feature is None:
-        problems.append("The model has no input that takes pictures any more.")
         return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
     differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
     problems += told
@@ -234,6 +236,50 @@ def is_proven(model: LearningModel) -> bool:
     """
     evidence = ContractEvidence.from_metadata(model.metadata)
     return evidence is not None and not any(_changes(evidence, model))
+
+
+def outdated(model: LearningModel) -> list[str]:
+    """Why the proof and the samples that a model's file carries no longer hold, in sentences; nothing is computed.
+
+    Contracts and names are compared. Other weights show when the samples are evaluated.
+    """
+    told = []
+    try:
+        evidence = ContractEvidence.from_metadata(model.metadata)
+        changes = [] if evidence is None else list(_changes(evidence, model))
+        if evidence is not None and changes:
+            told.append(
+                f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
+                f"{' '.join(changes)} Learn it again (winml-py contract --learn), or take the proof away "
+                f"(winml-py edit --metadata {KEY}=)."
+            )
+    except InvalidArgumentError as error:
+        told.append(error.message)
+    try:
+        answers = read_answers(model.metadata)
+        reasons = [reason for answer in answers if (reason := _change_of_sample(answer, model))]
+        if reasons:
+            told.append(
+                f"{len(reasons)} of {len(answers)} samples no longer hold{'s' * (len(reasons) == 1)}. "
+                f"{' '.join(dict.fromkeys(reasons))} Take them again (winml-py contract --sample), or take them away "
+                "(--no-samples)."
+            )
+    except InvalidArgumentError as error:
+        told.append(error.message)
+    return told
+
+
+def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:
+    """Why the answer of a sample is no longer the model's, or ""."""
+    names = {feature.name for feature in model.input_features}
+    if names != answer.inputs.keys():
+        return f"The inputs were {', '.join(answer.inputs)}, and are {', '.join(sorted(names))}."
+    has_pictures = any(value.png is not None or value.dtype == "picture" for value in answer.inputs.values())
+    if answer.contract is None or not has_pictures:
+        return ""
+    contract = stated_contract(inside(model).inputs)
+    now = {} if contract is None else contract.to_metadata()
+    return " ".join(contract_changes(answer.contract, now, "the sample was taken"))
 
 
 def evidence_pictures(seed: int) -> Iterator[Pixels]:
@@ -257,11 +303,9 @@ def _digest(seed: int) -> str:
 
 def _changes(evidence: ContractEvidence, model: LearningModel) -> Iterator[str]:
     """What the metadata state differently now."""
-    keys = [key for key in (*WINDOWS_KEYS, *OUR_KEYS) if key in evidence.contract or key in model.metadata]
-    for key in keys:
-        before, now = evidence.contract.get(key, "nothing"), model.metadata.get(key, "nothing")
-        if before != now and key != "Image.DataType":  # which a model of bytes adds
-            yield f"{key} was {before} when the contract was learned, and is {now}."
+    yield from contract_changes(evidence.contract, model.metadata, "the contract was learned")
+    if stated_contract(model.input_features) is None:
+        yield "The model has no input that takes pictures any more."
 
 
 def _tensors_of(

@@ -6,6 +6,7 @@ import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import type_name
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import best_of, is_row
+from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import Pixels
+from ..core.model.contracts import stated_contract
 from ..core.model.known_answers import (
     KEY,
     LONGEST_TEXT,
@@ -30,6 +32,7 @@ from ..core.model.known_answers import (
     KnownInput,
     KnownOutput,
     answers_to_metadata,
+    leader_of,
     means_of,
 )
 from ..core.model.model import LearningModel
@@ -251,7 +254,7 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
             continue
         change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
         if known.kind == "float" and change <= LOOSEST:
-            outputs.append(_with_tolerance(known, array, max(FLOAT_TOLERANCE, change)))
+            outputs.append(_with_tolerance(known, moved[name], max(FLOAT_TOLERANCE, change)))
         elif known.kind != "float" and change == 0:
             outputs.append(known)
         else:
@@ -263,7 +266,9 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
             "is NaN or infinite.",
             hint="Name another picture, one that the model was made for.",
         )
-    return KnownAnswer(inputs, tuple(outputs), _words(session, values, result))
+    contract = stated_contract(session.model.input_features)
+    stated = {} if contract is None else contract.to_metadata()
+    return KnownAnswer(inputs, tuple(outputs), _words(session, values, result), stated)
 
 
 def _nudge(value: Any, rng: np.random.Generator) -> Any:
@@ -301,7 +306,11 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
     if not is_float:
         return KnownOutput(name, array.shape, kind, positions, values)
     scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
-    return KnownOutput(name, array.shape, kind, positions, values, scales, means_of(array), FLOAT_TOLERANCE)
+    best, lead = leader_of(array)
+    means = means_of(array)
+    return KnownOutput(
+        name, array.shape, kind, positions, values, scales, means, FLOAT_TOLERANCE, best, float(f"{lead:.3g}")
+    )
 
 
 def _plain(value: object) -> object:
@@ -321,14 +330,10 @@ def _scales(array: Array) -> Array:
     return np.broadcast_to(scales, array.shape)
 
 
-def _with_tolerance(known: KnownOutput, array: Array, tolerance: float) -> KnownOutput:
-    """An output with its tolerance, and its best class where that leads by more."""
-    best = -1
-    if is_row(array) and np.isfinite(array).all():
-        second, first = np.sort(array.reshape(-1))[-2:]
-        if first - second > 2 * tolerance * max(known.scales):
-            best = int(array.argmax())
-    return KnownOutput(**{**vars(known), "tolerance": float(f"{tolerance:.3g}"), "best": best})
+def _with_tolerance(known: KnownOutput, moved: Array, tolerance: float) -> KnownOutput:
+    """An output with its tolerance. A best class that a gray level changes has no lead."""
+    lead = known.lead if leader_of(moved)[0] == known.best else 0.0
+    return replace(known, tolerance=float(f"{tolerance:.3g}"), lead=lead)
 
 
 def _words(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:

@@ -20,6 +20,7 @@ from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import layout_of
 from ..core.imaging.scaling import ImageScaling
+from ..core.model.contracts import stated_contract
 from ..core.model.known_answers import KEY as SAMPLES_KEY
 from ..core.model.model import LearningModel
 from ..enums import (
@@ -37,7 +38,7 @@ from ..inputs import trial
 from ..inputs.functions import import_function
 from .arguments import PRESETS, Decorator, json_option, labels_option, model_argument, preset_option, written_model
 from .failures import naming
-from .samples import add_samples, remove_quietly, temporary_beside
+from .samples import add_samples, remove_quietly, tell_outdated, temporary_beside
 from .style import emit, say
 
 T = TypeVar("T")
@@ -74,9 +75,9 @@ def _numbers(option: str, kind: Callable[[str], float], **settings: Any) -> Deco
     return click.option(option, **{"metavar": "R,G,B", **settings}, callback=value)
 
 
-NARROWEST, WIDEST = 0.05, 600
+NARROWEST, WIDEST = 0.05, 300
 """How far apart the numbers of black and white are, at least and at most, in the models that we know: 255 for bytes, 2
-for -1 to 1, about 5 with ImageNet's mean and std."""
+for -1 to 1, about 5 with ImageNet's mean and std. And 0 lies between them, or no farther from them than that."""
 
 
 LEARN_SECONDS = 600.0
@@ -92,6 +93,7 @@ LEARN_SECONDS = 600.0
 @click.option("--sample", "samples", multiple=True, metavar="PICTURE", help='Keeps its answer; or "example"; repeat.')
 @click.option("--no-samples", is_flag=True, help="Takes all samples away.")
 @preset_option(lambda _, __, word: PRESETS.get(word))
+@click.option("--new", "is_new", is_flag=True, help="Begin with Windows ML's rule, not MODEL's own contract.")
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
 @_numbers("--mean", float, help="Is subtracted from each channel.")
@@ -128,10 +130,11 @@ def contract(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write MODEL with an image contract: its inputs become images; with --build-in, they take bytes. --build-in alone
-    takes the model's own contract. --learn runs FUNCTION's code. Samples are for `winml-py run --check`.
+    """Write MODEL with an image contract: its inputs become images; with --build-in, they take bytes. Options change
+    the contract that MODEL states; --preset, --from and --new begin another. --learn runs FUNCTION's code. Samples are
+    for `winml-py run --check`.
     """
-    made = _stated(**options)
+    made = _stated(model, **options)
     changes_samples = bool(samples) or no_samples
     if check:
         if made is not None or output or is_built_in or images or labels or suppress or changes_samples:
@@ -149,7 +152,7 @@ def contract(
         learned = _learn(learn, pictures, model, images)
         made, pictures = learned.contract, None
     if made is None and not is_built_in and not changes_samples:
-        raise click.UsageError("Say what the contract is: --learn, --from, --preset, --mean or another.")
+        raise click.UsageError("Say what the contract is: --learn, --from, --preset, --new, --mean or another.")
     if not is_built_in and (pictures or labels or suppress):
         raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
     kept: list[str] = []
@@ -174,12 +177,7 @@ def contract(
     emit(report, as_json, lambda _: _show(f"{output}: {words}{_spell_pictures(pictures)}", learned, kept))
     if made:
         _tell_odd_numbers(output, made)
-    if made and not changes_samples and SAMPLES_KEY in LearningModel.load(output).metadata:
-        say(
-            f"{output}: Its samples were evaluated with the contract before. Write new ones (--sample), or take them "
-            "away (--no-samples).",
-            is_error=True,
-        )
+    tell_outdated(output, LearningModel.load(output))
 
 
 @contextmanager
@@ -279,28 +277,37 @@ def _learn_here(text: str, pictures: Pictures | None, model: str, inputs: tuple[
 
 def _tell_odd_numbers(output: str, contract: ImageContract) -> None:
     """Says to standard error where mean and std were of bytes, and the range is another, or the other way round."""
-    ends = [(factor * byte + summand) for factor, summand in contract.affine() for byte in (0, 255)]
-    low, high = min(ends), max(ends)
-    if not NARROWEST <= high - low <= WIDEST:
-        say(
-            f"{output}: Black and white become {low:.4g} to {high:.4g}, as hardly any model has it. Is the mean "
-            f"or the std of another range? Say it: --range {' or '.join(_RANGES)}.",
-            is_error=True,
-        )
+    for factor, black in contract.affine():
+        white = black + 255 * factor
+        low, high = sorted((black, white))
+        apart = high - low
+        if not (NARROWEST <= apart <= WIDEST and low <= apart and high >= -apart):
+            say(
+                f"{output}: Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model. Is the mean "
+                f"or the std of another range? Say it: --range {' or '.join(_RANGES)}.",
+                is_error=True,
+            )
+            return
 
 
 def _spell_pictures(pictures: BitmapPixelFormat | None) -> str:
     return f"; takes {pictures.name} bytes, height x width x {layout_of(pictures).channels}" if pictures else ""
 
 
-def _stated(preset: Any, source: str | None, **fields: Any) -> ImageContract | None:
-    """The contract that the options state; None where there are none."""
+def _stated(model: str, preset: Any, source: str | None, is_new: bool, **fields: Any) -> ImageContract | None:
+    """The contract that the options state, which may be changes of the model's own; None without options."""
     fields = {name: value for name, value in fields.items() if value is not None}
-    if preset and source:
-        raise click.UsageError("Say --preset or --from: each of them is a whole contract.")
-    if not preset and not source and not fields:
+    if bool(preset) + bool(source) + is_new > 1:
+        raise click.UsageError("Say --preset, --from or --new: each of them begins a whole contract.")
+    if source:
+        made = read_contract(source)
+    elif preset or is_new:
+        made = (preset or ImageContract)()
+    elif fields:
+        with naming(model):
+            made = stated_contract(LearningModel.load(model).input_features) or ImageContract()
+    else:
         return None
-    made = read_contract(source) if source else (preset or ImageContract)()
     if "pixel_format" in fields and not fields.keys() & {"mean", "std"}:
         # A preset's mean and std are of colours, whatever the order that the model wants them in.
         made = made.with_pixel_format(fields.pop("pixel_format"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..authoring.evidence import KEY, ContractEvidence, is_proven
+from ..authoring.evidence import KEY, ContractEvidence, is_proven, outdated
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
     FREE,
@@ -43,6 +43,7 @@ def info(model: str, as_json: bool) -> None:
 def _facts(model: LearningModel, path: str) -> Facts:
     return {
         "model": path,
+        "outdated": outdated(model),
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
@@ -102,6 +103,8 @@ def _feature(feature: FeatureDescriptor) -> Facts:
 
 
 def _print(facts: Facts) -> None:
+    for reason in facts["outdated"]:
+        say(reason, "bold yellow")
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     about = {
         "model": facts["name"],

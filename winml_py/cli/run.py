@@ -38,7 +38,7 @@ from .arguments import (
     size_options,
 )
 from .failures import Failure, error_facts, naming, status_of
-from .samples import check_facts, spell_check, tell_problems
+from .samples import check_facts, spell_check, tell_outdated, tell_problems
 from .style import emit, progress, say, tell_assumed
 from .summary import print_on_cpu, print_results
 from .videos import folders_of, targets_of, video_of, write, write_video
@@ -122,6 +122,7 @@ def _check_all(paths: Sequence[str], options: Mapping[str, Any], as_json: bool) 
         with results.collecting({"model": path}), naming(path):
             case = Case(path, **{name: value for name, value in options.items() if value is not None})
             model = case.load()
+            tell_outdated(path, model)
             answers = require_answers(model)
             with LearningModelSession(model, case.find_device(), case.options(model)) as session:
                 results.facts.append({"model": path, "check": check_facts(check_session(session, answers))})
@@ -227,6 +228,7 @@ class _ModelRun:
 
     def __init__(self, case: Case, wanted: Wanted, output: str | None) -> None:
         self._path, self._wanted, model = case.model, wanted, case.load()
+        tell_outdated(case.model, model)
         self.todo = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
         self._sizes = case.sizes
         settings = case.options(model)

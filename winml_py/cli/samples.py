@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..authoring.evidence import outdated
 from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts
 from ..core.model.known_answers import ModelCheck
@@ -49,6 +50,12 @@ def remove_quietly(path: str) -> None:
         os.remove(path)
 
 
+def tell_outdated(path: str, model: LearningModel) -> None:
+    """Says to standard error why the proof or the samples in a model's file no longer hold."""
+    for reason in outdated(model):
+        say(f"{path}: {reason}", "bold yellow", is_error=True)
+
+
 def check_facts(check: ModelCheck) -> Facts:
     """What was found, ready for JSON."""
     return {
@@ -73,7 +80,7 @@ def spell_check(check: Facts) -> str:
 
 
 def tell_problems(check: Facts) -> None:
-    """Prints what differs to standard error."""
+    """Prints what differs to standard error, and what is worth knowing."""
     for one in check["samples"]:
-        for problem in one["problems"]:
+        for problem in (*one["problems"], *one["notes"]):
             say(f"  {one['sample']}: {problem}", is_error=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ..authoring.evidence import outdated
 from ..core.base.arguments import is_text
 from ..core.base.atomic_files import written_to
 from ..core.base.messages import Facts
@@ -88,6 +89,7 @@ class OpenModel:
             "name": self.name,
             "path": self.path if self.is_here else "",
             "description": self.model.description,
+            "outdated": outdated(self.model),
             "is_isolated": self.worker.is_isolated,
             "inputs": [self._input_facts(one) for one in self.features.values()],
             "outputs": [{"name": one.name, "words": one.describe()} for one in self.model.output_features],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
@@ -413,6 +413,14 @@ def pad_levels(contract: ImageContract) -> tuple[int, ...]:
 def has_gray_padding(contract: ImageContract) -> bool:
     """Whether the padding is a level of gray, which needs one plane and not three."""
     return len(set(contract.pad)) == 1
+
+
+def contract_changes(before: Mapping[str, str], now: Mapping[str, str], when: str) -> Iterator[str]:
+    """What metadata state of pictures that they did not state before, in sentences."""
+    for key in METADATA_FIELDS:
+        old, new = before.get(key, "nothing"), now.get(key, "nothing")
+        if old != new and key != "Image.DataType":  # which a model of bytes adds
+            yield f"{key} was {old} when {when}, and is {new}."
 
 
 def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:

@@ -247,6 +247,11 @@ def _first_statement(readers: Iterable[Callable[[Mapping[str, str]], T]], metada
     return None
 
 
+def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
+    """The contract of the first input that takes pictures: metadata state one for all of them; None where none does."""
+    return next((one.contract for one in features if isinstance(one, ImageFeatureDescriptor)), None)
+
+
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
     """An input as an image with the contract that its exporter states; or as it is, where the model states another.
 

@@ -21,6 +21,7 @@ from ...errors import InvalidArgumentError
 from ..base.arrays import Array
 from ..base.messages import Facts
 from ..features.pictures import ImageFeatureValue
+from ..features.ranking import have_order, is_row
 from ..imaging.formats import Pixels
 
 KEY = "winml_py.samples"
@@ -41,6 +42,9 @@ MAX_NUMBERS = 1 << 24
 MAX_DIMENSIONS, LONGEST_SIDE, LONGEST_TEXT = 32, 1 << 40, 1000
 SMALLEST = 1e-30
 """The least magnitude that differences are shares of."""
+
+LARGEST_LEAD = 2.0
+"""From the lowest to the highest number of the largest magnitude."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,8 @@ class KnownOutput:
         scales: the largest magnitude in the channel of each position: differences are shares of it.
         mean: of all numbers that are finite; and of their magnitudes: a changed sign shows in one of them.
         tolerance: the largest share that is right for float32.
-        best: the class with the highest score, where the output is a row of scores and it leads clearly; else -1.
+        best: the class with the highest score, where the output is a row of scores; else -1.
+        lead: by how much it leads, as a share of the largest magnitude; 0 where a gray level gives another class.
     """
 
     name: str
@@ -167,6 +172,7 @@ class KnownOutput:
     mean: tuple[float, float] = (0.0, 0.0)
     tolerance: float = 0.0
     best: int = -1
+    lead: float = 0.0
 
     @classmethod
     def from_json(cls, facts: Facts) -> KnownOutput:
@@ -181,6 +187,7 @@ class KnownOutput:
             (float(facts["mean"][0]), float(facts["mean"][1])),
             float(facts["tolerance"]),
             int(facts["best"]),
+            float(facts.get("lead", 2 * float(facts["tolerance"]))),  # older files name a class that leads by more
         )
         size = math.prod(known.shape)
         if known.kind == "float":
@@ -192,7 +199,8 @@ class KnownOutput:
             raise ValueError("positions outside of the output")
         if bool(size) is not bool(known.positions) or not all(map(math.isfinite, known.mean)):
             raise ValueError("an output of which nothing is known")
-        if not (0 <= known.tolerance <= 1 and all(SMALLEST <= scale < math.inf for scale in known.scales)):
+        are_shares = 0 <= known.tolerance <= 1 and 0 <= known.lead <= LARGEST_LEAD
+        if not (are_shares and all(SMALLEST <= scale < math.inf for scale in known.scales)):
             raise ValueError("numbers that are none")
         return known
 
@@ -223,13 +231,28 @@ class KnownOutput:
             return (math.inf if wrong else 0.0), told + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
         error = self._error(found.astype(np.float64), came)
         tolerance = max(self.tolerance, floor)
-        if error <= tolerance:
-            return error, ""
-        if math.isinf(error):
-            return error, f"{self.name}: NaN or infinity, and numbers were there; or the other way round"
-        told = f"{self.name}: {error:.2%} away, as a share of its largest numbers, and {tolerance:.2%} is allowed"
-        best = int(np.nanargmax(came)) if self.best >= 0 and not np.isnan(came).all() else self.best
-        return error, told + (f"; the best class was {self.best} and is {best}" if best != self.best else "")
+        if math.isinf(error) or (self.best >= 0 and not have_order(came)):
+            return math.inf, f"{self.name}: NaN or infinity, and numbers were there; or the other way round"
+        changed = self._changed_best(came)
+        if error > tolerance:
+            told = f"{self.name}: {error:.2%} away, as a share of its largest numbers, and {tolerance:.2%} is allowed"
+            return error, f"{told}; {changed}" if changed else told
+        # Of a long row most numbers are not kept: the new best class may be one of those.
+        return error, f"{self.name}: {changed}" if changed and self.lead >= tolerance else ""
+
+    def note(self, came: Array, floor: float) -> str:
+        """What to say of an output that `compare` finds right: that another class is the best, or "".
+
+        Args:
+            came: the output.
+            floor: a tolerance that is allowed in any case.
+        """
+        changed, allowed = self._changed_best(came), max(self.tolerance, floor)
+        return f"{self.name}: {changed}; it led by {self.lead:.2%}, and {allowed:.2%} is allowed" if changed else ""
+
+    def _changed_best(self, came: Array) -> str:
+        best = int(came.argmax()) if self.best >= 0 else self.best
+        return "" if best == self.best else f"the best class was {self.best} and is {best}"
 
     def _is_equal(self, known: object, came: object) -> bool:
         if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(came, int):
@@ -248,6 +271,16 @@ class KnownOutput:
         return float(max([*shares.tolist(), *(share / scales.max(initial=SMALLEST) for share in means)]))
 
 
+def leader_of(array: Array) -> tuple[int, float]:
+    """The best class of a row of scores, and its lead as a share of the largest magnitude; -1 and 0 without a row."""
+    finite = array[np.isfinite(array)].astype(np.float64) if is_row(array) and have_order(array) else np.zeros(0)
+    if not finite.size:
+        return -1, 0.0
+    second, first = np.sort(array.reshape(-1))[-2:].astype(np.float64)
+    lead = float((first - second) / max(SMALLEST, np.abs(finite).max()))
+    return int(array.argmax()), min(LARGEST_LEAD, lead)
+
+
 def means_of(array: Array) -> tuple[float, float]:
     """The mean of the numbers that are finite, and of their magnitudes."""
     finite = array[np.isfinite(array)].astype(np.float64)
@@ -262,11 +295,13 @@ class KnownAnswer:
         inputs: a value for each input.
         outputs: what is known of each output.
         answer: the same in words: the best classes, or the objects that were found.
+        contract: the metadata of the contract that pictures were bound by; None where nobody noted it.
     """
 
     inputs: Mapping[str, KnownInput]
     outputs: tuple[KnownOutput, ...]
     answer: str = ""
+    contract: Mapping[str, str] | None = None
 
     def __str__(self) -> str:
         inputs = " and ".join(f"{name}: {value}" for name, value in self.inputs.items())
@@ -281,11 +316,13 @@ class AnswerCheck:
         sample: what it is, and its answer, in words.
         problems: what differs, in words; empty where all is right.
         largest_difference: of a number, as a share of the largest one of its channel.
+        notes: what is right and worth knowing, in words: another best class, which led by less than is allowed.
     """
 
     sample: str
     problems: tuple[str, ...]
     largest_difference: float
+    notes: tuple[str, ...] = ()
 
     @property
     def is_right(self) -> bool:
@@ -356,7 +393,9 @@ def _read_answer(facts: Facts) -> KnownAnswer:
     outputs = tuple(map(KnownOutput.from_json, facts["outputs"]))
     if not outputs:
         raise ValueError("a sample without an answer")
-    return KnownAnswer(inputs, outputs, str(facts["answer"]))
+    contract = facts.get("contract")
+    stated = None if contract is None else {str(key): str(value) for key, value in contract.items()}
+    return KnownAnswer(inputs, outputs, str(facts["answer"]), stated)
 
 
 def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
@@ -372,6 +411,7 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
             "inputs": {name: value.to_json() for name, value in answer.inputs.items()},
             "outputs": [output.to_json() for output in answer.outputs],
             "answer": answer.answer,
+            "contract": answer.contract,
         }
         for answer in answers
     ]

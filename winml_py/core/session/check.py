@@ -66,15 +66,16 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
     floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
-    problems, largest = [], 0.0
+    problems, notes, largest = list[str](), list[str](), 0.0
     for output in known.outputs:
         if output.name in came:
             difference, told = output.compare(came[output.name], floor)
+            notes += filter(None, [] if told else [output.note(came[output.name], floor)])
         else:
             difference, told = math.inf, f"there is no output {output.name} any more"
         largest = max(largest, difference)
         problems += [told] if told else []
-    return AnswerCheck(sample, tuple(problems), largest)
+    return AnswerCheck(sample, tuple(problems), largest, tuple(notes))
 
 
 def outputs_as_arrays(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Array]:

@@ -290,6 +290,8 @@ async function openModel(facts, picture = null) {
   find("model-name").textContent = shown(facts.name);
   document.title = `${shown(facts.name)}: what the model sees`;
   find("model-about").textContent = shown(facts.description || facts.outputs.map((one) => `${one.name}: ${one.words}`).join("; "));
+  find("outdated").hidden = !facts.outdated.length;
+  find("outdated").textContent = shown(facts.outdated.join(" "));
   find("saved").textContent = "";
   find("save-name").value = facts.name.replace(/\.onnx$/i, "") + "_contract.onnx";
   find("save-beside").hidden = !facts.path;
