@@ -166,8 +166,8 @@ CASES = {
     ),
     "mode I": Case(
         lambda: bind(FREE, wide_gray()),
-        "Scale it to 0..255 and convert it to mode L",
-        lambda: bind(FREE, Image.fromarray((np.asarray(wide_gray()) / 4000 * 255).astype(np.int32)).convert("L")),
+        'bind image.point(lambda level: level * 255 / white).convert("L")',
+        lambda: bind(FREE, wide_gray().point(lambda level: level * 255 / 4000).convert("L")),
     ),
     "a set for a tensor": Case(
         lambda: bind(unary(shape=[1], element=INT64), {1}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import io
 import os
 import pkgutil
 import re
@@ -432,6 +433,9 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: seven().save("seven.doc"),
     lambda: closed_value(SoftwareBitmap(BitmapPixelFormat.BGRA8, 2, 2)).to_numpy(),
     lambda: VideoReader(DIGITS),
+    lambda: VideoReader(io.BytesIO(b"\0\0\0\x18ftyp" + bytes(16))),
+    lambda: VideoReader(io.BytesIO(b"RIFF\xff\xff\0\0AVI ")),
+    lambda: SoftwareBitmap.from_pil(Image.new("F", (2, 2))),
     lambda: float16.convert("models/digits_float16.onnx", "half.onnx"),
     lambda: float16.convert(str(Path("gather.onnx").write_bytes(gather()) and "gather.onnx"), "half.onnx"),
     lambda: float16.convert("models/edges.onnx", "half.onnx", tolerance=1e-9),

@@ -153,7 +153,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     "gray without a range": (
         lambda: SoftwareBitmap.from_pil(Image.new("I", (2, 2))),
         "A Pillow image of mode I has no range, so that white is unknown. "
-        "Scale it to 0..255 and convert it to mode L first.",
+        'With the number that is white, bind image.point(lambda level: level * 255 / white).convert("L").',
     ),
     "video of a float": (
         lambda: VideoReader(1.5),  # type: ignore[arg-type]
@@ -171,7 +171,8 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "video of text": (
         lambda: VideoReader(__file__),
-        f"{__file__} cannot be opened as a video. OpenCV cannot read it.",
+        f"{__file__} cannot be opened as a video: this is a text file. "
+        "Name a video itself: lists, playlists and patterns of other files are not read.",
     ),
     "contract's word": (
         lambda: ImageContract.from_metadata({"Image.Layout": "CHW"}),

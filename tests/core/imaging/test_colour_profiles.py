@@ -54,6 +54,7 @@ def loaded(pixels: Array, profile: bytes, kind: str) -> Array:
     Image.fromarray(pixels).save(file, kind, icc_profile=profile)
     bitmap = SoftwareBitmap.load(file.getvalue())
     assert bitmap.bitmap_pixel_format is BitmapPixelFormat.GRAY8
+    np.testing.assert_array_equal(SoftwareBitmap.from_pil(Image.open(file)).to_numpy(), bitmap.to_numpy())
     return bitmap.to_numpy().astype(float)
 
 
@@ -66,7 +67,7 @@ CURVES: list[tuple[bytes, Callable[[Array], Array]]] = [
 
 
 @pytest.mark.parametrize(("profile", "curve"), CURVES)
-def test_a_gray_profile_holds_for_16_bits_8_bits_and_floats(profile: bytes, curve: Callable[[Array], Array]) -> None:
+def test_a_gray_profile_holds_for_16_and_8_bits(profile: bytes, curve: Callable[[Array], Array]) -> None:
     wide = np.arange(1 << 16, dtype=np.uint16).reshape(256, 256)
     expected = levels(curve(wide / 65535))
     for kind in ("PNG", "TIFF"):
@@ -75,7 +76,6 @@ def test_a_gray_profile_holds_for_16_bits_8_bits_and_floats(profile: bytes, curv
     expected = levels(curve(narrow / 255))
     for kind in ("PNG", "TIFF"):
         assert np.abs(loaded(narrow, profile, kind) - expected).max() <= 0.6
-    assert np.abs(loaded(narrow.astype(np.float32), profile, "TIFF") - expected).max() <= 0.6
 
 
 @pytest.mark.parametrize(("profile", "_curve"), CURVES)
@@ -93,13 +93,15 @@ def test_the_alpha_channel_of_a_gray_picture_stays(profile: bytes, curve: Callab
     gray, alpha = np.arange(256, dtype=np.uint8).reshape(16, 16), np.full((16, 16), 77, np.uint8)
     file = io.BytesIO()
     Image.merge("LA", [Image.fromarray(gray), Image.fromarray(alpha)]).save(file, "PNG", icc_profile=profile)
-    made = SoftwareBitmap.load(file.getvalue()).to_numpy()
+    made = SoftwareBitmap.from_pil(Image.open(file)).to_numpy()
+    np.testing.assert_array_equal(made, SoftwareBitmap.load(file.getvalue()).to_numpy())
     assert np.abs(made[..., :3] - levels(curve(gray / 255))[..., None]).max() <= 0.6
     assert (made[..., 3] == 77).all()
 
 
-def test_numbers_without_a_range_are_refused_with_a_profile_too() -> None:
+@pytest.mark.parametrize(("dtype", "mode"), [(np.int32, "I"), (np.float32, "F")])
+def test_numbers_without_a_range_are_refused_with_a_profile_too(dtype: type, mode: str) -> None:
     file = io.BytesIO()
-    Image.fromarray(np.full((4, 4), 70_000, np.int32)).save(file, "TIFF", icc_profile=gamma(1))
-    with pytest.raises(InvalidArgumentError, match="mode I has no range"):
+    Image.fromarray(np.full((4, 4), 70_000, dtype)).save(file, "TIFF", icc_profile=gamma(1))
+    with pytest.raises(InvalidArgumentError, match=f"mode {mode} has no range"):
         SoftwareBitmap.load(file.getvalue())

@@ -1,4 +1,4 @@
-"""Pillow images that still carry their EXIF turn, and HEIC pictures: they become what their files become."""
+"""Pillow images that carry an EXIF turn or a colour profile, and HEIC pictures: they become what their files become."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageCms, ImageOps
 
 from helpers.models import unary
+from tools import mutations
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -61,6 +62,41 @@ def test_an_image_gives_the_tensor_of_its_file(orientation: int, kind: str) -> N
     assert tensor.shape[2:] == ((48, 32) if orientation >= 5 else (32, 48))
     np.testing.assert_array_equal(tensor, tensor_of(ImageFeatureValue.load(data)))
     np.testing.assert_array_equal(tensor, as_tensor(ImageOps.exif_transpose(Image.open(io.BytesIO(data)))))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["JPEG RGB", "JPEG CMYK", "JPEG L", "PNG RGB", "PNG RGBA", "PNG P", "TIFF RGB", "TIFF CMYK", "WEBP RGBA"],
+)
+def test_an_image_with_a_profile_gives_the_tensor_of_its_file(name: str) -> None:
+    kind, mode = name.split()
+    file, profile, exif = io.BytesIO(), mutations.profile_with_gamma_1(), Image.Exif()
+    exif[ORIENTATION] = 6
+    shaded = Image.merge("RGB", [Image.linear_gradient("L").rotate(turn).resize((48, 32)) for turn in (0, 90, 180)])
+    shaded.convert(mode).save(file, kind, icc_profile=profile, exif=exif)
+    tensor = tensor_of(Image.open(file))
+    for value in (ImageFeatureValue.load(file.getvalue()), ImageFeatureValue.load(file.getvalue(), fast_decode=True)):
+        np.testing.assert_array_equal(tensor, tensor_of(value))
+    with Image.open(file) as image:
+        without = image.copy()
+    del without.info["icc_profile"]
+    if mode in ("CMYK", "L"):  # the profile is one for three channels: it is left out
+        np.testing.assert_array_equal(tensor, tensor_of(without))
+        return
+    profiles = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+    expected = ImageCms.profileToProfile(ImageOps.exif_transpose(without).convert("RGB"), *profiles)
+    assert expected is not None
+    np.testing.assert_array_equal(tensor, as_tensor(expected))
+    assert np.abs(tensor - tensor_of(without)).mean() > 20
+
+
+def test_colours_that_were_converted_already_are_not_converted_again() -> None:
+    file, profile = io.BytesIO(), mutations.profile_with_gamma_1()
+    picture().save(file, "PNG", icc_profile=profile)
+    profiles = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+    converted = ImageCms.profileToProfile(Image.open(file), *profiles)
+    assert converted is not None
+    np.testing.assert_array_equal(tensor_of(converted), as_tensor(converted))
 
 
 def test_a_copy_that_carries_the_turn_is_turned() -> None:

@@ -1,8 +1,9 @@
-"""Writing videos, and what becomes of a camera's frames when nobody has time for them."""
+"""Writing videos, which files are read, and what becomes of a camera's frames when nobody has time for them."""
 
 from __future__ import annotations
 
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -225,6 +226,105 @@ def test_threads_may_write_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert len(read_by_opencv(tmp_path / "a.avi")) == 20
+
+
+# Which files are read
+
+
+def with_index_first(path: Path) -> bytes:
+    """An MP4 or MOV of OpenCV's, rearranged as for the web: its index stands before its frames."""
+    data = path.read_bytes()
+    start = data.index(b"moov") - 4
+    assert start + int.from_bytes(data[start : start + 4], "big") == len(data)
+    index, frames = bytearray(data[start:]), data[data.index(b"ftyp") - 4 : start]
+    table = index.index(b"stco") + 8
+    for entry in range(int.from_bytes(index[table : table + 4], "big")):
+        place = table + 4 + 4 * entry
+        offset = int.from_bytes(index[place : place + 4], "big") + len(index)
+        index[place : place + 4] = offset.to_bytes(4, "big")
+    head = int.from_bytes(frames[:4], "big")
+    return frames[:head] + bytes(index) + frames[head:]
+
+
+@pytest.mark.parametrize("ending", ["avi", "mkv", "mov", "mp4", "webm"])
+def test_a_video_that_is_cut_off_is_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{ending}"
+    with VideoWriter(path, 25) as writer:
+        for pixels in noise(60):
+            writer.write(make_frame(pixels))
+    data = with_index_first(path) if ending in ("mov", "mp4") else path.read_bytes()
+    for whole in (data, data + bytes(100)):
+        path.write_bytes(whole)
+        assert sum(1 for _ in VideoReader(path)) == 60
+    if ending == "avi":  # the size that a writer leaves which cannot go back in its file
+        path.write_bytes(data[:4] + b"\xff" * 4 + data[8:])
+        assert sum(1 for _ in VideoReader(path)) == 60
+    for size in (len(data) * 2 // 5, len(data) - 1):
+        path.write_bytes(data[:size])
+        assert 0 < len(read_by_opencv(path)) <= 60  # it is silent about what is missing
+        with pytest.raises(PictureError) as info:
+            VideoReader(path)
+        assert f"{path} is cut off: the video has {size:,} bytes, and states {len(data):,}. " in str(info.value)
+        with pytest.raises(PictureError, match="The stream is cut off"):
+            VideoReader(io.BytesIO(data[:size]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.mp4", "ffconcat version 1.0\nfile secret.avi\n"),
+        ("a.mp4", "ffconcat version 1.0\n# \xff\0\nfile secret.avi\n"),
+        ("a.m3u8", "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nsecret.avi\n#EXT-X-ENDLIST\n"),
+        ("a.mp4", "#EXTM3U\nsecret.avi\n"),
+        ("a.mpd", "<?xml version='1.0'?><MPD><BaseURL>secret.avi</BaseURL></MPD>"),
+        ("f%03d.png", ""),
+        ("f%d.jpg", ""),
+        ("f*.png", ""),
+    ],
+)
+def test_lists_and_patterns_of_other_files_are_not_read(name: str, content: str, tmp_path: Path) -> None:
+    with VideoWriter(tmp_path / "secret.avi", 25) as writer:
+        writer.write(make_frame(noise(1)[0]))
+    for index in range(3):
+        cv2.imwrite(str(tmp_path / f"f{index:03d}.png"), noise(1)[0])
+    path = tmp_path / name
+    path.write_bytes(content.encode("latin-1") or (tmp_path / "secret.avi").read_bytes())
+    for source in (path, str(path), *([io.BytesIO(path.read_bytes())] if content else [])):
+        with pytest.raises(PictureError, match=r"cannot be opened as a video: .* patterns of other files are not read"):
+            VideoReader(source)
+
+
+def test_a_name_that_is_a_protocol_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, level in (("a.avi", 30), ("b.avi", 200)):
+        with VideoWriter(name, 25) as writer:
+            writer.write(make_frame(np.full((*SIZE, 3), level, np.uint8)))
+    if os.name == "nt":
+        pytest.skip("Windows allows no such names")
+    os.rename("b.avi", "concat:a.avi")
+    (frame,) = VideoReader("concat:a.avi")
+    assert abs(frame.software_bitmap.to_numpy().mean() - 200) < 4
+
+
+@pytest.mark.parametrize(
+    ("ending", "codec"),
+    [
+        *(("3gp", "mp4v"), ("flv", "FLV1"), ("ivf", "VP80"), ("m2ts", "mp4v"), ("mpg", "MPG1"), ("mts", "mp4v")),
+        *(("ts", "mp4v"), ("wmv", "WMV2"), ("y4m", "I420")),
+    ],
+)
+def test_other_containers_that_opencv_reads(ending: str, codec: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{ending}"
+    native = cv2.VideoWriter(str(path), cv2.CAP_FFMPEG, cv2.VideoWriter.fourcc(*codec), 25, SIZE[::-1])
+    if not native.isOpened():
+        pytest.skip(f"this OpenCV writes no {ending}")
+    for pixels in noise(5):
+        native.write(pixels)
+    native.release()
+    expected = read_by_opencv(path)
+    assert len(expected) == 5
+    found = [frame.software_bitmap.to_numpy() for frame in VideoReader(path)]
+    np.testing.assert_array_equal(found, expected)
 
 
 # Live sources

@@ -1,7 +1,8 @@
-"""Model files that are replaced by renaming while a session is made: never a mixture of the old and the new."""
+"""Model files that are replaced before or while a session is made: never a mixture of the old and the new."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,14 @@ import pytest
 from onnx import helper
 
 from helpers.models import model, tensor
-from winml_py import CorruptModelError, LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
+from winml_py import (
+    CorruptModelError,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    ModelNotFoundError,
+    Weights,
+)
 from winml_py.core.cache import answers, folders
 
 pytestmark = pytest.mark.one_python
@@ -83,6 +91,40 @@ def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, m
     np.testing.assert_allclose(files.ours(), new, rtol=1e-5)
     files.put_back()
     np.testing.assert_allclose(files.ours(), old, rtol=1e-5)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("name", ["model.onnx", "model.data"])
+def test_between_load_and_session(tmp_path: Path, name: str, in_place: bool) -> None:
+    files = Files(tmp_path, SMALL, has_data_file=True)
+    loaded = LearningModel.load(files.path)
+    live, options = LearningModelSession(loaded), LearningModelSessionOptions()
+    options.weights = Weights.PRIVATE  # or it would share what the other session has compiled
+    if in_place:  # with the same size and time of writing, as a program that copies times leaves it
+        path = tmp_path / name
+        data, status = path.read_bytes(), path.stat()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    else:
+        files.replace(name)
+    if in_place and os.name == "nt":
+        pytest.skip("Windows has no time of change")
+    with pytest.raises(CorruptModelError, match="or a file with its weights, has changed since the model was loaded"):
+        LearningModelSession(loaded, None, options)
+    live.close()
+    np.testing.assert_allclose(files.ours(), files.raw(), rtol=1e-5)
+
+
+def test_a_data_file_may_come_after_load(tmp_path: Path) -> None:
+    files = Files(tmp_path, SMALL, has_data_file=True)
+    expected = files.raw()
+    (tmp_path / "model.data").rename(tmp_path / "away")
+    loaded = LearningModel.load(files.path)
+    with pytest.raises(ModelNotFoundError, match=r"in the file model\.data"):
+        LearningModelSession(loaded)
+    (tmp_path / "away").rename(tmp_path / "model.data")
+    result = LearningModelSession(loaded).evaluate_features(files.given).outputs["h2"].to_numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("weights", [Weights.SHARED, Weights.PRIVATE])

@@ -418,8 +418,8 @@ def test_the_digest_tells_models_apart(tmp_path: Path) -> None:
     requests = [
         CompileRequest(b"one", EngineOptions(1)),
         CompileRequest(b"two", EngineOptions(1)),
-        CompileRequest("path", EngineOptions(1), origin=ModelOrigin(stamp=("path", 1))),
-        CompileRequest("path", EngineOptions(1), origin=ModelOrigin(stamp=("path", 2))),
+        CompileRequest("path", EngineOptions(1), origin=ModelOrigin(path="path", data_stamps=[1])),
+        CompileRequest("path", EngineOptions(1), origin=ModelOrigin(path="path", data_stamps=[2])),
     ]
     assert len({request.digest() for request in requests}) == 4
 

@@ -111,7 +111,7 @@ def _by_structure(head: bytes) -> FileKind | None:
     if head.startswith(b"BM") and head[6:10] == bytes(4):
         return FileKind("a BMP picture", _PICTURE)
     if head.startswith(b"RIFF"):
-        return FileKind("a WebP picture", _PICTURE) if head[8:12] == b"WEBP" else _VIDEO
+        return {b"WEBP": FileKind("a WebP picture", _PICTURE), b"AVI ": _VIDEO}.get(head[8:12])
     if head[4:8] == b"ftyp":
         is_picture = head[8:12] in (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")
         return FileKind("a HEIC or AVIF picture", _PICTURE) if is_picture else _VIDEO

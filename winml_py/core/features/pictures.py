@@ -97,7 +97,7 @@ class ImageFeatureValue(Object):
 
     @classmethod
     def from_pil(cls, image: Image, /) -> ImageFeatureValue:
-        """A value with a copy of a Pillow image, turned as its EXIF data say; see `SoftwareBitmap.from_pil`."""
+        """A value with a copy of a Pillow image, turned and converted to sRGB; see `SoftwareBitmap.from_pil`."""
         return cls.from_software_bitmap(SoftwareBitmap.from_pil(image))
 
     @classmethod

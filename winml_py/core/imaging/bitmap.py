@@ -132,7 +132,11 @@ class SoftwareBitmap(Object, Closeable):
     def from_pil(cls, image: Image) -> SoftwareBitmap:
         """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`.
 
-        An image that still carries its EXIF turn is turned, as `load` turns its file. Its colours are not converted.
+        An opened file gives what `load` makes of it: it is turned as EXIF says, and its colours are converted to sRGB.
+
+        Raises:
+            InvalidArgumentError: its mode, I or F, has no range.
+            PictureError: it has been closed, or its file is damaged.
         """
         return cls.from_array(*codecs.from_pil(image), BitmapAlphaMode.STRAIGHT)
 
@@ -150,6 +154,7 @@ class SoftwareBitmap(Object, Closeable):
         Raises:
             PictureNotFoundError: there is no such file.
             PictureError: it is not a picture, or it is damaged or too large.
+            InvalidArgumentError: it holds numbers without a range, as float TIFFs do.
         """
         return cls.from_array(*codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
 

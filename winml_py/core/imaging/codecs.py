@@ -18,7 +18,7 @@ from ..base.arguments import is_stream, read_bytes
 from ..base.atomic_files import written_whole
 from ..base.file_kinds import FOLDER, kind_of_file, missing_file_hint
 from ..base.messages import type_name
-from .colour_profiles import WIDE_GRAY, has_foreign_colours, in_srgb
+from .colour_profiles import WIDE_GRAY, WITHOUT_RANGE, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
 
 if TYPE_CHECKING:
@@ -65,8 +65,12 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
             if decoded is not None:
                 return decoded
             file.seek(0)
-        pixels, pixel_format = _pixels(in_srgb(image))
-        return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+        return _as_shown(image)
+
+
+def _as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+    pixels, pixel_format = stored_pixels(in_srgb(image))
+    return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
 
 
 def orientation_of(image: Image) -> int:
@@ -291,15 +295,13 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
     return pixels
 
 
-def from_pil(image: Image, *, is_upright: bool = False) -> tuple[Pixels, BitmapPixelFormat]:
+def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
 
-    They are turned as EXIF says, if that has not been done. Numbers of mode F are taken as 0 to 255, clipped to that,
-    and rounded half to even.
+    As `decode` does, it turns them as EXIF says, if that has not been done, and converts their colours to sRGB.
 
     Args:
         image: what Pillow opened or made.
-        is_upright: whether its EXIF data do not count.
 
     Raises:
         InvalidArgumentError: no pixels, or numbers without a range.
@@ -307,9 +309,7 @@ def from_pil(image: Image, *, is_upright: bool = False) -> tuple[Pixels, BitmapP
     """
     with _translate_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
         _require_no_program(image)
-        pixels, pixel_format = _pixels(image)
-        orientation = 1 if is_upright else orientation_of(image)
-        return np.ascontiguousarray(turned(pixels, orientation)), pixel_format
+        return _as_shown(image)
 
 
 def _require_no_program(image: Image) -> None:
@@ -321,18 +321,20 @@ def _require_no_program(image: Image) -> None:
         )
 
 
-def _pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+    """The pixels of a Pillow image as they are stored: neither turned nor converted to sRGB.
+
+    Raises:
+        InvalidArgumentError: numbers without a range.
+    """
     if image.mode in WIDE_GRAY:
         return to_eight_bits(np.asarray(image, np.uint16)), BitmapPixelFormat.GRAY8
     if image.mode in ("1", "L"):
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
-    if image.mode == "F":
-        numbers = np.nan_to_num(np.asarray(image), nan=0.0)
-        return np.rint(np.clip(numbers, 0, 255)).astype(np.uint8), BitmapPixelFormat.GRAY8
-    if image.mode == "I":
+    if image.mode in WITHOUT_RANGE:
         raise InvalidArgumentError(
-            "A Pillow image of mode I has no range, so that white is unknown.",
-            hint="Scale it to 0..255 and convert it to mode L first.",
+            f"A Pillow image of mode {image.mode} has no range, so that white is unknown.",
+            hint='With the number that is white, bind image.point(lambda level: level * 255 / white).convert("L").',
         )
     if image.has_transparency_data:
         return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8

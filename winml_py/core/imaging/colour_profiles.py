@@ -1,4 +1,4 @@
-"""Colour profiles of picture files: their colours brought to sRGB."""
+"""Colour profiles of pictures: their colours brought to sRGB."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 """Pillow's modes for gray pictures of 16 bits."""
 
-_GRAY = ("1", "L", "LA", "F", *WIDE_GRAY)
+WITHOUT_RANGE = ("I", "F")
+"""Pillow's modes for numbers, such as a float TIFF's, of which nobody says which one is white: they are refused."""
+
+_GRAY = ("1", "L", "LA", *WIDE_GRAY)
 
 
 def has_foreign_colours(image: Image) -> bool:
-    """Whether the file names a colour space other than sRGB."""
+    """Whether the image names a colour space other than sRGB."""
     profile = image.info.get("icc_profile")
     return bool(profile) and not _is_srgb(profile)
 
@@ -42,7 +45,7 @@ def in_srgb(image: Image) -> Image:
 
     Gray pictures of any depth become gray ones of 8 bits.
     """
-    if image.mode == "I" or not has_foreign_colours(image):  # what has no range is refused later
+    if image.mode in WITHOUT_RANGE or not has_foreign_colours(image):
         return image
     from PIL import ImageCms
 
@@ -50,7 +53,7 @@ def in_srgb(image: Image) -> Image:
     profile = image.info["icc_profile"]
     try:
         converted = _gray_in_srgb(image, profile) if image.mode in _GRAY else _colours_in_srgb(image, profile)
-    except ImageCms.PyCMSError as error:  # a profile for other channels than the file has
+    except ImageCms.PyCMSError as error:  # a profile for other channels than the image has
         logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
         return image
     if image.has_transparency_data and image.mode not in WIDE_GRAY:
@@ -77,12 +80,9 @@ def _gray_in_srgb(image: Image, profile: bytes) -> Image:
 
 
 def _sixteen_bits(image: Image) -> Pixels:
-    """The levels of a gray image, from 0 to 65535. Numbers of mode F are taken as 0 to 255."""
+    """The levels of a gray image, from 0 to 65535."""
     if image.mode in WIDE_GRAY:
         return np.asarray(image, np.uint16)
-    if image.mode == "F":
-        numbers: Pixels = np.clip(np.nan_to_num(np.asarray(image), nan=0.0), 0, 255)
-        return np.asarray(np.rint(numbers * 257), np.uint16)
     levels: Pixels = np.asarray(image.convert("L"), np.uint16) * 257
     return levels
 

@@ -13,13 +13,21 @@ from datetime import timedelta
 from typing import Any, BinaryIO
 
 from ...enums import BitmapPixelFormat, FramePolicy
-from ...errors import ClosedError, IllegalCallError, InvalidArgumentError, PictureError, PictureNotFoundError
+from ...errors import (
+    ClosedError,
+    IllegalCallError,
+    InvalidArgumentError,
+    PictureError,
+    PictureNotFoundError,
+    WinMLError,
+)
 from ..base import child_process
 from ..base.arguments import is_stream, member, read_bytes, whole_number
 from ..base.file_kinds import missing_file_hint
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame
+from .video_writer import require_whole_video
 
 
 class VideoReader(Closeable):
@@ -39,7 +47,8 @@ class VideoReader(Closeable):
     Raises:
         PictureNotFoundError: there is no such file.
         InvalidArgumentError: neither a path nor the number of a camera, or no such policy.
-        PictureError: it is no video that can be read, or there is no such camera.
+        PictureError: it is no video that can be read, or one that is cut off; a list or a pattern of other files; or
+            there is no such camera.
 
     Example:
         >>> from winml_py import VideoReader
@@ -144,14 +153,15 @@ class _Capture:
 
         copy = _copy_to_file(source) if is_stream(source) else ""
         self._remove_copy = weakref.finalize(self, _remove, copy) if copy else None
-        self.name, self._native = _open_capture(copy or source)
-        self.name = "The stream" if copy else self.name
+        self.name = "The stream" if copy else f"camera {source}" if isinstance(source, int) else str(source)
         self._index = 0
         self._lock = threading.Lock()
-        if not self._native.isOpened():
+        self._native: Any = None
+        try:
+            self._native = _open_capture(copy or source, self.name)
+        except WinMLError:
             self.close()
-            hint = "Is it plugged in, and free?" if isinstance(source, int) else "OpenCV cannot read it."
-            raise PictureError(f"{self.name} cannot be opened as a video.", hint=hint)
+            raise
         self.width = int(self._native.get(cv2.CAP_PROP_FRAME_WIDTH))
         self.height = int(self._native.get(cv2.CAP_PROP_FRAME_HEIGHT))
         self.rate = float(self._native.get(cv2.CAP_PROP_FPS))
@@ -210,7 +220,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _open_capture(source: object) -> tuple[str, Any]:
+def _open_capture(source: object, name: str) -> Any:
     import cv2
 
     if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
@@ -218,11 +228,21 @@ def _open_capture(source: object) -> tuple[str, Any]:
     if isinstance(source, int):
         if source < 0:
             raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
-        return f"camera {source}", cv2.VideoCapture(source)
+        return _require_opened(cv2.VideoCapture(source), name, "Is it plugged in, and free?")
     path = os.fspath(source)
     if not os.path.isfile(path):
         raise PictureNotFoundError(f"{path}: There is no such video.", hint=missing_file_hint(path))
-    return str(path), cv2.VideoCapture(path)
+    # Absolute, because OpenCV takes "concat:a.mp4" for a protocol.
+    path = os.path.abspath(os.fsdecode(path))
+    require_whole_video(path, name)
+    return _require_opened(cv2.VideoCapture(path), name, "OpenCV cannot read it.")
+
+
+def _require_opened(native: Any, name: str, hint: str) -> Any:
+    if not native.isOpened():
+        native.release()
+        raise PictureError(f"{name} cannot be opened as a video.", hint=hint)
+    return native
 
 
 # LiveFrames: a thread that reads a live source, and drops the frames that nobody has time for.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 import weakref
 from contextlib import suppress
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from ...enums import BitmapPixelFormat
 from ...errors import (
@@ -20,6 +21,7 @@ from ...errors import (
     StorageAccessError,
 )
 from ..base.atomic_files import copy_mode, move_into_place, require_folder, written_to
+from ..base.file_kinds import kind_of
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
 from .formats import Pixels
@@ -252,7 +254,7 @@ def _codec_for(path: str) -> str:
     return codec
 
 
-# Video files: how they are told from others, by their endings and by their first bytes.
+# Video files: how they are told from others, by their endings and by their first bytes; which ones are read.
 
 
 CODECS = {
@@ -272,8 +274,9 @@ HEAD = 16
 """How many bytes tell a video from other files."""
 
 _PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _STARTS = (
-    b"\x1a\x45\xdf\xa3",  # Matroska and WebM
+    _EBML,  # Matroska and WebM
     b"\x00\x00\x01\xba",  # MPEG
     b"\x00\x00\x01\xb3",
     b"\x30\x26\xb2\x75\x8e\x66\xcf\x11",  # ASF: .wmv
@@ -298,3 +301,78 @@ def is_video_content(head: bytes) -> bool:
     if head[4:8] in (b"ftyp", b"moov", b"mdat"):  # MP4 and QuickTime; AVIF and HEIC pictures begin alike
         return head[8:12] not in _PICTURE_BRANDS
     return head.startswith(_STARTS) or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
+
+
+_BOXES = (b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"sidx", b"free", b"skip", b"wide", b"uuid")
+"""The boxes of MP4 and QuickTime that a file begins with, or has beside each other."""
+
+_RARE_STARTS = (b"GIF8", b"YUV4MPEG2 ", b"DKIF", b"\x06\x0e\x2b\x34", b"\x00\x00\x00\x01")
+"""Videos that are read, but not told from other files: GIF, Y4M, IVF, MXF, H.264 and H.265 without a container."""
+
+_TWO_PACKETS = 200
+"""How many bytes tell MPEG-TS, whose packets all begin alike."""
+
+
+def require_whole_video(path: str, name: str) -> None:
+    """Refuses a file that names other files, which OpenCV would read, and a video that is cut off.
+
+    Args:
+        path: of the file.
+        name: what the error calls it.
+
+    Raises:
+        PictureError: it does not begin like a video, its name is a pattern, or it ends before the end that it states.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_TWO_PACKETS)
+            size = file.seek(0, os.SEEK_END)
+            stated = _stated_size(file, size)
+    except OSError as error:
+        raise PictureError(f"{name} cannot be opened as a video: {error.strerror or error}.") from error
+    # OpenCV reads f000.png and those that follow instead of a file named f%03d.png, whatever that holds.
+    is_pattern = re.search(r"[*?{]|%(\d*d|\[)", os.path.basename(path)) and not path.lower().endswith(ENDINGS)
+    if is_pattern or not _begins_like_video(head):
+        kind = kind_of(head)
+        reason = "its name is a pattern" if is_pattern else f"this is {kind.words if kind else 'none that is known'}"
+        raise PictureError(
+            f"{name} cannot be opened as a video: {reason}.",
+            hint=(kind and kind.replacement)
+            or "Name a video itself: lists, playlists and patterns of other files are not read.",
+        )
+    if stated > size:
+        raise PictureError(
+            f"{name} is cut off: the video has {size:,} bytes, and states {stated:,}.",
+            hint="Copy or download it again; ffmpeg -i FILE -c copy NEW.mkv keeps what there is of it.",
+        )
+
+
+def _begins_like_video(head: bytes) -> bool:
+    is_stream = b"G" in (head[:1], head[4:5]) and b"G" in (head[188:189], head[196:197])  # packets of MPEG-TS
+    return is_stream or is_video_content(head) or head[4:8] in _BOXES or head.startswith(_RARE_STARTS)
+
+
+def _stated_size(file: BinaryIO, size: int) -> int:
+    """Where the last of a file's outermost parts ends that states its length, be it beyond the end of the file."""
+    end = 0
+    while end < size:
+        file.seek(end)
+        if not (length := _part_length(file.read(HEAD))):
+            break
+        end += length
+    return end
+
+
+def _part_length(head: bytes) -> int:
+    """Bytes of the chunk of RIFF, the box of MP4 or the element of Matroska that begins so; 0 where that is unknown."""
+    if head.startswith(b"RIFF"):
+        length = int.from_bytes(head[4:8], "little")
+        return 8 + length if length < 0xFFFFFFFF else 0  # as it stays where the writer could not go back
+    if head[4:8] in _BOXES:
+        length = int.from_bytes(head[:4], "big")
+        return int.from_bytes(head[8:16], "big") if length == 1 else length
+    if head.startswith((_EBML, _SEGMENT)) and len(head) == HEAD:
+        width = 9 - head[4].bit_length()  # of the length, which follows the four bytes of the name
+        length = int.from_bytes(head[4 : 4 + width], "big") & ~(-1 << 7 * width)
+        return 4 + width + length if length != ~(-1 << 7 * width) else 0
+    return 0

@@ -41,7 +41,7 @@ class LearningModel(Closeable, Object):
     """A parsed ONNX model: what it is called, what it takes, what it gives.
 
     Loading reads the header alone: the weights are neither read nor copied, and the graph is not
-    checked before a session compiles it. The file must stay as it is until then.
+    checked before a session compiles it. The file, and those with its weights, must stay as they are until then.
     All methods may be called from any thread.
 
     Example:

@@ -6,7 +6,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -69,12 +69,22 @@ class FileStamp(NamedTuple):
     inode: int
     device: int
 
+    @classmethod
+    def of(cls, name: str, status: os.stat_result) -> FileStamp:
+        """The stamp of a file whose status this is."""
+        return cls(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+
 
 class FileSource(NamedTuple):
-    """A model file, and what it looked like when its header was read."""
+    """A model file, and what it looked like when its header was read.
+
+    Attributes:
+        path: absolute.
+        stamps: of the model file, then of the files with its weights that were there.
+    """
 
     path: str
-    stamp: tuple[int, ...]
+    stamps: tuple[FileStamp, ...]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> tuple[FileSource, Header]:
@@ -90,14 +100,15 @@ class FileSource(NamedTuple):
         shown = os.fsdecode(path)
         with _map(absolute, shown) as (buffer, stamp):
             try:
-                return cls(absolute, stamp), read_header(buffer)
+                header = read_header(buffer)
             except CorruptModelError as error:
                 raise _not_a_model(shown, buffer[:HEAD], error) from error
+        return cls(absolute, (stamp, *_present_data_files(os.path.dirname(absolute), header))), header
 
     @property
     def size(self) -> int:
         """Bytes of the model file, external data apart."""
-        return self.stamp[0]
+        return self.stamps[0].size
 
     @property
     def folder(self) -> str:
@@ -184,11 +195,11 @@ class FileSource(NamedTuple):
         """What tells the model's file, and each file beside it that holds weights, from another of its name.
 
         Raises:
-            CorruptModelError: the model's file is no longer the one whose header was read, or a data file has gone.
+            CorruptModelError: a file is no longer the one that it was when the header was read, or has gone.
         """
         stamps = self._stamps((os.path.basename(self.path), *sorted({location for _, location in _external(self)})))
-        model = stamps[0]
-        self.require_same((model.size, model.modified, model.inode, model.device))
+        if not set(self.stamps).issubset(stamps):
+            raise self._changed_error()
         return stamps
 
     def require_unchanged(self, stamps: tuple[FileStamp, ...]) -> None:
@@ -204,21 +215,17 @@ class FileSource(NamedTuple):
 
     def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
         try:
-            statuses = [(name, os.stat(os.path.join(self.folder, name))) for name in names]
+            return tuple(FileStamp.of(name, os.stat(os.path.join(self.folder, name))) for name in names)
         except OSError as error:
             raise self._changed_error() from error
-        return tuple(
-            FileStamp(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
-            for name, status in statuses
-        )
 
-    def require_same(self, stamp: tuple[int, ...]) -> None:
+    def require_same(self, stamp: FileStamp) -> None:
         """Refuses a file that is not the one whose header was read.
 
         Raises:
             CorruptModelError: if the file was replaced or written since.
         """
-        if stamp != self.stamp:
+        if stamp != self.stamps[0]:
             raise self._changed_error()
 
     def _changed_error(self) -> CorruptModelError:
@@ -306,6 +313,13 @@ def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
         return tuple(external_locations(buffer))
 
 
+def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
+    """The stamps of the files with the graph's weights; a session says which ones are missing."""
+    for location in {weight.location for weight in header.weights if weight.location}:
+        with suppress(OSError, ValueError):  # a null byte in the name
+            yield FileStamp.of(location, os.stat(os.path.join(folder, location)))
+
+
 def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptModelError:
     """The error for a file that is no model, which says what it is, where its first bytes tell."""
     kind = kind_of(head)
@@ -319,13 +333,13 @@ def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptMod
 
 
 @contextmanager
-def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, tuple[int, ...]]]:
+def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
     try:
         with open(path, "rb") as file:
             # Of the file that is open: by now, the path may name another one.
             status = os.fstat(file.fileno())
-            stamp = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+            stamp = FileStamp.of(os.path.basename(path), status)
             if status.st_size == 0:
                 yield b"", stamp
                 return

@@ -63,8 +63,8 @@ class ModelOrigin:
         size: bytes of the model file.
         total_size: bytes of the model file and of the files beside it that hold weights.
         mappable_weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
-        stamp: what tells the file from another of the same name; () for a model in memory.
-        data_stamps: the same of the files beside it that hold weights, too.
+        path: of the model file; "" for a model in memory.
+        data_stamps: what tells it, and the files beside it that hold weights, from others of their names.
         graph: reads the model's nodes.
         has_operator: whether a node may have an operator that patterns find (`operator_pattern`).
         reopen: gives the model again for a later compilation; refuses a file that has changed.
@@ -74,7 +74,7 @@ class ModelOrigin:
     size: int = 0
     total_size: int = 0
     mappable_weights: int = 0
-    stamp: Sequence[object] = ()
+    path: str = ""
     data_stamps: Sequence[object] = ()
     graph: Callable[[], ModelGraph] = _no_graph
     has_operator: Callable[[Iterable[OperatorPattern]], bool] = _has_none
@@ -117,8 +117,8 @@ class CompileRequest:
         """A fingerprint of the model: of its bytes, or of its skeleton and what tells its files from others."""
         import hashlib
 
-        stamps = (tuple(self.origin.stamp), tuple(self.origin.data_stamps))
-        digest = hashlib.blake2b(repr(stamps).encode(), digest_size=20)
+        files = (self.origin.path, tuple(self.origin.data_stamps))
+        digest = hashlib.blake2b(repr(files).encode(), digest_size=20)
         pieces = (self.model.model, *self.model.files.values()) if isinstance(self.model, Skeleton) else (self.model,)
         for piece in pieces:
             if not isinstance(piece, str):

@@ -59,7 +59,7 @@ def compile_request(
             total_size=model.size + (file.external_size(header) if file else 0),
             # What a library's kernels fold into a saved graph would outlive the library.
             mappable_weights=file.mappable_size(header) if file and not is_private and not libraries else 0,
-            stamp=(file.path, *file.stamp) if file else (),
+            path=file.path if file else "",
             data_stamps=data_stamps,
             graph=partial(source.graph, header),
             has_operator=partial(source.has_operator, header),

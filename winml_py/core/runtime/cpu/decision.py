@@ -198,7 +198,7 @@ def _describe_target(target: Target) -> str:
 
 
 def _model_name(request: CompileRequest) -> str:
-    return str(request.origin.stamp[0]) if request.origin.stamp else f"{request.origin.size} bytes in memory"
+    return request.origin.path or f"{request.origin.size} bytes in memory"
 
 
 def _reason(chosen: Target, reference: Target) -> str:

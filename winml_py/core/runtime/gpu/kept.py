@@ -50,7 +50,7 @@ def _folder_of(request: CompileRequest, target: Target, recording: Recording) ->
     """The folder for the model; None where nothing is to be kept of it, or where the program says itself what is."""
     options = request.options
     can_keep = provider_of(target.provider).cache_options is not None
-    if not can_keep or not request.origin.stamp or options.weights is not Weights.SHARED or _says_itself(options):
+    if not can_keep or not request.origin.path or options.weights is not Weights.SHARED or _says_itself(options):
         return None
     return folders.folder_for(_cache_key(request, target, recording), request.origin.total_size)
 
@@ -88,7 +88,7 @@ def _reopened(request: CompileRequest, target: Target, recording: Recording, fol
 def _compile_and_keep(request: CompileRequest, target: Target, recording: Recording, folder: Path) -> OrtEngine | None:
     """The engine, and what its provider keeps of it; None where it cannot be made so."""
     try:
-        folders.start(folder, str(request.origin.stamp[0]))
+        folders.start(folder, request.origin.path)
     except OSError as error:
         logger.info("nothing is kept in %s: %s", folder, error)
         return None

@@ -131,7 +131,7 @@ def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
         WinMLError: as `compile_model` does.
     """
     is_wanted = (
-        request.origin.stamp and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
+        request.origin.path and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
     )
     folder = folders.folder_for(_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
@@ -176,7 +176,7 @@ def _import_model(request: CompileRequest, target: Target, path: Path, native: o
 def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     engine = compile_model(request, target)
     try:
-        with folders.written(folder, str(request.origin.stamp[0])) as unfinished:
+        with folders.written(folder, request.origin.path) as unfinished:
             _write(engine, Path(unfinished, BLOB), request.require_not_stopped)
     except CanceledError:
         raise

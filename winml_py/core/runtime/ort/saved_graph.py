@@ -102,7 +102,7 @@ def _save(request: CompileRequest, folder: str) -> None:
 
 def _compile_and_save(request: CompileRequest, folder: Path) -> OrtEngine:
     try:
-        with folders.written(folder, str(request.origin.stamp[0])) as unfinished:
+        with folders.written(folder, request.origin.path) as unfinished:
             _save(request, unfinished)
         engine = _open_cached(request, folder)
     except CanceledError:

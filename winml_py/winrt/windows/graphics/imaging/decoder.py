@@ -237,7 +237,7 @@ class BitmapFrame:
         with self._open() as file:
             managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
-            image = scaled(codecs.to_pil(*codecs.from_pil(managed, is_upright=True)), transform)
+            image = scaled(codecs.to_pil(*codecs.stored_pixels(managed)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             pixels, interleaved_format = codecs.from_pil(image)
             image = codecs.to_pil(codecs.turned(pixels, self._orientation), interleaved_format)
