@@ -119,6 +119,29 @@ def test_a_number_in_a_file_is_of_the_feature_s_type(tmp_path: Path) -> None:
         assert arrays["y"].tolist() == [[-0.5]]
 
 
+def test_a_state_begins_with_zeros(tmp_path: Path) -> None:
+    """A model with the inputs of a voice detector: sound, the state of the block before, and the rate."""
+    sound, rate = tensor("input", ["batch", 4]), tensor("sr", [], TensorProto.INT64)
+    states = [tensor(name, [2, "batch", 3]) for name in ("state", "stateN")]
+    nodes = [
+        helper.make_node("ReduceSum", ["input"], ["sum"]),
+        helper.make_node("Cast", ["sr"], ["rate"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["sum", "rate"], ["product"]),
+        helper.make_node("Add", ["state", "product"], ["stateN"]),
+    ]
+    path = tmp_path / "vad.onnx"
+    path.write_bytes(data(nodes, [sound, states[0], rate], states[1:]))
+    np.save(tmp_path / "sound.npy", np.array([[1, 2, 3, 0.5]], np.float32))
+    words = ["run", path, f"input={tmp_path / 'sound.npy'}", "sr=16000"]
+    message = require_failure(2, *words)
+    assert "Values are missing for state (Float[2,-1,3,])." in message
+    assert "Add state=FILE. A state that begins with zeros is state=zeros." in message
+    done = call(*words, "state=zeros", "--output", tmp_path / "out.npz")
+    assert done.exit_code == 0, done.output
+    with np.load(tmp_path / "out.npz") as arrays:
+        np.testing.assert_array_equal(arrays["stateN"], np.full((2, 1, 3), 6.5 * 16000, np.float32))
+
+
 def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
     ends = [tensor("a", [2]), tensor("b", [2]), tensor("sum", [2])]
     path = tmp_path / "add.onnx"

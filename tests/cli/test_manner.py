@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS, ROOT
 from winml_py import LearningModelSession
 from winml_py.cli import gains
+from winml_py.cli.arguments import OutputOption
 from winml_py.cli.gains import measure_speed
 from winml_py.cli.main import main
 
@@ -109,6 +111,66 @@ def test_no_command_writes_over_what_it_reads(
     assert "This is an input, and the output would replace it." in message
     assert Path("model.onnx").read_bytes() == DIGITS.read_bytes()
     assert Path("seven.png").read_bytes() == seven.read_bytes()
+
+
+def test_no_command_writes_over_a_setting_of_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path
+) -> None:
+    """Not where it finds the name of its output by itself, nor where the line names a module or a folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    for name in ("seven.npz", "prep.py", "folder/preprocessor_config.json", "folder/two.png"):
+        Path(name).write_text("0\n" * 10)
+    for words, name, option in (
+        (["run", DIGITS, seven, "--labels", "seven.npz", "--output", "./"], "./seven.npz", "--labels"),
+        (["contract", DIGITS, "--learn", "prep:f", "--output", "prep.py"], "prep.py", "--learn"),
+        (["contract", DIGITS, "--from", "folder"], "folder/preprocessor_config.json", "--from"),
+        (["contract", DIGITS, "--sample", "folder/*.png"], "folder/two.png", "--sample"),
+        (["contract", DIGITS, "--sample", "folder"], "folder/two.png", "--sample"),
+    ):
+        output = [] if "--output" in words else ["--output", name]
+        assert f"{name}: {option} names this file, and the output" in require_failure(2, *words, *output)
+        assert Path(name).read_text() == "0\n" * 10
+
+
+WRITING = [
+    (command, option)
+    for command in main.commands.values()
+    for option in options(command)
+    if type(option) is OutputOption
+]
+
+
+@pytest.mark.parametrize(("command", "output"), WRITING, ids=lambda it: it.name)
+def test_no_output_is_a_file_that_another_parameter_names(
+    command: click.Command, output: click.Option, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the parameter is for: it is enough that it takes words, and that a word of it names a file."""
+    monkeypatch.chdir(tmp_path)
+    file, link = Path("file.py"), Path("link.py")
+    file.write_text("def f(picture): ...\n")
+    os.link(file, link)
+    for other in command.params:
+        if isinstance(other, OutputOption) or not isinstance(other.type, (click.Path, type(click.STRING))):
+            continue
+        for word in ("file.py", "NAME=file.py", "file.py:f", "file:f"):
+            words = line_with(command, other, word)
+            message = require_failure(2, str(command.name), *words, output.opts[0], link)
+            if f"link.py: {other.opts[0]} names this file, and" not in message and "This is an input" not in message:
+                assert message == require_failure(2, str(command.name), *words, output.opts[0], "other")  # a size, say
+            assert file.read_text() == "def f(picture): ...\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.py", "link.py"]
+
+
+def line_with(command: click.Command, parameter: click.Parameter, word: str) -> list[str]:
+    """What a command needs, without an output: one word for each argument, and the word for the parameter."""
+    words = []
+    for one in command.params:
+        if isinstance(one, click.Argument):
+            words.append(word if one is parameter else "x.npy" if one.nargs < 0 else "model.onnx")
+        elif one is parameter or (one.required and not isinstance(one, OutputOption)):
+            words += [one.opts[0], *([] if one.is_flag else [word if one is parameter else "y=x"] * one.nargs)]
+    return words
 
 
 @pytest.mark.parametrize(
@@ -283,7 +345,6 @@ def test_a_model_that_was_replaced_has_no_times(tmp_path: Path) -> None:
 # A table of every command, made from the program itself
 
 TABLE_PAGE = ROOT / "docs" / "command-line.md"
-WRITES = ("--output", "--output-model", "--html", "--trace", "--csv", "--per-iteration")
 OUTPUT = ["--output", "nowhere/out.onnx"]
 MORE: dict[str, list[str]] = {
     "contract": ["--preset", "clip"],
@@ -367,7 +428,7 @@ def table() -> list[str]:
     heads = ["command", "arguments", "writes", "JSON, beside `schema` and `kind`", "exit codes"]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     for name, command in sorted(main.commands.items()):
-        writes = [option.opts[0] for option in options(command) if option.opts[0] in WRITES]
+        writes = [option.opts[0] for option in options(command) if isinstance(option, OutputOption)]
         kind = kinds[f"kind_{name}"]
         keys = dict.fromkeys(key for one in kind.get("oneOf", [kind]) for key in one["properties"])
         # With 1, these have a report and no error: of problems, of rows that all failed, of what differs.

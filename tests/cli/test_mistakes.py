@@ -313,7 +313,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run add.onnx a=x.npy",
         2,
-        "add.onnx: Values are missing for b (Float[2,]). Add b=FILE.",
+        "add.onnx: Values are missing for b (Float[2,]). Add b=FILE. A state that begins with zeros is b=zeros.",
     ),
     (
         "run edges.onnx in.avi",

@@ -455,8 +455,8 @@ def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mistakes(tmp_path: Path) -> None:
     assert "not found" in require_failure(3, "tune", "missing.onnx")
     assert "no folder" in require_failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")
-    same = "--output and --output-model name one file"
     target = tmp_path / "o"
+    same = f"{target}: --output-model names this file, and the output would replace it."
     assert same in require_failure(2, "tune", DIGITS, "--output", target, "--output-model", target)
     assert "This is an input" in require_failure(2, "tune", DIGITS, "--output-model", DIGITS)
     two = tmp_path / "two.onnx"

@@ -24,6 +24,7 @@ from helpers.maps import answer, linear, pictures, pixels, require_right
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from winml_py.scale import arrow as arrows
+from winml_py.scale.answers import Answer
 from winml_py.scale.source import SMALL, stamp_of
 
 arrow = pytest.importorskip("pyarrow")
@@ -147,6 +148,7 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
     assert not (tmp_path / "out.parquet").exists()
     done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out.parquet.parts").glob("part-*.parquet")}
     assert 3 <= len(done) < 80
+    kept = sum(parquet.read_metadata(path).num_rows for path in done)
     seen: list[int] = []
     original = arrows.import_arrow().parquet.write_table
     with pytest.MonkeyPatch.context() as patch:
@@ -157,16 +159,64 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
 
         patch.setattr(parquet, "write_table", write_table)
         facts = json.loads(run_map(*arguments, "--json").stdout)
-    assert facts["resumed"] == 20 * len(done)
+    assert facts["resumed"] == kept
     assert sum(seen) == count - facts["resumed"]
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", count, broken)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.parquet"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
+    tmp_path: Path, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done is written after each row here, and every few seconds otherwise; the part has room for 1,000."""
+    broken = {3, 11, 40}
+    folder, seen, cell = pictures(tmp_path / "in", 50, broken), [0], Answer.cell
+    whole, output = tmp_path / f"whole.{kind}", tmp_path / f"out.{kind}"
+    run_map(model, folder, "--output", whole)
+
+    def interrupted(self: Answer, value: object) -> Any:
+        seen[0] += 1
+        if seen[0] == 30:  # of the row 31: two before it are broken
+            raise KeyboardInterrupt
+        return cell(self, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0, raising=False)
+        patch.setattr(Answer, "cell", interrupted)
+        run_map(model, folder, "--output", output, code=1)
+    result = run_map(model, folder, "--output", output, "--json")
+    assert json.loads(result.stdout)["resumed"] == 31
+    if kind == "parquet":
+        assert parquet.read_table(output).equals(parquet.read_table(whole))
+        assert parquet.read_metadata(output).num_row_groups == 1
+    else:
+        assert output.read_bytes() == whole.read_bytes()
+
+
+def test_a_piece_that_is_missing_is_done_again_with_those_behind_it(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the pieces are then longer: the rows of one that was behind would be there twice."""
+    folder, output = pictures(tmp_path / "in", 9, {1}), tmp_path / "out.parquet"
+    with monkeypatch.context() as patch:
+        patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0)
+        patch.setattr("winml_py.scale.parts.ParquetParts.join", lambda self, count: sys.exit(9))
+        run_map(model, folder, "--output", output, code=9)
+    pieces = sorted((tmp_path / "out.parquet.parts").glob("part-*"))
+    assert len(pieces) == 9
+    os.unlink(pieces[4])
+    assert json.loads(run_map(model, folder, "--output", output, "--json").stdout)["resumed"] == 4
+    require_right(parquet.read_table(output), folder, 9, {1})
 
 
 def test_done_already_is_done(tmp_path: Path, model: str) -> None:
     folder, output = pictures(tmp_path / "in", 5, {2}), tmp_path / "out.parquet"
     run_map(model, folder, "--output", output)
     before = output.stat().st_mtime_ns
+    told = run_map(model, folder, "--output", output).stdout
+    assert "4 of 5 rows succeeded" in told
+    assert "a second" not in told
     facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
     assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
     assert output.stat().st_mtime_ns == before
@@ -198,8 +248,8 @@ def test_a_job_that_was_begun_with_something_else_is_refused(tmp_path: Path, mod
 
 def test_leftovers_of_a_run_that_was_killed_do_no_harm(tmp_path: Path, model: str) -> None:
     arguments, folder = left(tmp_path, model), tmp_path / "out.parquet.parts"
-    (folder / ".part-00000001.parquet.0123456789abcdef").write_bytes(b"half a part")
-    os.unlink(folder / "part-00000001.parquet")
+    (folder / ".part-00000001-00000000.parquet.0123456789abcdef").write_bytes(b"half a part")
+    os.unlink(folder / "part-00000001-00000000.parquet")
     run_map(*arguments)
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
     folder.mkdir()  # as after a kill between the file and the end
@@ -294,7 +344,8 @@ def test_a_large_file_is_told_by_size_and_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["empty", "half", "text", "a byte", "a row less", "of before"])
 def test_a_part_that_is_damaged_is_done_anew(tmp_path: Path, model: str, damage: str) -> None:
-    arguments, part = left(tmp_path, model), tmp_path / "out.parquet.parts" / "part-00000001.parquet"
+    arguments = left(tmp_path, model)
+    part = tmp_path / "out.parquet.parts" / "part-00000001-00000000.parquet"
     whole, table = part.read_bytes(), parquet.read_table(part)
     if damage == "a row less":
         parquet.write_table(table.slice(1), part)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -12,8 +14,11 @@ from ..core.base.atomic_files import is_same_file
 from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file, missing_file_hint
 from ..core.contracts.files import read_contract
 from ..core.imaging.contract import ImageContract
+from ..core.streams.sources import PICTURES, files_in, files_of
 from ..enums import Precision
+from ..errors import InvalidArgumentError
 from ..inputs.examples import StatedSizes
+from ..inputs.functions import file_of_function
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -24,6 +29,12 @@ PRESETS: dict[str, Callable[[], ImageContract]] = {
     "clip": ImageContract.clip,
 }
 """The contracts that `ImageContract` has names for."""
+
+
+_FORCE = "winml_py.force"
+
+_IN_FOLDERS = {"argument": (*PICTURES, ".onnx"), "option": (*PICTURES, "config.json")}
+"""The endings of the files that commands read in a folder, by what names the folder."""
 
 
 class ExistingFile(click.Path):
@@ -60,7 +71,13 @@ def _require_model_first(command: str, model: str, others: Sequence[str]) -> Non
 model_argument = click.argument("model", type=click.Path())
 inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", callback=_in_order)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-force_option = click.option("--force", is_flag=True, help="Let the output take the place of an input.")
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    expose_value=False,
+    help="Let the output take the place of an input.",
+    callback=lambda ctx, _, is_meant: ctx.meta.update({_FORCE: is_meant}),
+)
 labels_option = click.option(
     "--labels", type=ExistingFile(), metavar="FILE", help="The classes: one a line, or a config.json."
 )
@@ -95,15 +112,11 @@ def models_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_models
 
 
-def output_option(words: str, **settings: Any) -> Decorator:
-    """`--output PATH`, what the command writes."""
-    return click.option("--output", type=click.Path(), metavar="PATH", help=words, **settings)
-
-
-class _OutputOption(click.Option):
-    """`--output`, which `--check` does without: that writes nothing."""
+class OutputOption(click.Option):
+    """The path of what a command writes. `--check` writes nothing, and does without a required one."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """The path."""
         try:
             return super().process_value(ctx, value)
         except click.MissingParameter:
@@ -112,25 +125,70 @@ class _OutputOption(click.Option):
             raise
 
 
-def written_model(*names: str) -> Decorator:
-    """`--output PATH`, required, and `--force`, of a command that writes a model made of others.
-
-    Args:
-        names: the arguments that are models; none of them is overwritten without --force.
-    """
+def output_option(
+    words: str, option: str = "--output", field: str = "output", metavar: str = "PATH", **settings: Any
+) -> Decorator:
+    """An option for what the command writes, which must not be a file that its line names (`require_unnamed`)."""
+    add = click.option(option, field, type=click.Path(), cls=OutputOption, metavar=metavar, help=words, **settings)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @output_option("The model to write.", required=True, cls=_OutputOption)
-        @force_option
         @wraps(command)
-        def with_output(*args: object, output: str, force: bool, **options: Any) -> Any:
-            if output:
-                require_no_input(output, [options[name] for name in names], force)
-            return command(*args, output=output, **options)
+        def with_output(*args: object, **options: Any) -> Any:
+            if path := options[field]:
+                require_unnamed(path, field)
+            return command(*args, **options)
 
-        return with_output
+        return add(with_output)
 
     return decorate
+
+
+def require_unnamed(path: str, own: str = "") -> None:
+    """Refuses to write over a file that the command line names, by whatever path or link, unless it says --force.
+
+    Every parameter counts, whatever it is for: a word of the line that is the path of this file names it. Of other
+    outputs, it is enough that the path is the same: neither may be there yet.
+
+    Args:
+        path: where the command is about to write.
+        own: the name of the parameter that says so; "" where the command has found the path by itself.
+
+    Raises:
+        click.UsageError: the line names the file.
+    """
+    ctx = click.get_current_context()
+    if ctx.meta.get(_FORCE):
+        return
+    for parameter in ctx.command.params:
+        value = ctx.params.get(str(parameter.name))
+        if isinstance(parameter, OutputOption):
+            is_named = own not in ("", parameter.name) and value and os.path.realpath(path) == os.path.realpath(value)
+        else:
+            is_named = os.path.isfile(path) and any(
+                is_same_file(path, named) for named in _paths_in(value, _IN_FOLDERS[parameter.param_type_name])
+            )
+        if is_named:
+            who = f"{parameter.opts[0]} names this file" if isinstance(parameter, click.Option) else "This is an input"
+            hint = ", or add --force to replace it" if any("--force" in one.opts for one in ctx.command.params) else ""
+            raise click.UsageError(f"{path}: {who}, and the output would replace it. Name another{hint}.")
+
+
+def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
+    """The files that the value of a parameter may name: FILE, NAME=FILE, FILE.py:name, those of a folder or pattern."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _paths_in(each, endings)
+    elif isinstance(value, str):
+        for word in (value, value.partition("=")[2]):
+            yield word
+            yield file_of_function(word)
+            with suppress(InvalidArgumentError, OSError):  # a folder without such files, or one that cannot be read
+                yield from files_in(word, "file", endings) if os.path.isdir(word) else files_of(word) or ()
+
+
+def written_model(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--output PATH`, required, and `--force`, of a command that writes a model made of others."""
+    return output_option("The model to write.", required=True)(force_option(command))
 
 
 def device_option(several: bool = False) -> Decorator:
@@ -248,26 +306,3 @@ def tolerance_option(default: float) -> Decorator:
         metavar="X",
         help="Largest difference, over the largest magnitude of its channel.",
     )
-
-
-# Where a command writes: never over what it reads, unless it is told to.
-
-
-def require_no_input(output: str | None, inputs: Iterable[str], force: bool = False, remedy: str = "--force") -> None:
-    """Refuses an output that is one of the inputs, by whatever name or link.
-
-    Args:
-        output: the path to write; None where nothing is written.
-        inputs: paths that the command reads, and other words.
-        force: whether it is meant.
-        remedy: the option that says so; "" where the command has none.
-
-    Raises:
-        click.UsageError: it is one.
-    """
-    if output is None or force:
-        return
-    for path in inputs:
-        if is_same_file(output, path):
-            hint = f", or add {remedy} to replace it" if remedy else ""
-            raise click.UsageError(f"{output}: This is an input, and the output would replace it. Name another{hint}.")

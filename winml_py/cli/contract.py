@@ -86,7 +86,7 @@ LEARN_SECONDS = 600.0
 
 @click.command()
 @model_argument
-@written_model("model")
+@written_model
 @click.option("--from", "source", type=click.Path(), metavar="FILE", help="A config of Hugging Face's or timm's.")
 @click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name, of the training.")
 @click.option("--check", is_flag=True, is_eager=True, help="Does MODEL still give what its metadata say?")

@@ -32,7 +32,7 @@ _REMEDIES = (
 @click.command()
 @model_argument
 @inputs_argument
-@written_model("model")
+@written_model
 @click.option("--float16", "is_float16", is_flag=True, required=True, help="Convert to float16.")
 @click.option("--keep-io-types", is_flag=True, help="Leave the model's inputs and outputs in float32.")
 @tolerance_option(1e-2)

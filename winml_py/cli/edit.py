@@ -27,7 +27,7 @@ from .style import emit, progress, say
 @click.command()
 @model_argument
 @inputs_argument
-@written_model("model")
+@written_model
 @pairs_option("--rename", "rename", metavar="OLD=NEW", help="An input or output.")
 @pairs_option("--shape", "shapes", metavar="INPUT=1,3,224,224", help="Fixes free sizes; -1 leaves one.")
 @pairs_option("--denotation", "denotations", metavar="NAME=WORD", help="IMAGE, AUDIO, TEXT, TENSOR or nothing.")

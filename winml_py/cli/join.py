@@ -18,7 +18,7 @@ from .style import emit, progress, say
 @click.argument("second", metavar="B", type=click.Path())
 @inputs_argument
 @pairs_option("--link", "links", metavar="OUTPUT=INPUT", required=True, help="A's output that becomes B's input.")
-@written_model("first", "second")
+@written_model
 @click.option("--prefix", default="", metavar="TEXT", help="Begins B's names; by default as far as needed.")
 @click.option("--drop-unlinked", is_flag=True, help="Leave out A's outputs that are not linked.")
 @tolerance_option(FLOAT_TOLERANCE)

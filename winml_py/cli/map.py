@@ -25,7 +25,15 @@ from ..scale.job import Job, Outcome, here, run
 from ..scale.on_ray import import_ray, on_ray
 from ..scale.parts import LINES, parts_for
 from ..scale.source import Source
-from .arguments import contract_options, device_option, json_option, model_argument, pairs_option, settings_option
+from .arguments import (
+    contract_options,
+    device_option,
+    json_option,
+    model_argument,
+    output_option,
+    pairs_option,
+    settings_option,
+)
 from .failures import EVALUATION, failures, naming
 from .style import emit, number, progress, say
 
@@ -35,9 +43,7 @@ PART = 1000
 @click.command(name="map")
 @model_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option(
-    "--output", type=click.Path(), required=True, metavar="PATH", help="The .parquet, .csv or .jsonl to write."
-)
+@output_option("The .parquet, .csv or .jsonl to write.", required=True)
 @pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="Where an input comes from; A,B,C for a row.")
 @click.option("--answer", "outputs", multiple=True, metavar="OUTPUT", help="An output to write; all by default.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column to write, too; all by default.")
@@ -166,8 +172,9 @@ def _show(facts: Facts) -> None:
         say(f"{anew['rows']:,} rows are done anew: {anew['reason']}", is_error=True)
     if facts["failed"]:
         say(f"{facts['failed']:,} rows failed; the first: {facts['first_error']}", "bold red", is_error=True)
-    rate = f"{number(facts['rows_a_second'], 1)} a second"
-    say(f"{facts['succeeded']:,} of {facts['rows']:,} rows succeeded in {number(facts['seconds'], 1)} s, {rate}")
+    fresh = facts["rows"] - facts["resumed"]
+    times = f"{fresh:,} rows took {number(facts['seconds'], 1)} s, {number(facts['rows_a_second'], 1)} a second"
+    say(f"{facts['succeeded']:,} of {facts['rows']:,} rows succeeded" + (f"; {times}" if fresh else ""))
     say(f"written to {facts['output']}")
 
 

@@ -34,7 +34,7 @@ _REMEDIES = (
 @click.command()
 @model_argument
 @inputs_argument
-@written_model("model")
+@written_model
 @click.option("--level", type=click.Choice(LEVELS), default="extended", metavar="LEVEL", help=f"{', '.join(LEVELS)}.")
 @click.option("--transformer", metavar="KIND", help="bert, gpt2, vit, ...: fuse its layers, too.")
 @tolerance_option(FLOAT_TOLERANCE)

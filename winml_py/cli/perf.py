@@ -28,9 +28,10 @@ from .arguments import (
     iterations_option,
     json_option,
     models_argument,
+    output_option,
     precision_option,
-    require_no_input,
     require_one_engine,
+    require_unnamed,
     settings_option,
     size_options,
 )
@@ -50,8 +51,8 @@ from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 @click.option("--concurrent-load", type=click.IntRange(1), metavar="N", help="Load on N threads at once.")
 @click.option("--thread-interval", type=click.FloatRange(0), default=0.0, metavar="MS", help="Between their starts.")
 @click.option("--compare", nargs=2, type=click.Path(), metavar="OLD NEW", help="Compare two saved runs; no MODEL.")
-@click.option("--csv", "csv_file", type=click.Path(), metavar="FILE", help="Write WinMLRunner's table.")
-@click.option("--per-iteration", type=click.Path(), metavar="FOLDER", help="Write WinMLRunner's Summary.csv.")
+@output_option("Write WinMLRunner's table.", "--csv", "csv_file", "FILE")
+@output_option("Write WinMLRunner's Summary.csv.", "--per-iteration", "per_iteration", "FOLDER")
 @click.option("--save-tensors", type=click.Choice(["first", "all"]), help="Write outputs to that folder, too.")
 @size_options
 @contract_options
@@ -85,8 +86,9 @@ def perf(
     require_one_engine(case_options["settings"], engines, case_options["precision"])
     paths = [path for model in models for path in models_of(model)]
     if csv_file:
-        require_no_input(csv_file, [*paths, *case_options["inputs"]], remedy="")
         require_folder(csv_file)
+    if per_iteration:
+        require_unnamed(os.path.join(per_iteration, runner_files.SUMMARY))
     cases = [
         Case(path, device=device, engine=engine, **case_options)
         for path in paths

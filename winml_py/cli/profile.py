@@ -20,8 +20,8 @@ from .arguments import (
     inputs_argument,
     iterations_option,
     json_option,
+    output_option,
     precision_option,
-    require_no_input,
     require_one_engine,
     settings_option,
     size_options,
@@ -36,8 +36,8 @@ ROWS = 15
 @click.command()
 @click.argument("model", type=click.Path(), required=False)
 @inputs_argument
-@click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with a map of operators and nodes.")
-@click.option("--trace", type=click.Path(), metavar="FILE", help="Write the recording, for Perfetto.")
+@output_option("Write a page with a map of operators and nodes.", "--html", "html", "FILE")
+@output_option("Write the recording, for Perfetto.", "--trace", "trace", "FILE")
 @click.option("--trace-in", type=click.Path(), metavar="FILE", help="Read a recording, in the place of MODEL.")
 @iterations_option(20)
 @device_option()
@@ -59,7 +59,6 @@ def profile(
     if bool(options["model"]) is bool(trace_in):
         raise click.UsageError("Give a MODEL, or a recording by --trace-in FILE; not both.")
     for path in filter(None, (html, trace)):
-        require_no_input(path, [*filter(None, [options["model"], trace_in]), *options["inputs"]], remedy="")
         require_folder(path)
     with progress("profiling"), naming(trace_in or options["model"]):
         case = {name: value for name, value in options.items() if value}

@@ -32,7 +32,6 @@ from .arguments import (
     models_argument,
     output_option,
     precision_option,
-    require_no_input,
     require_one_engine,
     settings_option,
     size_options,
@@ -106,7 +105,6 @@ def run(
         )
     # Each option is a field of `Wanted` or of `Case`; `Case` refuses one that is neither.
     wanted = Wanted(**{name: options.pop(name) for name in Wanted._fields})
-    require_no_input(wanted.output, [*paths, *inputs], wanted.force)
     case = {name: value for name, value in options.items() if value is not None}
     with progress("evaluating") as advance:
         results = evaluate_all(paths, inputs, wanted, case, advance)
@@ -154,7 +152,6 @@ class Wanted(NamedTuple):
         layout: what the outputs are.
         threshold: the lowest score of an object, or None for the makers' own.
         output: where to write, or None.
-        force: whether an output may take the place of an input.
         log_cpu_fallback: whether to list the nodes that a GPU leaves to the CPU.
         fast_decode: as for `ImageFeatureValue.load`.
     """
@@ -164,7 +161,6 @@ class Wanted(NamedTuple):
     layout: str
     threshold: float | None
     output: str | None
-    force: bool
     log_cpu_fallback: bool
     fast_decode: bool
 
@@ -242,7 +238,6 @@ class _ModelRun:
         self._classes = Classes(wanted.top_k, labels, score_outputs(model))
         self._finder = Finder(wanted.layout, wanted.threshold, labels)
         self._targets = targets_of(output, [label for label, _ in self.todo])
-        self._files = [file for _, files in self.todo for file in files.values()]
 
     def run(self, results: Results, tell: Progress) -> None:
         """Evaluates every input, and adds what came of it."""
@@ -263,8 +258,7 @@ class _ModelRun:
         tell(part, f"{label}: frame {done:,}" + ("" if total is None else f" of {total:,}"))
 
     def _video(self, path: str, target: str, tell: Callable[[int, int | None], object]) -> Facts:
-        inputs = () if self._wanted.force else self._files
-        return write_video(self._session, path, target, self._finder, tell, inputs)
+        return write_video(self._session, path, target, self._finder, tell)
 
     def _one(self, files: Mapping[str, str], target: str) -> Facts:
         model = self._session.model
@@ -275,12 +269,7 @@ class _ModelRun:
         if self._wanted.labels and found is None:
             _require_labels(self._wanted.labels, self._classes.labels, outputs)
         drawn = None if found is None or found.draw is None else partial(found.draw, _only_picture(values))
-        inputs = () if self._wanted.force else self._files
-        written = (
-            {"written": [write(target, outputs, drawn, inputs, PictureSeen.of(result, model, values))]}
-            if target
-            else {}
-        )
+        written = {"written": [write(target, outputs, drawn, PictureSeen.of(result, model, values))]} if target else {}
         summary = {name: summarize(name, value, self._classes) for name, value in outputs.items()}
         sizes = to_json(input_sizes(features, values if files else {}))
         if not files:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..core.base.agreement import HALF_TOLERANCE
-from ..core.base.atomic_files import is_same_file, require_folder
+from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
 from ..float16.convert import convert, require_converter
@@ -25,7 +25,6 @@ from .arguments import (
     json_option,
     model_argument,
     output_option,
-    require_no_input,
     size_options,
 )
 from .failures import naming
@@ -44,9 +43,7 @@ BUSY_CORES = 0.2
 @device_option()
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
-@click.option(
-    "--output-model", type=click.Path(), metavar="PATH", help="Optimise and halve it, too; write it if faster."
-)
+@output_option("Optimise and halve it, too; write it if faster.", "--output-model", "output_model")
 @size_options
 @contract_options
 @json_option
@@ -66,10 +63,7 @@ def tune(
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
     for path in filter(None, (output, output_model)):
-        require_no_input(path, [model, *inputs], remedy="")
         require_folder(path)
-    if output and output_model and (output == output_model or is_same_file(output, output_model)):
-        raise click.UsageError(f"{output}: --output and --output-model name one file.")
     if output_model:
         require_converter()  # now, and not after minutes of trials
     steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +23,7 @@ from ..core.imaging.video_writer import VideoWriter, is_video
 from ..core.session.session import LearningModelSession
 from ..inputs.answers import Finder
 from ..inputs.tensor_picture import PictureSeen, tensor_picture
-from .arguments import require_no_input
+from .arguments import require_unnamed
 from .failures import OUTPUT, Failure, failures
 from .style import say
 
@@ -47,7 +47,6 @@ def write_video(
     target: str,
     finder: Finder,
     tell: Callable[[int, int | None], object],
-    inputs: Iterable[str] = (),
 ) -> Facts:
     """Evaluates every frame of a video, and writes the pictures as another. Only a few frames are in memory at a time.
 
@@ -57,7 +56,6 @@ def write_video(
         target: the video to write; of `FOLDER/name.*` it becomes an .mp4.
         finder: finds what is drawn, where the model gives no picture.
         tell: called with the frames that are done, and with how many there are, where that is known.
-        inputs: files that must not be overwritten.
 
     Returns:
         What is shown of it.
@@ -71,7 +69,7 @@ def write_video(
         condition = "" if name else ", if the model finds what can be drawn"
         raise click.UsageError(f"{path}: This is a video. Name the video to write{condition}: --output FILE.mp4.")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
-    require_no_input(target, inputs)
+    require_unnamed(target)
     with VideoReader(path) as reader:
         # Before the first frame is evaluated: a name that is no video's is then refused at once.
         with failures(OUTPUT):
@@ -184,7 +182,6 @@ def write(
     target: str,
     outputs: Mapping[str, Any],
     draw: Callable[[], Image] | None,
-    inputs: Iterable[str],
     seen: PictureSeen,
 ) -> str:
     """Writes what was found on the picture, the first picture that the model gave, or all arrays.
@@ -193,7 +190,6 @@ def write(
         target: the path of a file, or `FOLDER/NAME.*`.
         outputs: what the model gave.
         draw: draws what was found; None where nothing can be drawn.
-        inputs: files that must not be overwritten.
         seen: the picture that the model saw, by which a plain tensor is read as another.
 
     Returns:
@@ -202,7 +198,7 @@ def write(
     pictures = [value for value in outputs.values() if isinstance(value, ImageFeatureValue)]
     ending = "png" if pictures or draw else "npz"
     path = target.removesuffix("*") + ending if target.endswith(".*") else target
-    require_no_input(path, inputs)
+    require_unnamed(path)
     with failures(OUTPUT):
         if path.endswith(".npz"):
             _save_arrays(path, {name: as_numpy(value) for name, value in outputs.items()})

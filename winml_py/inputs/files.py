@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size
 
 _FLOATS = (TensorKind.FLOAT, TensorKind.DOUBLE, TensorKind.FLOAT16)
+
+
+ZEROS = "zeros"
+"""What stands in the place of a file for zeros in the shape of an input, in which free sizes are 1."""
 
 
 class WrongInputsError(InvalidArgumentError):
@@ -76,7 +80,14 @@ def _require_all(model: LearningModel, names: Set[str]) -> None:
     if missing:
         words = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
         hint = f"Add {' '.join(f'{feature.name}=FILE' for feature in missing)}."
+        if stateful := [feature.name for feature in missing if _takes_zeros(feature)]:
+            hint += f" A state that begins with zeros is {' '.join(f'{name}={ZEROS}' for name in stateful)}."
         raise WrongInputsError(f"Values are missing for {words}.", hint=hint)
+
+
+def _takes_zeros(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor]:
+    """Whether an input may be a state, which a program begins with zeros."""
+    return isinstance(feature, TensorFeatureDescriptor) and feature.has_rank and feature.tensor_kind in _FLOATS
 
 
 def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str, str]) -> None:
@@ -108,7 +119,7 @@ def models_of(path: str) -> list[str]:
 
 def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
     """The value of each feature: an array from .npy or .csv, a map from .json, text from another file for an input of
-    strings, what was written in the place of a file, else a picture.
+    strings, what was written in the place of a file (a text, numbers, `zeros`), else a picture.
 
     Raises:
         PictureError: a file is not a picture.
@@ -181,6 +192,8 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
     """What stands in the place of a file: a text or numbers, or None where it cannot be meant so."""
     if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
         return None
+    if text == ZEROS and _takes_zeros(feature):
+        return np.zeros([1 if size < 0 else size for size in feature.shape], TENSOR_CLASSES[feature.tensor_kind].dtype)
     if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture's, or a file that is not there
         return None
     if feature.tensor_kind is TensorKind.STRING:

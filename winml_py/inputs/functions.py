@@ -45,6 +45,12 @@ def import_function(text: str) -> Callable[..., Any]:
     return function
 
 
+def file_of_function(text: str) -> str:
+    """The file that a function's name leads to, as far as the name says: `file.py`, or `package/module.py`."""
+    place = text.rpartition(":")[0]
+    return place if place.endswith(".py") else f"{place.replace('.', os.sep)}.py"
+
+
 def _import_module(name: str) -> Any:
     """A module, also one of the working directory, as `python -m` finds it."""
     sys.path.insert(0, os.getcwd())

@@ -17,6 +17,8 @@ from .measurement import Measurement, spread
 
 _STATISTICS = {"Average": "mean", "Standard Deviation": "stdev", "Min": "min", "Max": "max"}
 
+SUMMARY = "Summary.csv"
+
 _BIND, _EVALUATE = ("decode", "tensorize", "bind"), ("evaluate", "detensorize")
 """The phases that WinMLRunner calls binding, and those that it calls evaluation."""
 
@@ -101,7 +103,7 @@ def iterations(folder: str, measured: Sequence[Measurement]) -> None:
                 "Evaluate (ms)": f"{run:.6g}",
             }
             rows.append(row)
-    _write(os.path.join(folder, "Summary.csv"), rows)
+    _write(os.path.join(folder, SUMMARY), rows)
 
 
 def tensors(folder: str, outputs: Mapping[str, object], hardware: str, iteration: int) -> None:

@@ -10,6 +10,9 @@ from .evaluator import Evaluator
 from .parts import Done, Parts
 from .source import Source, stamp_of
 
+PIECE_SECONDS = 2.0
+"""How often what is done of a part is written, at least; a row that takes longer is written when it is done."""
+
 Tell = Callable[[int, int | None], object]
 """Called with how many rows are done, and how many there are; None where that is not known."""
 
@@ -36,15 +39,17 @@ class Job(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part that is to be done.
+    """What is left of a part that is to be done.
 
     Attributes:
         number: its place among the parts, from 0.
-        table: its rows.
+        first: the first of its rows that is left, from 0.
+        table: the rows that are left.
         stamp: what they are read from, as it was before they were evaluated.
     """
 
     number: int
+    first: int
     table: Any
     stamp: str
 
@@ -67,16 +72,18 @@ class Todo:
         for index, (table, stamp) in enumerate(self._job.stamped()):
             self.count = index + 1
             done = self._job.parts.done(index, table.num_rows, stamp)
-            if isinstance(done, Done):
-                self.before = self.before.plus(done)
-                continue
-            if done is not None:
+            if isinstance(done, str):
                 self.anew[done] = self.anew.get(done, 0) + table.num_rows
-            yield Part(index, table, stamp)
+                done = None
+            first = 0 if done is None else done.rows
+            self.before = self.before.plus(done or Done())
+            if done is None or first < table.num_rows:
+                self._job.parts.discard(index, first)
+                yield Part(index, first, table.slice(first), stamp)
 
 
 Way = Callable[[Job, Todo, Tell], Iterator[Done]]
-"""How parts are done: gives what there is of each, and tells how many rows are done of the next."""
+"""How parts are done: gives what is written of them, and tells how many rows are done since."""
 
 
 class Outcome(NamedTuple):
@@ -129,6 +136,17 @@ def _work(job: Job, todo: Todo, way: Way, tell: Tell) -> Done:
 
 
 def here(job: Job, todo: Todo, tell: Tell) -> Iterator[Done]:
-    """Does the parts in this process, one after the other."""
-    for index, table, stamp in todo:
-        yield job.parts.write(index, job.evaluator(table, progress=tell), stamp)
+    """Does the parts in this process, one after the other, and keeps what is done of them every few seconds."""
+    for part in todo:
+        yield from _in_pieces(job, part, tell)
+
+
+def _in_pieces(job: Job, part: Part, tell: Tell) -> Iterator[Done]:
+    written = 0
+
+    def tell_since(done: int, total: int | None) -> None:
+        tell(done - written, total)
+
+    for piece in job.evaluator.pieces(part.table, PIECE_SECONDS, tell_since):
+        yield job.parts.write(part.number, part.first + written, piece, part.stamp)
+        written += piece.num_rows

@@ -43,6 +43,12 @@ class LineTable:
         has_numbers = any(not isinstance(value, str) for value in values)
         return [None if has_numbers and value == "" else value for value in values]
 
+    def slice(self, offset: int, length: int | None = None) -> LineTable:
+        """So many rows from a row on, or all of them."""
+        end = None if length is None else offset + length
+        rows = {name: cells[offset:end] for name, cells in self._columns.items()}
+        return LineTable(rows, self._texts)
+
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> LineTable:
         """A table with the answers. Rows that failed have None."""
         columns: dict[str, Sequence[Any]] = {name: self._columns[name] for name in kept_columns}

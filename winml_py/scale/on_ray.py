@@ -36,7 +36,7 @@ class PartWorker:
     def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """Does a part; says what there is of it. Done again, it writes the same file."""
         table = import_arrow().ipc.open_stream(part["table"]).read_all()
-        return self._parts.write(part["number"], self._evaluator(table), part["stamp"])._asdict()
+        return self._parts.write(part["number"], part["first"], self._evaluator(table), part["stamp"])._asdict()
 
 
 def on_ray(workers: int | None) -> Way:

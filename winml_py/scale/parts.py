@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to, written_whole
@@ -20,8 +22,9 @@ from .lines import ERROR, LineTable, write_csv
 
 KIND = "winml-py map"
 _JOB, _LOCK = "job.json", "lock"
-_KEY, _STAMPS = b"winml_py.map", b"winml_py.map.stamps"
-"""Of a .parquet file's metadata: what the job is; and what its rows were read from, a stamp for each part."""
+_KEY, _STAMPS, _ROWS = b"winml_py.map", b"winml_py.map.stamps", b"winml_py.map.rows"
+"""Of a .parquet file's metadata: what the job is; what its rows were read from, a stamp for each part; and of a piece,
+how many rows it has."""
 
 
 CHANGED, DAMAGED = "what they are read from has changed since", "their part was damaged"
@@ -53,7 +56,7 @@ class Done(NamedTuple):
 
 
 class Parts(ABC):
-    """The parts of a job beside the file that it will become.
+    """The parts of a job beside the file that it will become. A part lies there in pieces, one after the other.
 
     Args:
         output: the path of that file.
@@ -61,7 +64,7 @@ class Parts(ABC):
     """
 
     ending: str
-    """The ending of the name of a part."""
+    """The ending of the name of a piece."""
 
     def __init__(self, output: str, facts: Mapping[str, object]) -> None:
         self.output, self.folder = output, f"{output}.parts"
@@ -116,9 +119,8 @@ class Parts(ABC):
             StorageAccessError: they cannot be written.
         """
 
-    @abstractmethod
     def done(self, index: int, rows: int, stamp: str) -> Done | str | None:
-        """What there is of a part.
+        """What there is of a part, from its first row on.
 
         Args:
             index: its number.
@@ -126,17 +128,42 @@ class Parts(ABC):
             stamp: what they are read from now.
 
         Returns:
-            None where it has yet to be done; or in words why it is done anew.
+            None where all of it has yet to be done; or in words why it is done anew.
         """
+        whole, is_begun = Done(), False
+        while os.path.lexists(path := self._path(index, whole.rows)):
+            piece = self._read(path, stamp)
+            if isinstance(piece, str):
+                return piece
+            whole, is_begun = whole.plus(piece), True
+            if not piece.rows or whole.rows > rows:
+                break
+        return DAMAGED if whole.rows > rows else whole if is_begun else None
 
     @abstractmethod
-    def write(self, index: int, table: Any, stamp: str) -> Done:
-        """Writes a part, whole or not at all, and says what is in it.
+    def _read(self, path: str, stamp: str) -> Done | str:
+        """What is in a piece; or in words why its part is done anew."""
+
+    def discard(self, index: int, first: int) -> None:
+        """Removes the pieces of a part from a row on.
+
+        Raises:
+            StorageAccessError: one cannot be removed.
+        """
+        for path in self._pieces(index):
+            if path >= self._path(index, first):
+                with written_to(path):
+                    os.unlink(path)
+
+    @abstractmethod
+    def write(self, index: int, first: int, table: Any, stamp: str) -> Done:
+        """Writes a piece of a part, whole or not at all, and says what is in it.
 
         Args:
-            index: its number.
+            index: the number of the part.
+            first: the piece's first row, counted in the part from 0.
             table: its rows, with their answers.
-            stamp: what the rows were read from.
+            stamp: what the rows of the part were read from.
 
         Raises:
             StorageAccessError: it cannot be written.
@@ -154,8 +181,11 @@ class Parts(ABC):
         """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _path(self, index: int) -> str:
-        return os.path.join(self.folder, f"part-{index:08d}{self.ending}")
+    def _path(self, index: int, first: int) -> str:
+        return os.path.join(self.folder, f"part-{index:08d}-{first:08d}{self.ending}")
+
+    def _pieces(self, index: int) -> list[str]:
+        return sorted(map(str, Path(self.folder).glob(f"part-{index:08d}-*{self.ending}")))
 
     @property
     def _is_new(self) -> bool:
@@ -216,27 +246,26 @@ class ParquetParts(Parts):
         arrow = import_arrow()
         table, stamps = arrow.parquet.ParquetFile(self.output).read(), self.stamps()
         for index, stamp in enumerate(stamps):
-            self.write(index, table.slice(index * rows, rows), stamp)
+            self.write(index, 0, table.slice(index * rows, rows), stamp)
 
-    def done(self, index: int, rows: int, stamp: str) -> Done | str | None:
-        """What there is of a part, if anything."""
-        path, arrow = self._path(index), import_arrow()
-        if not os.path.lexists(path):
-            return None
+    def _read(self, path: str, stamp: str) -> Done | str:
+        """What is in a piece."""
+        arrow = import_arrow()
         try:
             # A part that the disk has damaged would otherwise be joined with the others.
             table = arrow.parquet.ParquetFile(path, page_checksum_verification=True).read()
             done, stamps = _count_errors(table.column(ERROR)), _stamps(table.schema)
+            if stamps != [stamp]:
+                return CHANGED
+            return done if done.rows == int(table.schema.metadata[_ROWS]) else DAMAGED
         except (OSError, ValueError, KeyError, arrow.ArrowException):
             return DAMAGED
-        if done.rows != rows:
-            return DAMAGED
-        return done if stamps == [stamp] else CHANGED
 
-    def write(self, index: int, table: Any, stamp: str) -> Done:
-        """Writes a part, whole or not at all, and says what is in it."""
-        path = self._path(index)
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _STAMPS: json.dumps([stamp])})
+    def write(self, index: int, first: int, table: Any, stamp: str) -> Done:
+        """Writes a piece of a part, whole or not at all, and says what is in it."""
+        path = self._path(index, first)
+        facts = {_STAMPS: json.dumps([stamp]), _ROWS: str(table.num_rows)}
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})
         with written_to(path), written_whole(path) as file:
             import_arrow().parquet.write_table(table, file, write_page_checksum=True)
         return _count_errors(table.column(ERROR))
@@ -244,11 +273,11 @@ class ParquetParts(Parts):
     def join(self, count: int) -> None:
         """Writes the file from the parts, in their order."""
         arrow = import_arrow()
-        paths = list(map(self._path, range(count)))
-        schemas = list(map(arrow.parquet.read_schema, paths))
-        stamps = [stamp for schema in schemas for stamp in _stamps(schema)]
-        plain = [schema.remove_metadata() for schema in schemas]
-        # Where the model does not state a type, a part without answers has a column of nulls. It gets the type of the
+        parts = list(map(self._pieces, range(count)))
+        schemas = [[arrow.parquet.read_schema(path) for path in pieces] for pieces in parts]
+        stamps = [stamp for first, *_ in schemas for stamp in _stamps(first)]
+        plain = [schema.remove_metadata() for part in schemas for schema in part]
+        # Where the model does not state a type, a piece without answers has a column of nulls. It gets the type of the
         # others.
         schema = arrow.unify_schemas(plain, promote_options="permissive")
         schema = schema.with_metadata({_KEY: json.dumps(self._facts), _STAMPS: json.dumps(stamps)})
@@ -257,14 +286,15 @@ class ParquetParts(Parts):
             written_whole(self.output) as file,
             arrow.parquet.ParquetWriter(file, schema) as writer,
         ):
-            for path in paths:
-                writer.write_table(arrow.parquet.ParquetFile(path).read().cast(schema))
+            for pieces in parts:
+                tables = (arrow.parquet.ParquetFile(path).read().cast(schema) for path in pieces)
+                writer.write_table(arrow.concat_tables(tables))
 
 
 class LineParts(Parts):
     """Parts as lines of JSON, which become a .jsonl or a .csv file. A finished file does not say which job wrote it.
 
-    The first line of a part says what is in it, with a digest of the others, so that a damaged part is found.
+    The first line of a piece says what is in it, with a digest of the others, so that a damaged one is found.
     """
 
     ending = ".jsonl"
@@ -278,11 +308,8 @@ class LineParts(Parts):
                 hint="Name another file, or remove this one. A .parquet file can be done anew in part.",
             )
 
-    def done(self, index: int, rows: int, stamp: str) -> Done | str | None:
-        """What there is of a part, if anything."""
-        path = self._path(index)
-        if not os.path.lexists(path):
-            return None
+    def _read(self, path: str, stamp: str) -> Done | str:
+        """What is in a piece."""
         try:
             with open(path, "rb") as file:
                 head = json.loads(file.readline())
@@ -290,18 +317,18 @@ class LineParts(Parts):
             done = Done(head["rows"], head["failed"], head["first"])
         except (OSError, ValueError, KeyError, TypeError):
             return DAMAGED
-        if not is_whole or done.rows != rows:
+        if not is_whole:
             return DAMAGED
         return done if head["stamp"] == stamp else CHANGED
 
-    def write(self, index: int, table: LineTable, stamp: str) -> Done:
-        """Writes a part, whole or not at all, and says what is in it."""
+    def write(self, index: int, first: int, table: LineTable, stamp: str) -> Done:
+        """Writes a piece of a part, whole or not at all, and says what is in it."""
         body = "".join(f"{line}\n" for line in table.lines(are_texts_kept=self._is_csv)).encode()
         failed = [error for error in table.cells(ERROR) if error is not None]
         done = Done(table.num_rows, len(failed), failed[0] if failed else "")
         head = done._asdict() | {"columns": table.names, "stamp": stamp}
         head["digest"] = _digest(body).hexdigest()
-        path = self._path(index)
+        path = self._path(index, first)
         with written_to(path):
             write_whole(path, f"{json.dumps(head)}\n".encode() + body)
         return done
@@ -322,12 +349,12 @@ class LineParts(Parts):
         return self.output.endswith(".csv")
 
     def _columns(self) -> list[str]:
-        with open(self._path(0), "rb") as file:
+        with open(self._path(0, 0), "rb") as file:
             names: list[str] = json.loads(file.readline())["columns"]
             return names
 
     def _lines(self, count: int) -> Iterator[bytes]:
-        for path in map(self._path, range(count)):
+        for path in itertools.chain.from_iterable(map(self._pieces, range(count))):
             with open(path, "rb") as file:
                 next(file)
                 yield from file
