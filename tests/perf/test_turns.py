@@ -40,8 +40,11 @@ def test_who_is_faster() -> None:
         ([1.01, 1.02, 1.01, 1.02, 1.01, 1.02, 1.02], "hardly faster", True),
         ([1.01, 0.99, 1.01, 0.98, 1.01, 1.02, 1.02], "no faster", True),
         ([1.01, 0.99, 1.01, 0.98, 1.01, 1.02, 1.2], "equal, as far as can be told", False),
-        ([0.5] * LOST, "no faster", True),
-        ([0.5] * (LOST - 1), "no faster", False),
+        ([0.5] * LOST, "slower", True),
+        ([0.90, 0.91, 0.89, 0.92], "slower", True),
+        ([0.98] * ROUNDS, "no faster", True),
+        ([0.9, 0.9, 0.9, 1.02, 0.9, 0.9, 0.9], "no faster", True),
+        ([0.5] * (LOST - 1), "slower", False),
         ([0.5, 0.5, 1.5, 0.5], "equal, as far as can be told", False),
     ],
 )
@@ -56,6 +59,13 @@ def test_what_others_took_is_taken_off() -> None:
     assert one.gain_range == pytest.approx((0.96, 1.2))
     assert (one.is_gain, one.is_over, one.problem) == (False, True, "other programs may be why")
     assert compared([1.3] * ROUNDS, held=0.2).is_gain
+
+
+def test_a_loss_that_an_interval_up_to_a_gain_does_not_show_is_none() -> None:
+    """Other programs took so much that no number of turns would show a gain, or a loss."""
+    one = compared([0.9, 0.7, 1.4, 0.9, 1.2, 0.8, 0.9], held=0.9)
+    assert (one.gain, one.gain_range, one.is_over) == (0.9, pytest.approx((0.07, 1.4)), True)
+    assert one.problem == "equal, as far as can be told"
 
 
 def test_quiet_turns_count() -> None:

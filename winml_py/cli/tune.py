@@ -18,6 +18,7 @@ from ..optimize import optimize
 from ..perf.contender import LATENCY, THROUGHPUT
 from ..perf.model_steps import ModelStep
 from ..perf.tune import tune as search
+from ..perf.turns import BUSY_CORES
 from .arguments import (
     contract_options,
     device_option,
@@ -32,9 +33,6 @@ from .style import emit, number, print_sizes, progress, say, show, tell_assumed
 
 LONG_START = 2
 """How many times as long a session may take to make before the user is told: programs that evaluate once would lose."""
-
-BUSY_CORES = 0.2
-"""From so many cores on that other programs used, the user is told."""
 
 
 @click.command()
@@ -126,7 +124,7 @@ def _print(facts: Facts) -> None:
         ends = " to ".join(number(end, 2) for end in trial["gain_range"] or ())
         turns = str(trial["turns"] or "")
         rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2), ends, turns])
-    show(rows, ["tried", "", "ms", "gain", "with 95 %", "turns"], "llrrlr")
+    show(rows, ["tried", "", "ms", "speedup", "with 95 %", "turns"], "llrrlr")
     say("")
     print_sizes(facts["sizes"])
     default = f"{number(facts['default_ms'])} ms"

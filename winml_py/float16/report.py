@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import SMALLEST_SCALE, Agreement, channel_maxima, relative_error, top1_kept
+from ..core.base.agreement import SMALLEST_SCALE, Agreement, channel_maxima, compare_values
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
@@ -38,12 +38,13 @@ class OutputReport:
         error: the largest difference, over the largest magnitude of its channel in the float32 output; for whole
             numbers, words and booleans, the part of the elements that differ.
         not_finite: elements that are NaN or infinite, and were not.
-        top1: the part of the rows whose largest element is at the same place, among those where the float32 output
-            itself is decided, or among all where that is below 0.9; None where that means nothing, as for pictures.
+        top1: the part of the rows whose largest element is at the same place, among those where it leads by more than
+            the tolerance, over the largest magnitude of the row; None where there are none, as in pictures.
         is_good: whether the error is within the tolerance, nothing else is infinite or NaN, and top-1 is at least
             0.99.
         pixels: where the error is too large in coordinates of pictures alone, that is in channels of numbers from 16
             up, their largest difference; else None.
+        near_ties: the other rows whose largest element is at another place. They count as good.
     """
 
     name: str
@@ -52,6 +53,7 @@ class OutputReport:
     top1: float | None
     is_good: bool
     pixels: float | None = None
+    near_ties: int = 0
 
     @property
     def is_within_a_pixel(self) -> bool:
@@ -109,7 +111,11 @@ class ConversionReport:
             if output.not_finite:
                 words.append(f"{output.not_finite} not finite")
             if output.top1 is not None:
-                words.append(f"top-1 the same in {output.top1:.0%}")
+                changed = f"changed in {100 * (1 - output.top1):.2g} %" if output.top1 < 1 else "the same in 100 %"
+                words.append(f"top-1 {changed} of the rows")
+            if output.near_ties:
+                ties = f"{output.near_ties:,} near tie{'s' * (output.near_ties > 1)}"
+                words.append(f"top-1 changed in {ties}, whose lead is within the tolerance")
             lines.append(f"{'good' if output.is_good else 'BAD '} {output.name}: {', '.join(words)}")
         for reason, names in self.kept.items():
             if names:
@@ -136,12 +142,13 @@ def _report_output(name: str, expected: Array, actual: Array, tolerance: float) 
             1.0 if expected.shape != actual.shape else float(np.mean(expected != actual)) if expected.size else 0.0
         )
         return OutputReport(name, differs, 0, None, differs == 0)
-    agreement = Agreement(relative_error(expected, actual), top1_kept(expected, actual, tolerance), tolerance)
+    agreement = compare_values(expected, actual, tolerance)
+    error, top1, _, near_ties = agreement
     if expected.shape != actual.shape:
-        return OutputReport(name, agreement.error, 0, agreement.top1, False)
+        return OutputReport(name, error, 0, top1, False)
     is_lost = np.isfinite(expected) & ~np.isfinite(actual)
     pixels = _pixels(expected, actual, agreement)
-    return OutputReport(name, agreement.error, int(is_lost.sum()), agreement.top1, agreement.is_good, pixels)
+    return OutputReport(name, error, int(is_lost.sum()), top1, agreement.is_good, pixels, near_ties)
 
 
 def _pixels(expected: Array, actual: Array, agreement: Agreement) -> float | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from ..inputs.trial import ProcessEndedError
 from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
 from .model_file import evaluate, is_custom_operator, operators_of, size
-from .report import REASONS, ConversionReport, compare
+from .report import REASONS, ConversionReport, OutputReport, compare
 
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -192,7 +193,7 @@ class Search:
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
         pairs = zip(*(compare(self._expected, actual, self._tolerance) for actual in runs), strict=True)
-        worse = [max(pair, key=lambda output: (not output.is_good, output.error)) for pair in pairs]
+        worse = [_worse(pair) for pair in pairs]
         sizes = size(self._model), size(candidate)
         kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
@@ -220,6 +221,13 @@ class Search:
             if len(selected) >= count:
                 break
         return list(selected.values())
+
+
+def _worse(pair: Sequence[OutputReport]) -> OutputReport:
+    """The worse of two runs of an output, with the changed winners of either."""
+    top1 = min((output.top1 for output in pair if output.top1 is not None), default=None)
+    near_ties = max(output.near_ties for output in pair)
+    return replace(max(pair, key=lambda output: (not output.is_good, output.error)), top1=top1, near_ties=near_ties)
 
 
 def _overflows(value: object) -> bool:

@@ -19,6 +19,8 @@ from ..core.features.descriptors import (
     TensorFeatureDescriptor,
 )
 from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.contract import ImageContract
+from ..core.imaging.geometry import compute_placement
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
@@ -205,8 +207,8 @@ class ExampleShape(NamedTuple):
 def example_shape(feature: ShapedDescriptor) -> ExampleShape:
     """The shape that an example of a feature has: what the model and its contract state, 1 for the batch, else 64."""
     shape, assumed = list(feature.shape), []
-    if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
-        for axis, side in zip(_sides(feature), feature.contract.size, strict=True):
+    if isinstance(feature, ImageFeatureDescriptor):
+        for axis, side in zip(_sides(feature), _contract_size(feature.contract), strict=False):
             shape[axis] = side if shape[axis] < 0 else shape[axis]
     names = feature.dimension_names or ("",) * len(shape)
     for axis, size in enumerate(shape):
@@ -214,6 +216,16 @@ def example_shape(feature: ShapedDescriptor) -> ExampleShape:
             shape[axis] = FREE if axis else 1
             assumed += [names[axis] or str(axis)] if axis else []
     return ExampleShape(tuple(shape), tuple(assumed))
+
+
+def _contract_size(contract: ImageContract) -> tuple[int, ...]:
+    """Height and width that a contract states, or that its scaling makes of a large square; () where neither does."""
+    scaling = contract.scaling
+    if contract.size is not None or scaling is None or scaling.crop_ratio is not None:
+        return contract.size or ()
+    limits = (scaling.height, scaling.width, scaling.shortest_side, scaling.longest_side)
+    side = max(limit or 0 for limit in limits)
+    return compute_placement(side, side, None, None, contract.crop_mode, None, scaling).tensor if side else ()
 
 
 def _takes_size(feature: FeatureDescriptor) -> bool:

@@ -28,8 +28,8 @@ class ModelStep(NamedTuple):
     is_half: bool = False
 
 
-def write_model(source: str, destination: str, steps: Sequence[str]) -> None:
-    """Writes a model, with a note of the steps in its metadata; whole, or not at all.
+def write_model(source: str, destination: str, steps: Sequence[str] = ()) -> None:
+    """Writes a model, with a note of the steps, if any, in its metadata; whole, or not at all.
 
     Args:
         source: its path. Weights that lie in a file beside it have the name that they have beside the destination.
@@ -42,8 +42,9 @@ def write_model(source: str, destination: str, steps: Sequence[str]) -> None:
     import onnx
 
     model = onnx.load(source, load_external_data=False)
-    metadata = {entry.key: entry.value for entry in model.metadata_props} | {NOTE_KEY: ", ".join(steps)}
-    onnx.helper.set_model_props(model, metadata)
+    if steps:
+        metadata = {entry.key: entry.value for entry in model.metadata_props} | {NOTE_KEY: ", ".join(steps)}
+        onnx.helper.set_model_props(model, metadata)
     beside = f"{source}.data"
     if os.path.exists(beside):  # first: a model without its weights would be seen by other programs
         with (

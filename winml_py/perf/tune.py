@@ -25,7 +25,7 @@ from ..inputs.model import input_sizes
 from .changes import Change, changes_for
 from .contender import LATENCY, THROUGHPUT, Contender, Loaded, Subject, evaluate_apart
 from .model_steps import ModelStep, write_model
-from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, Race, median_range, run_race
+from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, Race, is_enough, median_range, run_race
 
 PAIRS = 3
 """At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
@@ -287,12 +287,12 @@ class _Search:
         def compare(race: Race) -> list[Comparison]:
             return [race.compare(number, last) for number in range(last)]
 
-        def is_enough(race: Race) -> bool:
-            found = compare(race)
-            is_lost = any(each.is_over and not each.is_gain for each in found)
-            return is_lost or (len(race.held) % ROUNDS == 0 and all(each.is_gain for each in found))
-
-        race = run_race([entrant.seconds for entrant in entrants], LOOKS * ROUNDS, self._others, is_enough)
+        race = run_race(
+            [entrant.seconds for entrant in entrants],
+            LOOKS * ROUNDS,
+            self._others,
+            lambda race: is_enough(compare(race)),
+        )
         self._default_seconds += race.seconds[0]
         return compare(race), race
 

@@ -22,6 +22,9 @@ LOOKS = 5
 LOST = 4
 """What is slower in each of so many first rounds needs no more: of two equal ways, one of sixteen is so unlucky."""
 
+BUSY_CORES = 0.2
+"""From so many cores on that other programs used, the user is told."""
+
 SURE = 0.95
 """The chance with which an interval holds the true median."""
 
@@ -80,8 +83,15 @@ class Comparison(NamedTuple):
             return ""
         if self.low > 1:
             return "other programs may be why" if self.gain >= GAIN else "hardly faster"
-        is_slower = self.is_over and self.gain < 1
-        return "no faster" if is_slower or self.gain_range[1] < GAIN else "equal, as far as can be told"
+        if self.gain <= 1 / GAIN and self.gain_range[1] < 1:
+            return "slower"
+        return "no faster" if self.gain_range[1] < GAIN else "equal, as far as can be told"
+
+
+def is_enough(compared: Sequence[Comparison]) -> bool:
+    """Whether a contender needs no more turns against others: it has lost to one, or after `ROUNDS` beats them all."""
+    is_lost = any(each.is_over and not each.is_gain for each in compared)
+    return is_lost or (compared[0].turns % ROUNDS == 0 and all(each.is_gain for each in compared))
 
 
 class Race(NamedTuple):

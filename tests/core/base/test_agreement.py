@@ -10,9 +10,9 @@ from winml_py.core.base.agreement import (
     HALF_TOLERANCE,
     channel_axis,
     compare_outputs,
+    compare_top1,
     compare_values,
     relative_error,
-    top1_kept,
 )
 
 RNG = np.random.default_rng(11)
@@ -36,23 +36,52 @@ def test_errors_of_scores_do_not_vanish_beside_boxes(axis: int) -> None:
     assert not compare_values(expected, came, HALF_TOLERANCE).is_good
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_a_best_class_that_changes_in_most_positions_is_seen(axis: int) -> None:
-    """All scores are close to 1, where half precision has steps of 1/2048."""
-    expected = np.moveaxis(detections(axis), axis + 1, 0)
-    expected[4:] = 1 - expected[4:] / 1000
+@pytest.mark.parametrize("shape", [(1, 2), (2,), (1, 2, 1, 1), (1, 1, 1, 2), (1, 1, 2)])
+def test_a_winner_that_changes_places_is_seen(shape: tuple[int, ...]) -> None:
+    """However far apart its row is in magnitude."""
+    sure, unsure = np.float32([0.97, 0.03]).reshape(shape), np.float32([0.03, 0.97]).reshape(shape)
+    assert compare_top1(sure, unsure, HALF_TOLERANCE) == (0.0, 0)
+    assert compare_top1(sure, sure, HALF_TOLERANCE) == (1.0, 0)
+
+
+def test_what_is_tiny_beside_the_winner_may_change_its_order() -> None:
+    expected = np.float32([[0.9999, 3e-12, 2e-12, 1e-12, 4e-12]])
+    came = np.float32([[0.9999, 1e-12, 2e-12, 4e-12, 3e-12]])
+    assert compare_values(expected, came, HALF_TOLERANCE) == (pytest.approx(0, abs=1e-11), 1.0, HALF_TOLERANCE, 0)
+
+
+def test_a_winner_within_the_tolerance_may_change_and_is_counted() -> None:
+    """A tolerance of 0.01 is one of 0.1 where the largest number is 10, positive or not."""
+    leads = np.float32([0.09, 0.11, 0.5, 0.0])
+    expected = np.stack([leads, np.zeros(4, np.float32), np.full(4, -10, np.float32)], 1)
+    came = np.stack([np.zeros(4, np.float32), leads + 0.01, np.full(4, -10, np.float32)], 1)
+    assert compare_top1(expected, came, 1e-2) == (0.0, 1)
+    came[2] = expected[2]
+    assert compare_top1(expected, came, 1e-2) == (0.5, 1)
+    agreement = compare_outputs({"a": expected, "b": expected}, {"a": came, "b": expected}, 1e-2)
+    assert (agreement.top1, agreement.near_ties, agreement.is_good) == (0.5, 1, False)
+    assert compare_top1(expected[:1], came[:1], 1e-2) == (None, 1)
+
+
+def test_a_few_winners_of_many_are_named_and_not_rounded_away() -> None:
+    expected = np.zeros((1000, 3), np.float32)
+    expected[:, 0] = 1
     came = expected.copy()
-    came[4:] = expected[4:].astype(np.float16)
-    expected, came = np.moveaxis(expected, 0, axis + 1), np.moveaxis(came, 0, axis + 1)
-    assert relative_error(expected, came) < 1e-3
-    agreement = compare_values(expected, came, HALF_TOLERANCE)
-    changed = np.mean(expected[0].argmax(axis) != came[0].argmax(axis))  # boxes: never
-    classes = np.moveaxis(expected, axis + 1, 0)[4:, 0].argmax(0) != np.moveaxis(came, axis + 1, 0)[4:, 0].argmax(0)
-    assert changed == 0
-    assert classes.mean() > 0.4
-    assert agreement.top1 == pytest.approx(1 - classes.mean(), abs=0.01)
-    assert not agreement.is_good
-    assert str(agreement).startswith("the largest element changes in ")
+    came[:20] = [0, 1, 0]
+    agreement = compare_values(expected, came, 0.999)._replace(error=0.0)
+    assert str(agreement) == "the largest element changes in 2 % of the rows"
+    assert compare_top1(expected, came, HALF_TOLERANCE)[0] == pytest.approx(0.98)
+
+
+def test_the_background_has_no_winners() -> None:
+    """Scores of 1e-6 beside one of 0.9: half precision mixes them up."""
+    expected = RNG.uniform(0, 1e-6, (1, 500, 80)).astype(np.float32)
+    expected[0, 0, 7] = 0.9
+    came = expected.astype(np.float16)
+    assert np.mean(expected.argmax(2) != came.argmax(2)) > 0.1
+    top1, near_ties = compare_top1(expected, came, HALF_TOLERANCE)
+    assert top1 == 1.0
+    assert near_ties == np.sum(expected.argmax(2) != came.argmax(2))
 
 
 def test_what_half_precision_does_to_scores_that_differ_is_good() -> None:
@@ -95,18 +124,21 @@ def test_a_channel_of_almost_nothing_counts_as_a_thousandth() -> None:
     assert relative_error(expected, came) == pytest.approx(1e-3)
 
 
-def test_pictures_and_single_rows_of_numbers_are_not_ranked() -> None:
-    assert top1_kept(np.zeros((1, 3, 8, 8)), np.ones((1, 3, 8, 8)), 1e-3) is None
-    assert top1_kept(np.zeros(8), np.ones(8), 1e-3) is None
-    assert top1_kept(np.zeros((2, 8)), np.zeros((2, 9)), 1e-3) is None
+def test_pictures_single_numbers_and_other_shapes_are_not_ranked() -> None:
+    picture = RNG.random((1, 3, 8, 8))
+    assert compare_top1(picture, 1 - picture, 1e-3) == (None, 0)
+    assert compare_top1(picture[:, :1], 1 - picture[:, :1], 1e-3) == (None, 0)
+    assert compare_top1(np.arange(8.0)[:, None], np.zeros((8, 1)), 1e-3) == (None, 0)
+    assert compare_top1(np.zeros((2, 8)), np.zeros((2, 9)), 1e-3) == (None, 0)
+    assert compare_top1(np.zeros((0, 8)), np.zeros((0, 8)), 1e-3) == (None, 0)
 
 
 def test_the_classes_of_a_segmentation_are_ranked() -> None:
     expected = RNG.normal(size=(1, 21, 32, 32)).astype(np.float32)
     came = expected[:, ::-1]
     changed = np.mean(expected.argmax(1) != came.argmax(1))
-    kept = top1_kept(expected, came, FLOAT_TOLERANCE)
-    assert kept == pytest.approx(1 - changed, abs=0.02)
+    top1, _ = compare_top1(expected, came, FLOAT_TOLERANCE)
+    assert top1 == pytest.approx(1 - changed, abs=0.02)
 
 
 def test_a_missing_output_is_no_agreement() -> None:

@@ -209,7 +209,7 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
     path, contract = tmp_path / "times.onnx", tmp_path / "bytes.json"
     nodes = [helper.make_node("Mul", ["x", "c"], ["z"], "times"), helper.make_node("Div", ["z", "c"], ["y"])]
     ends = [tensor(name, (1, 3, 32, 32)) for name in "xy"]
-    path.write_bytes(data(nodes, ends[:1], ends[1:], {"c": np.full(1, 300, np.float32)}))
+    path.write_bytes(data(nodes, ends[:1], ends[1:], {"c": np.full((32, 32), 300, np.float32)}))
     contract.write_text(json.dumps(ImageContract(BitmapPixelFormat.RGB8).to_metadata()))
     convert = ["convert", path, "--output", tmp_path / "out.onnx", "--float16", "--json"]
     kept = [json.loads(require_exit(*convert, *more).stdout)["kept"] for more in ([], ["--contract", contract])]

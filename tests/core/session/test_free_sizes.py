@@ -30,7 +30,9 @@ COMMANDS = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_tune: None) -> Path:
     """A folder with a model whose height and width are free, and a contract that states them."""
     monkeypatch.chdir(tmp_path)
-    Path("free.onnx").write_bytes(unary("Neg", ["batch", 3, "height", "width"]))
+    ends = [tensor(name, ["batch", 3, "height", "width"]) for name in "xy"]
+    weights = {"w": np.ones((3, 1, 1), np.float32)}  # smaller in float16
+    Path("free.onnx").write_bytes(data([helper.make_node("Mul", ["x", "w"], ["y"])], ends[:1], ends[1:], weights))
     Path("contract.json").write_text(json.dumps(ImageContract(size=(20, 30)).to_metadata()))
     return tmp_path
 

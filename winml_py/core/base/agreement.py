@@ -25,14 +25,16 @@ class Agreement(NamedTuple):
     Attributes:
         error: the largest difference, over the largest magnitude of its channel; infinite where types, shapes, words,
             whole numbers or the places of NaN and infinity differ.
-        top1: the share of the rows that keep their largest element, of those where it leads by more than the tolerance
-            allows, or of all rows where that is below `ROWS_KEPT`; None where nothing is ranked.
+        top1: the share of the decided rows that keep their largest element. A row is decided where that element leads
+            by more than the tolerance; None where no row is.
         tolerance: the error that is allowed.
+        near_ties: the undecided rows whose largest element changes. They are no disagreement.
     """
 
     error: float
     top1: float | None
     tolerance: float
+    near_ties: int = 0
 
     @property
     def is_good(self) -> bool:
@@ -46,7 +48,7 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         if not self.is_good and self.error <= self.tolerance and self.top1 is not None:
-            return f"the largest element changes in {1 - self.top1:.0%} of the rows"
+            return f"the largest element changes in {100 * (1 - self.top1):.2g} % of the rows"
         return f"the results differ by {self.error:.1e}, and {self.tolerance:g} is allowed"
 
 
@@ -73,7 +75,8 @@ def compare_values(expected: object, actual: object, tolerance: float) -> Agreem
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and list(expected) == list(actual):
         return compare_values(np.array(list(expected.values())), np.array(list(actual.values())), tolerance)
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray) and expected.dtype.kind == "f":
-        return Agreement(relative_error(expected, actual), top1_kept(expected, actual, tolerance), tolerance)
+        top1, near_ties = compare_top1(expected, actual, tolerance)
+        return Agreement(relative_error(expected, actual), top1, tolerance, near_ties)
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         is_equal = np.array_equal(expected, actual)
     else:
@@ -84,7 +87,8 @@ def compare_values(expected: object, actual: object, tolerance: float) -> Agreem
 def _worst(agreements: list[Agreement], tolerance: float) -> Agreement:
     ranked = [agreement.top1 for agreement in agreements if agreement.top1 is not None]
     error = max((agreement.error for agreement in agreements), default=0.0)
-    return Agreement(error, min(ranked, default=None), tolerance)
+    near_ties = sum(agreement.near_ties for agreement in agreements)
+    return Agreement(error, min(ranked, default=None), tolerance, near_ties)
 
 
 # The relative error of a result, channel by channel.
@@ -145,56 +149,45 @@ def channel_axis(shape: tuple[int, ...]) -> int | None:
 # Do rows keep their largest element? Of scores that is the answer.
 
 
-ROWS_KEPT = 0.9
-"""The share of all rows that must, decided or not. Float32 tells their elements apart, so half precision may not mix
-most of them up."""
+BACKGROUND = 20
+"""A row of smaller numbers than this part of the output's largest is background: its tolerance shrinks no further."""
 
 
-def top1_kept(expected: Array, actual: Array, tolerance: float) -> float | None:
-    """The share of the rows that keep their largest element; None where nothing is ranked.
+def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[float | None, int]:
+    """`Agreement.top1` and `Agreement.near_ties` of one output.
 
-    Rows run across the channels, and along the last of three axes. Nothing is ranked in one axis, and in pictures of up
-    to four channels. See `Agreement.top1` for the rows that count.
+    A row holds all classes, whatever their magnitude. Its tolerance is a part of its own largest magnitude.
     """
-    while expected.ndim > 2 and expected.shape[-1] == 1 and expected.shape == actual.shape:
-        expected, actual = expected[..., 0], actual[..., 0]
-    axis = channel_axis(expected.shape)
-    if expected.shape != actual.shape or axis is None or not expected.size or not np.isfinite(expected).all():
-        return None
-    axes = {axis} if expected.ndim != 3 else {axis, 2}
-    if expected.ndim > 3 and expected.shape[axis] <= 4:
-        return None
-    shares = [
-        _share_kept(expected.take(alike, axis), actual.take(alike, axis), axis, tolerance)
-        for axis in axes
-        for alike in _groups_of_like_scale(
-            np.abs(np.moveaxis(expected, axis, 0)).reshape(expected.shape[axis], -1).max(axis=1)
-        )
-    ]
-    return min(shares, default=None)
+    if expected.shape != actual.shape or not np.isfinite(expected).all():
+        return None, 0
+    found = [_compare_rows(expected, actual, axis, tolerance) for axis in _class_axes(expected.shape)]
+    shares = [share for share, _ in found if share is not None]
+    return min(shares, default=None), max((near_ties for _, near_ties in found), default=0)
 
 
-def _groups_of_like_scale(scales: Array) -> list[Array]:
-    """Groups of at least two channels of like magnitude: a score is not ranked against a coordinate."""
-    order = np.argsort(scales)
-    ordered = scales[order].astype(np.float64)  # 16 times a float16 may be too large for a float16
-    breaks = np.flatnonzero(ordered[1:] > 16 * ordered[:-1]) + 1
-    return [np.sort(group) for group in np.split(order, breaks) if len(group) > 1 and scales[group].max() > 0]
+def _class_axes(shape: tuple[int, ...]) -> set[int]:
+    """The axes that may be the one of the classes; none where nothing is ranked, as in pictures of up to four channels.
+
+    It is the only axis, or the only one after the batch that is longer than 1, or the channels'. With positions in a
+    third axis, these may be the classes: frameworks disagree on the order.
+    """
+    if 0 in shape:
+        return set()
+    wide = [axis for axis, size in enumerate(shape) if size > 1 and (axis or len(shape) == 1)]
+    if len(wide) < 2:
+        return set(wide)
+    axis = channel_axis(shape) or 0
+    return {axis, 2} if len(shape) == 3 else {axis} if shape[axis] > 4 else set()
 
 
-def _share_kept(expected: Array, actual: Array, axis: int, tolerance: float) -> float:
-    top_two = np.partition(expected.astype(np.float64), -2, axis=axis).take([-2, -1], axis)
-    second, largest = top_two.take(0, axis), top_two.take(1, axis)
-    scale = float(np.abs(expected).max())
-    # What is small beside the rest, such as scores of the background, is in no order worth keeping.
-    leads = (largest - second) / np.maximum(np.abs(largest), scale / 20)
+def _compare_rows(expected: Array, actual: Array, axis: int, tolerance: float) -> tuple[float | None, int]:
+    rows = np.moveaxis(expected.astype(np.float64), axis, -1)
+    top_two = np.partition(rows, -2)[..., -2:]
+    leads, magnitudes = top_two[..., 1] - top_two[..., 0], np.abs(rows).max(-1)
+    is_decided = leads > tolerance * np.maximum(magnitudes, magnitudes.max() / BACKGROUND)
     is_kept = expected.argmax(axis) == actual.argmax(axis)
-    is_distinct = leads > 1e-5  # float32 itself tells them apart
-    share = float(is_kept[is_distinct].mean()) if is_distinct.sum() >= ENOUGH else 1.0
-    is_decided = leads > 2 * tolerance
-    if share < ROWS_KEPT:
-        return share
-    return float(is_kept[is_decided].mean()) if is_decided.any() else 1.0
+    near_ties = int((~is_kept & ~is_decided & (leads > 0)).sum())
+    return float(is_kept[is_decided].mean()) if is_decided.any() else None, near_ties
 
 
 # The outputs of an evaluation as values of numpy and of Python.
